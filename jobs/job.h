@@ -1,0 +1,138 @@
+/* job.h: everything a Holdfast job handler needs. Version 0.1 of the interface.
+ *
+ * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
+ * host offers is reached through a table that it passes to open(). The header uses libc types only and is clean C and
+ * C++.
+ *
+ *     static int run(hf_job *job, void *state) {
+ *         (void)state;
+ *         job_api->log(job, HF_LOG_INFO, "hello");
+ *         return HF_OK;
+ *     }
+ *     static const hf_handler hello = {.size = sizeof hello, .name = "hello", .run = run};
+ *     static const hf_handler *const handlers[] = {&hello, NULL};
+ *     HF_EXPORT const hf_plugin holdfast_plugin = {.magic = HF_MAGIC, .abi_major = HF_ABI_MAJOR,
+ *         .abi_minor = HF_ABI_MINOR, .size = sizeof(hf_plugin), .name = "hello", .version = "1.0",
+ *         .open = open_plugin, .handlers = handlers};
+ *
+ * Compile: cc -shared -fPIC -fvisibility=hidden -I <where job.h is> hello.c -o hello.so
+ *
+ * Versions. The host loads a plugin whose abi_major equals its own and whose abi_minor is not newer. Structs carry
+ * their size; the host reads only what both know. New host functions appear under new names, so an old plugin goes
+ * on working. While abi_major is 0, a new minor version may still change things.
+ *
+ * Life of a task in a handler. run() is called on one of the worker's threads while the task's lock is held, and is
+ * called for several tasks at once unless the handler says HF_SERIAL. It may block. The lock is extended in the
+ * background; if it is lost all the same, cancelled() turns true *before* another worker can take the lock, judged by
+ * the clock. From then on the handler must not write anything: it returns, and its result is refused. Ask
+ * cancelled() or valid_for_ms() before every irreversible step. A task may run again after a crash: make the effect
+ * idempotent by recording jid() in the same transaction.
+ *
+ * If the process dies inside run(), the task is still claimed on the queue node and nothing of it is lost. */
+#ifndef HOLDFAST_JOB_H
+#define HOLDFAST_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HF_MAGIC     UINT32_C(0x48464a42)
+#define HF_ABI_MAJOR 0
+#define HF_ABI_MINOR 1
+#define HF_EXPORT    __attribute__((visibility("default")))
+
+/* What run() returns. */
+enum hf_code {
+    HF_OK,        /* done */
+    HF_FAIL,      /* failed: tried again with a growing delay, as often as the task's `retry` says, then dead */
+    HF_DISCARD,   /* not worth trying again: ends as discarded */
+    HF_BURY,      /* to the dead set now, for a person to look at */
+    HF_CANCELLED, /* it stopped because cancelled() said so: goes back to its queue */
+};
+
+enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
+
+enum hf_cancel_reason { HF_NOT_CANCELLED, HF_LOCK_LOST, HF_SHUTDOWN };
+
+typedef struct hf_job hf_job; /* one run of one task; valid inside run() only */
+
+/* Facts of the task: api("job", 1). Texts are NUL-terminated, owned by the host, valid until run() returns. */
+typedef struct hf_job_api {
+    size_t size;
+    const char *(*jid)(const hf_job *job);
+    const char *(*class_name)(const hf_job *job);
+    const char *(*queue)(const hf_job *job);
+    const char *(*args)(const hf_job *job, size_t *length); /* the JSON array, byte for byte as it was pushed */
+    unsigned (*attempt)(const hf_job *job);                 /* 0 on the first run, n on the n-th retry */
+    /* Reads one element of args: true and the value if args[index] is of that type. A text is unescaped UTF-8 and
+     * belongs to the host until run() returns. */
+    int (*arg_integer)(const hf_job *job, unsigned index, int64_t *value);
+    int (*arg_text)(const hf_job *job, unsigned index, const char **text);
+    void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. */
+    void (*error)(hf_job *job, const char *error_class, const char *format, ...) __attribute__((format(printf, 3, 4)));
+} hf_job_api;
+
+/* The lock under which the task runs: api("lock", 1). */
+typedef struct hf_lock_api {
+    size_t size;
+    /* How long the lock is still certain, in milliseconds; 0 when it is lost. INT64_MAX when the task runs without. */
+    int64_t (*valid_for_ms)(const hf_job *job);
+    /* Number of locked resources and their names, sorted. */
+    unsigned (*resources)(const hf_job *job, const char *const **names);
+} hf_lock_api;
+
+/* Being asked to stop: api("cancel", 1). */
+typedef struct hf_cancel_api {
+    size_t size;
+    int (*cancelled)(const hf_job *job); /* true once the lock is lost or the worker must stop now */
+    enum hf_cancel_reason (*reason)(const hf_job *job);
+} hf_cancel_api;
+
+typedef struct hf_host {
+    size_t   size;
+    uint16_t abi_major, abi_minor;
+    /* The table of functions called `name` in that version, or NULL if this host has none. */
+    const void *(*api)(const char *name, unsigned version);
+    /* A setting of this plugin from the configuration (plugin_settings = { KEY = "value"; }), or NULL. */
+    const char *(*setting)(const struct hf_host *host, const char *key);
+} hf_host;
+
+enum {
+    HF_LOCK_REQUIRED = 1, /* a task that names no resource is buried, never run unlocked */
+    HF_SERIAL = 2,        /* at most one run() of this handler at a time in a process */
+};
+
+typedef struct hf_handler {
+    size_t      size;  /* sizeof(hf_handler) */
+    const char *name;  /* the task's "class" */
+    const char *about; /* one line for people; may be NULL */
+    uint32_t    flags;
+    int (*run)(hf_job *job, void *state);
+    /* Optional and pure: whether args are acceptable. On refusal returns 0 and writes a reason. */
+    int (*check)(const char *args, size_t length, char *reason, size_t reason_size);
+} hf_handler;
+
+typedef struct hf_plugin {
+    uint32_t    magic;
+    uint16_t    abi_major, abi_minor;
+    size_t      size; /* sizeof(hf_plugin) */
+    const char *name, *version;
+    /* Called once, before any run(), on the main thread. Returns 0, or non-zero after writing a reason: the worker
+     * then refuses to start. `*state` is handed to every run(). May be NULL. */
+    int (*open)(const hf_host *host, void **state, char *reason, size_t reason_size);
+    void (*close)(void *state); /* called once after the last run() ended; may be NULL */
+    const hf_handler *const *handlers; /* ends with NULL */
+} hf_plugin;
+
+extern HF_EXPORT const hf_plugin holdfast_plugin;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,63 @@
+/* Two clocks, two types, so that they cannot be mixed up.
+ *
+ * struct instant    a point on CLOCK_BOOTTIME: never set back, and it goes on counting while the machine is
+ *                   suspended. Everything that decides whether a lock is still held uses it (edge case E35:
+ *                   CLOCK_MONOTONIC stands still in suspend, so a lock would look younger than it is).
+ * struct wall_time  a point on CLOCK_REALTIME: what people and other programs read. It may jump, so it never
+ *                   decides a validity; it is written into task records and log lines.
+ *
+ * Durations are plain int64_t with their unit in the name (timeout_ns, ttl_ms). Any thread may call these. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  INT64_C(1000000000)
+#define US_PER_S  INT64_C(1000000)
+#define MS_PER_S  INT64_C(1000)
+
+struct instant {
+    int64_t ns;
+};
+
+struct wall_time {
+    int64_t us;
+};
+
+/* Later than every deadline that is ever waited for; "no deadline". */
+#define INSTANT_NEVER ((struct instant){INT64_MAX})
+
+struct instant   instant_now(void);
+struct wall_time wall_now(void);
+
+static inline struct instant instant_after(struct instant from, int64_t ns)
+{
+    return from.ns > INT64_MAX - ns ? INSTANT_NEVER : (struct instant){from.ns + ns};
+}
+
+static inline bool instant_before(struct instant a, struct instant b)
+{
+    return a.ns < b.ns;
+}
+
+/* True once `now` has reached `deadline`. */
+static inline bool instant_reached(struct instant now, struct instant deadline)
+{
+    return now.ns >= deadline.ns;
+}
+
+static inline struct instant instant_earlier(struct instant a, struct instant b)
+{
+    return a.ns < b.ns ? a : b;
+}
+
+/* Nanoseconds from `from` to `to`; negative when `to` lies before `from`. */
+static inline int64_t instant_since(struct instant from, struct instant to)
+{
+    return to.ns - from.ns;
+}
+
+#endif

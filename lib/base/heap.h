@@ -1,0 +1,35 @@
+/* Intrusive binary min-heap of deadlines. An item knows its place, so that removing or moving any of them is
+ * O(log n); items with equal deadlines leave in no particular order. Not thread-safe. */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+
+struct heap_item {
+    struct instant at;
+    size_t         place; /* 1-based place in the heap; 0 = in no heap */
+};
+
+struct heap {
+    struct heap_item **items;
+    size_t             count, capacity;
+};
+
+void heap_fini(struct heap *heap); /* a zeroed struct heap is an empty one */
+
+/* Inserts the item, or moves it when it is already in this heap. */
+void heap_set(struct heap *heap, struct heap_item *item, struct instant at);
+/* Harmless when the item is in no heap. */
+void heap_remove(struct heap *heap, struct heap_item *item);
+/* The item with the earliest deadline, or NULL. It stays in the heap. */
+struct heap_item *heap_first(const struct heap *heap);
+
+static inline bool heap_holds(const struct heap_item *item)
+{
+    return item->place != 0;
+}
+
+#endif

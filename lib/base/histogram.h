@@ -1,0 +1,23 @@
+/* Log-linear histogram of durations: 32 steps in each power of two, so a quantile is at most 3.1 % off; from
+ * 1 microsecond to 2^36 microseconds (19 hours), larger values count as the largest. One writer; merge to read
+ * several. 8 KiB each. */
+#ifndef BASE_HISTOGRAM_H
+#define BASE_HISTOGRAM_H
+
+#include <stdint.h>
+
+enum { HISTOGRAM_STEPS = 1024 };
+
+struct histogram {
+    uint64_t counts[HISTOGRAM_STEPS];
+    uint64_t count;
+    uint64_t sum_us;
+    uint64_t max_us;
+};
+
+void histogram_record(struct histogram *histogram, int64_t value_us); /* negative counts as 0 */
+void histogram_merge(struct histogram *into, const struct histogram *from);
+/* The value below which `share` (0..1) of the records lie, in microseconds; 0 when there are none. */
+int64_t histogram_quantile(const struct histogram *histogram, double share);
+
+#endif

@@ -1,0 +1,16 @@
+/* Randomness from the kernel, bought in blocks so that a lock value costs no system call.
+ *
+ * Each thread has its own block; a forked child finds its copy wiped and draws anew (MADV_WIPEONFORK), so that two
+ * processes never share a lock value (E23). A kernel that gives no randomness is fatal. Any thread may call these. */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void random_bytes(void *out, size_t length);
+
+/* Uniform in [low, high], both included; low <= high. For jitter and back-off. */
+int64_t random_between(int64_t low, int64_t high);
+
+#endif

@@ -1,0 +1,122 @@
+/* A task as it travels: one JSON object in the Sidekiq job format, and where its members are.
+ *
+ * The envelope never copies or rewrites `args`: producers in ten languages send integers of forty digits and reals
+ * that no C library keeps, so the text is only ever spliced around. envelope_parse checks the whole text against the
+ * JSON grammar and the limits (size, depth, number of keys, UTF-8, no duplicate top-level members) without recursion,
+ * and records the byte span of every top-level member. The spans point into the caller's text.
+ *
+ * Tolerated, because it exists in the wild: missing or string or millisecond timestamps; `retry` as a bool, null, a
+ * number or a string; missing jid or queue. Refused, with a reason: no `class`, `args` not an array, a `resource`
+ * that is not a string of 1 to 512 bytes without NUL or a list of 1 to 16 such strings, or one that begins with
+ * "hf:". Pure; any thread. */
+#ifndef QUEUE_ENVELOPE_H
+#define QUEUE_ENVELOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum {
+    ENVELOPE_RESOURCES_MAX = 16,
+    ENVELOPE_RESOURCE_BYTES_MAX = 512,
+    ENVELOPE_CLASS_BYTES_MAX = 256,
+    ENVELOPE_QUEUE_BYTES_MAX = 128,
+    ENVELOPE_JID_BYTES_MAX = 128,
+    ENVELOPE_MEMBERS_MAX = 64, /* top-level members */
+};
+
+struct envelope_limits {
+    size_t size;  /* bytes of the whole text */
+    size_t depth; /* of nesting */
+    size_t keys;  /* object members in the whole text */
+};
+
+#define ENVELOPE_LIMITS_DEFAULT ((struct envelope_limits){.size = 1 << 20, .depth = 64, .keys = 4096})
+
+struct text_span {
+    const char *bytes; /* NULL when absent */
+    size_t      length;
+};
+
+struct envelope_member {
+    struct text_span name;  /* without quotes, as written (escapes not undone) */
+    struct text_span value; /* the raw JSON value */
+};
+
+/* Strings that are needed as strings are unescaped into `texts`, which the envelope owns. */
+struct envelope {
+    struct text_span       text; /* the whole task, the caller's bytes */
+    struct envelope_member members[ENVELOPE_MEMBERS_MAX];
+    size_t                 member_count;
+
+    const char      *class_name; /* NUL-terminated, in `texts` */
+    const char      *jid;        /* "" when absent */
+    const char      *queue;      /* "" when absent */
+    struct text_span args;       /* raw JSON array */
+    const char      *resources[ENVELOPE_RESOURCES_MAX]; /* sorted by bytes, without duplicates */
+    unsigned         resource_count;
+
+    bool     retry_off;    /* retry is false or null in the text */
+    unsigned retry_max;    /* integer `retry`, else 25 */
+    bool     was_retried;  /* retry_count is present */
+    unsigned retry_count;
+    bool     dead_off;     /* "dead": false */
+
+    struct buffer texts;
+};
+
+/* False with a reason when `text` is not a task. `envelope` must be zeroed or used before (its buffer is reused);
+ * envelope_fini frees it. `text` must stay as long as the envelope is used. */
+bool envelope_parse(struct envelope *envelope, const char *text, size_t length, const struct envelope_limits *limits,
+                    struct error *error) MUST_CHECK;
+void envelope_fini(struct envelope *envelope);
+
+/* --- writing ------------------------------------------------------------------------------------------------ */
+
+/* One top-level member to set: the raw JSON value, or value.bytes == NULL to remove it. */
+struct envelope_change {
+    const char      *name;
+    struct text_span value;
+};
+
+/* Writes the task with the changes made: existing members keep their place and their bytes, new ones are added at
+ * the end, no white space is added. */
+void envelope_rewrite(const struct envelope *envelope, const struct envelope_change *changes, size_t count,
+                      struct buffer *out);
+
+/* A new task for push. `args` and `resources_json` are JSON texts that were checked; NULL resources_json = none. */
+struct envelope_draft {
+    const char      *class_name;
+    const char      *queue;
+    struct text_span args;
+    struct text_span resources_json; /* a JSON string or array of strings */
+    const char      *jid; /* NULL: a new one is drawn */
+    bool             retry_off;
+};
+void envelope_write(const struct envelope_draft *draft, struct wall_time now, struct buffer *out);
+
+/* What is put into `dead` for a text that is not a task, so that dashboards can list it: an object of class
+ * "hf.invalid" whose only argument is the raw text (base64 when it is not UTF-8), with the reason. */
+void envelope_write_invalid(const char *text, size_t length, const char *queue, const char *reason,
+                            struct wall_time now, struct buffer *out);
+
+/* Seconds with microseconds, shortest form and always with a point: 1795194374.5 */
+void envelope_append_time(struct buffer *out, struct wall_time time);
+/* A JSON string with quotes; invalid UTF-8 is replaced by U+FFFD. */
+void envelope_append_string(struct buffer *out, const char *bytes, size_t length);
+
+/* --- reading values ----------------------------------------------------------------------------------------- */
+
+/* Checks a whole text as one JSON value within the limits. */
+bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error) MUST_CHECK;
+/* The index-th element of a valid raw JSON array; bytes == NULL when there are fewer. */
+struct text_span json_array_element(struct text_span array, size_t index);
+/* Whether a raw JSON value is a string / an integer that fits, and its value. The string is appended, unescaped. */
+bool json_string(struct text_span value, struct buffer *out);
+bool json_integer(struct text_span value, int64_t *out);
+
+#endif

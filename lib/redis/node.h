@@ -1,0 +1,108 @@
+/* One connection to one Redis server, kept up in the background.
+ *
+ * Calls are pipelined: redis_node_call only appends to a buffer, and the loop writes each node's buffer once at the
+ * end of its turn. Every call has a deadline of its own and completes exactly once, at the latest then; a reply that
+ * comes later is matched to its place in the queue and discarded, the connection goes on. Replies are matched by
+ * order, so anything that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the
+ * connection: all its calls become REDIS_UNKNOWN, and a new connection is made after a jittered back-off. Nothing is
+ * ever sent twice, with one exception: a call answered NOSCRIPT was not executed, so the node loads the script and
+ * sends the call again, behind it, within its deadline (E43).
+ *
+ * A server that stops answering costs a bounded amount: when more than `unanswered_limit` bytes or the oldest
+ * request for longer than `silence_limit` goes unanswered, the connection is closed.
+ *
+ * Connecting = resolving the name (off the loop), connect, AUTH, SELECT, CLIENT SETNAME, SCRIPT LOAD for each
+ * script, within `connect_timeout`. While it is not up, calls fail at once with REDIS_ERROR_DOWN; nobody waits for a
+ * reconnect (E17).
+ *
+ * Ownership: the caller owns the struct redis_call until `done` ran; redis_call_cancel ends it without `done`.
+ * `done` may start, cancel and free calls, this one included, but not destroy the node.
+ * Threads: the loop's only.
+ * If the process dies: the server sees the connection close; what was written may still be executed. */
+#ifndef REDIS_NODE_H
+#define REDIS_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/loop.h"
+#include "redis/reply.h"
+#include "redis/request.h"
+
+struct redis_node;
+
+enum redis_node_state { REDIS_NODE_DOWN, REDIS_NODE_CONNECTING, REDIS_NODE_UP };
+
+struct redis_node_options {
+    const char *name;        /* for logs: "lock1"; required */
+    const char *host;        /* name or address; NULL when unix_path is set */
+    unsigned    port;
+    const char *unix_path;
+    const char *user;        /* NULL: AUTH with the password only */
+    const char *password;    /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
+    unsigned    database;
+    const char *client_name; /* NULL: none */
+
+    int64_t connect_timeout_ns;  /* 0 = 1 s */
+    int64_t backoff_min_ns;      /* 0 = 50 ms */
+    int64_t backoff_max_ns;      /* 0 = 2 s */
+    int64_t silence_limit_ns;    /* 0 = 10 s */
+    size_t  unanswered_limit;    /* bytes; 0 = 4 MiB */
+    size_t  reply_limit;         /* bytes of one reply; 0 = 1 MiB */
+    size_t  element_limit;       /* elements of one reply, all arrays together; 0 = 1024 */
+
+    const struct redis_script *const *scripts; /* loaded on every connect; must outlive the node */
+    size_t                            script_count;
+
+    /* Told about every change between up and down, with a reason; may be NULL. Not called from redis_node_create
+     * or redis_node_destroy. Runs before the calls of a lost connection are completed. */
+    void (*changed)(void *context, struct redis_node *node, enum redis_node_state state, const char *reason);
+    void *context;
+};
+
+/* Starts connecting. The options are copied. */
+struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_options *options);
+/* Outstanding calls are dropped without `done`. */
+void redis_node_destroy(struct redis_node *node);
+
+const char           *redis_node_name(const struct redis_node *node);
+enum redis_node_state redis_node_state(const struct redis_node *node);
+/* Why it is not up: the last failure, "" before the first. */
+const char *redis_node_reason(const struct redis_node *node);
+/* True once the first attempt to connect has ended, either way. */
+bool redis_node_was_tried(const struct redis_node *node);
+/* Bytes and calls that were sent or are about to be, and are not answered. */
+size_t redis_node_unanswered(const struct redis_node *node);
+
+struct redis_call {
+    void (*done)(struct redis_call *call, const struct redis_result *result);
+    /* private */
+    struct redis_node *node; /* NULL when not outstanding */
+    uint64_t           sequence;
+};
+
+static inline bool redis_call_is_outstanding(const struct redis_call *call)
+{
+    return call->node != NULL;
+}
+
+/* Sends the encoded request. Returns false, without calling `done`, when nothing was written because the node is not
+ * up (REDIS_ERROR_DOWN) or overloaded (REDIS_ERROR_OVERLOAD, the connection is then about to be closed): the caller
+ * knows at once. Otherwise `done` runs exactly once, never from inside this function. `call` may be NULL: the reply
+ * is read and discarded. */
+bool redis_node_call(struct redis_node *node, const struct buffer *request, struct instant deadline,
+                     struct redis_call *call) MUST_CHECK;
+/* The call ends without `done`; what was sent may still be executed. Harmless when it is not outstanding. */
+void redis_call_cancel(struct redis_call *call);
+
+/* Counters since the node was created. */
+struct redis_node_counters {
+    uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
+};
+const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
+
+#endif
