@@ -1,0 +1,214 @@
+/* redlock.h: a distributed lock over N independent Redis masters (the Redlock algorithm), with background extension.
+ *
+ * What it promises. While clocks run at roughly the right rate, at most one holder has a resource, and a minority of
+ * the nodes may be down, hang or answer nonsense without anybody noticing. A holder whose lock cannot be extended is
+ * told so before anybody else can have it: judged by the clock (CLOCK_BOOTTIME, which counts suspend), not by a
+ * message. What it does not promise: a process that is stopped between "am I still the holder?" and its write may
+ * write late. Fencing tokens close that gap; this version does not give them yet.
+ *
+ * The lock on a node is the plain Redlock format (a string key, SET NX PX, deletion by compare), so any other Redlock
+ * client excludes us and we exclude it. Key = key_prefix + resource. Value = 32 hexadecimal digits from the kernel's
+ * generator, fresh for every attempt, then ":" and the owner text, so that GET on any node says who holds it.
+ *
+ * Two ways to use it. A program with threads of its own uses the blocking client (part 2). Code that runs on the loop
+ * uses the asynchronous group (part 3); the blocking client is a thin layer over it.
+ *
+ *     struct redlock_client *client = redlock_client_open(&options, reason, sizeof reason);
+ *     struct redlock_held *held = NULL;
+ *     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
+ *     if (answer == REDLOCK_ACQUIRED) {
+ *         while (more_to_do && redlock_held_valid_for_ns(held) > longest_step_ns)
+ *             do_a_step();
+ *         redlock_client_release(held, REDLOCK_AWAIT);
+ *     }
+ *     redlock_client_close(client);
+ *
+ * Durations are nanoseconds in int64_t (REDLOCK_MS(250)). Texts are copied unless said otherwise.
+ * If the process dies while it holds: nothing needs to be cleaned up; the keys expire after at most one ttl, then
+ * others can have the resource.
+ * Sources: the Redlock page of redis.io; the edge cases E1 to E51 of the project's reference, named where they apply. */
+#ifndef REDLOCK_H
+#define REDLOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REDLOCK_API __attribute__((visibility("default")))
+#define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds) * INT64_C(1000000))
+
+enum {
+    REDLOCK_NODES_MAX = 15,
+    REDLOCK_RESOURCES_MAX = 16,       /* of one lock */
+    REDLOCK_RESOURCE_BYTES_MAX = 512, /* 1 to 512 bytes each */
+    REDLOCK_OWNER_BYTES_MAX = 128,    /* longer owner texts are cut */
+};
+
+/* --- part 1: what both ways share ---------------------------------------------------------------------------- */
+
+/* One Redis master. N is the number of nodes configured, never the number connected (E8). Use 3 or 5; an even number
+ * tolerates no more failures than the odd one below it; 1 is not a Redlock and only good for efficiency. */
+struct redlock_node {
+    const char *name;     /* for logs; NULL = host:port */
+    const char *host;     /* or unix_path */
+    unsigned    port;
+    const char *unix_path;
+    const char *user;     /* NULL: AUTH with the password alone */
+    const char *password; /* NULL: none. Copied; never logged */
+    unsigned    database;
+    int64_t     timeout_ns;         /* for one operation on this node; 0 = 50 ms */
+    int64_t     connect_timeout_ns; /* in the background only (E17); 0 = 1 s */
+};
+
+struct redlock_options {
+    const struct redlock_node *nodes;
+    size_t                     node_count;
+    const char                *key_prefix;  /* NULL = none */
+    const char                *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
+};
+
+/* Terms of a lock. Zero means the default in brackets. */
+struct redlock_terms {
+    int64_t  ttl_ns;          /* [10 s], 500 ms to 60 s */
+    double   drift_factor;    /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
+    unsigned tries;           /* passes over the nodes before the answer is no [3], at most 1000 */
+    int64_t  retry_delay_ns;  /* between passes, when somebody holds it [20 ms] */
+    int64_t  retry_jitter_ns; /* up to this much more, at random [30 ms] */
+};
+
+/* What to lock, and who wants it. Several resources are locked all or none; order and repetition do not matter. */
+struct redlock_request {
+    const char *const *resources; /* NUL-terminated */
+    size_t             resource_count;
+    const char        *owner; /* for people: "host:pid:slot:jid"; NULL = none */
+};
+
+enum redlock_answer {
+    REDLOCK_ACQUIRED,
+    REDLOCK_BUSY,      /* somebody holds it */
+    REDLOCK_SPLIT,     /* several tried at once and nobody got a majority: trying again soon will do */
+    REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached */
+    REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl was gone by then (E5) */
+    REDLOCK_CANCELLED, /* released before it was acquired */
+    REDLOCK_INVALID,   /* the request or the terms are outside the limits; nothing was sent */
+};
+
+/* What became of a release (E39). All of them end the lock. */
+enum redlock_ending {
+    REDLOCK_RELEASED, /* a majority deleted it */
+    REDLOCK_EXPIRED,  /* it had expired or been deleted before */
+    REDLOCK_FOREIGN,  /* somebody else had it already */
+    REDLOCK_UNKNOWN,  /* too few nodes answered; what is left expires by its ttl (E51) */
+};
+
+REDLOCK_API const char *redlock_answer_name(enum redlock_answer answer); /* "acquired", "busy", ... */
+REDLOCK_API const char *redlock_ending_name(enum redlock_ending ending);
+
+/* Fills the zeros with the defaults; false, with a reason, when a value is out of bounds or does not fit these
+ * options (the pass over the nodes must leave half of the ttl). */
+REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options,
+                                     char *reason, size_t reason_size);
+
+/* --- part 2: the blocking client ------------------------------------------------------------------------------ */
+
+struct redlock_client; /* a loop thread of its own and a connection to every node */
+struct redlock_held;   /* one lock that is held */
+
+/* Connects in the background: a node that is down is no error here. NULL with a reason when the options are wrong.
+ * Returns when every node was tried once. */
+REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
+                                                       size_t reason_size);
+/* Every lock must have been released; waits until releases in the background are on their way. */
+REDLOCK_API void redlock_client_close(struct redlock_client *client);
+
+/* Any thread; blocks for at most tries x (slowest node's timeout + retry delay + jitter). On REDLOCK_ACQUIRED `*held`
+ * is set, and the lock is extended in the background until it is released. Otherwise `*held` is NULL and a reason
+ * says more. */
+REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client,
+                                                       const struct redlock_terms *terms,
+                                                       const struct redlock_request *request,
+                                                       struct redlock_held **held, char *reason,
+                                                       size_t reason_size);
+
+/* How much longer the lock is certain; 0 once it is lost. Compares the clock with the published deadline: any thread,
+ * no lock, no system call, right even when the loop thread is stuck. */
+REDLOCK_API int64_t redlock_held_valid_for_ns(const struct redlock_held *held);
+
+enum redlock_wait {
+    REDLOCK_AWAIT,      /* return when a majority acknowledged, with the outcome */
+    REDLOCK_BACKGROUND, /* return at once with REDLOCK_RELEASED; the outcome goes to the counters */
+};
+
+/* Any thread. Ends the lock and frees `held`, whatever the outcome. */
+REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
+
+/* --- part 3: the asynchronous group, on the loop ------------------------------------------------------------- */
+
+struct loop;          /* base/loop.h */
+struct redlock_group; /* N nodes, their connections, and the locks over them */
+struct redlock_lock;  /* one lock: free, being acquired, held or being released */
+
+/* NULL with a reason when the options are wrong. The caller owns the loop and runs it. */
+REDLOCK_API struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options,
+                                                       char *reason, size_t reason_size);
+/* No lock may be in use. Waits for nothing: what is unanswered expires by its ttl. */
+REDLOCK_API void redlock_group_destroy(struct redlock_group *group);
+
+enum redlock_event_kind {
+    REDLOCK_EVENT_ANSWER,   /* the outcome of redlock_lock_acquire */
+    REDLOCK_EVENT_EXTENDED,
+    REDLOCK_EVENT_DANGER,   /* two thirds of the ttl without a successful extension */
+    REDLOCK_EVENT_LOST,     /* final. The lock must still be released */
+    REDLOCK_EVENT_RELEASED, /* the outcome of redlock_lock_release */
+};
+
+struct redlock_event {
+    enum redlock_event_kind kind;
+    enum redlock_answer     answer; /* of ANSWER */
+    enum redlock_ending     ending; /* of RELEASED */
+    const char             *reason; /* text for people; of ANSWER, LOST */
+    unsigned                passes; /* of ANSWER: passes made */
+    int64_t                 waited_ns; /* of ANSWER: since redlock_lock_acquire */
+    int64_t                 held_ns;   /* of LOST, RELEASED: since the acquisition */
+};
+
+/* `event` runs on the loop and may call anything here, release and destroy of this lock included. Terms must have
+ * been checked. Locks are cheap to keep and to use again: one per user, not one per acquisition. */
+REDLOCK_API struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
+                                                     void (*event)(struct redlock_lock *lock, void *context,
+                                                                   const struct redlock_event *event),
+                                                     void *context);
+/* Free, or released with the outcome still outstanding (which is then not told). */
+REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
+/* The lock must be free. False, with nothing sent, when the request is outside the limits. The answer comes as an
+ * event, never from inside this call. */
+REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
+/* Gives it up in any state but free: held and lost locks end with RELEASED; one being acquired ends with ANSWER =
+ * CANCELLED, from inside this call. Once this returned, nothing extends it any more (E30). */
+REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
+REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
+
+/* Until when the holder may believe that it holds, in nanoseconds of CLOCK_BOOTTIME; 0 when it does not. One word,
+ * published after every change; any thread may compare it with the clock for as long as the lock exists. */
+REDLOCK_API const _Atomic int64_t *redlock_lock_deadline(const struct redlock_lock *lock);
+
+/* Extension intervals longer or shorter than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
+
+struct redlock_counters {
+    uint64_t acquired, busy, split, no_quorum, too_slow, cancelled;
+    uint64_t passes;     /* over all acquires */
+    uint64_t extensions; /* successful rounds */
+    uint64_t dangers, lost;
+    uint64_t released, expired, foreign, unknown;
+    uint64_t owed;       /* releases that had to be sent again on a new connection */
+};
+REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
+/* Nodes that are connected now. */
+REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
+/* True once every node was tried at least once, so that an acquire is not refused merely for being early. */
+REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
+/* Locks that are not free, and releases whose answers are outstanding. */
+REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);
+
+#endif
