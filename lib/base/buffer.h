@@ -28,10 +28,11 @@ static inline void buffer_clear(struct buffer *buffer)
 
 static inline void buffer_append(struct buffer *buffer, const void *bytes, size_t length)
 {
+    if (length == 0)
+        return;
     char *to = buffer->capacity - buffer->length >= length ? buffer->bytes + buffer->length
                                                            : buffer_reserve(buffer, length);
-    if (length > 0)
-        memcpy(to, bytes, length);
+    memcpy(to, bytes, length);
     buffer->length += length;
 }
 
