@@ -1,0 +1,297 @@
+# Builds, tests and installs Holdfast. `make help` lists the targets.
+#
+# One make reads everything, so it sees every dependency. All output is below $(B); another tree
+# is another value of B (the sanitizer and clang trees of `make ci` are below build/). Sources are
+# found by their place, so a new file needs no change here:
+#
+#   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer
+#   worker/*.c                                 -> lib/libworker.a      (main.c left out) and holdfast
+#   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
+#   tests/{unit,sim,integration}/test_*.c      -> tests/{unit,sim,integration}/test_*
+#   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
+#   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
+#
+# V=1 shows the commands, WERROR= builds with warnings, CC=clang and SANITIZE=address,undefined (or
+# thread) go with a B of their own. Only targets that start with scripts/setup install packages.
+
+B        ?= build
+PREFIX   ?= /usr/local
+VERSION  := 0.1.0
+SOVERSION := 0
+WERROR   ?= -Werror
+SANITIZE ?=
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+
+# ---------------------------------------------------------------------------------------- sources
+LAYERS      := base redis redlock queue
+JOBS        := $(wildcard jobs/*.c)
+WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c))
+SUPPORT     := $(wildcard tests/support/*.c)
+TEST_KINDS  := unit sim integration
+TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
+PLUGINS     := $(wildcard tests/plugins/*.c)
+BENCHES     := $(wildcard tests/bench/*.c)
+# The tests that have threads of their own, by name; `make tsan` runs these.
+TSAN_TESTS  ?= test_mailbox test_log test_loop test_clock test_redlock test_blocking test_runner test_pool test_worker
+
+layer_sources = $(wildcard lib/$(1)/*.c)
+layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
+SCRIPTED    := $(foreach layer,$(LAYERS),$(if $(call layer_scripts,$(layer)),$(layer)))
+GENERATED   := $(SCRIPTED:%=$(B)/generated/%/scripts.h)
+
+object      = $(patsubst %.c,$(B)/obj/%.o,$(1))
+layer_objects = $(call object,$(call layer_sources,$(1))) \
+                $(if $(filter $(1),$(SCRIPTED)),$(B)/obj/generated/$(1)/scripts.o)
+archive     = $(B)/lib/lib$(1).a
+
+ARCHIVES    := $(foreach layer,$(LAYERS),$(call archive,$(layer)))
+# In link order: a layer can only be resolved by what stands to its right.
+LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(layer)))
+PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
+JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
+PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
+TEST_FILES  := $(TESTS:%.c=$(B)/%)
+BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
+LIBREDLOCK  := $(B)/libredlock.so $(B)/libredlock.a
+
+# ----------------------------------------------------------------------------------- dependencies
+# Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
+# that begin with scripts/setup work on a machine that has nothing yet.
+PACKAGES := libuv hiredis libconfig sqlite3 jansson cmocka
+once      = $(eval $(1) := $(2))$($(1))
+no_packages = $(error a library is missing$(if $(1), ($(strip $(1))),: there is no pkg-config): run scripts/setup)
+find_missing = $(shell command -v pkg-config >/dev/null || echo pkg-config; \
+                 for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
+check_packages = $(if $(find_missing),$(call no_packages,$(find_missing)))
+PACKAGES_OK  = $(call once,PACKAGES_OK,$(check_packages))
+# hiredis' own -I points inside its directory and would put names such as "async.h" on everybody's path; the
+# sources write <hiredis/hiredis.h>, so its parent is what they need.
+PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cflags $(filter-out hiredis,$(PACKAGES)); \
+                  pkg-config --cflags-only-other hiredis; echo -I$$(pkg-config --variable=includedir hiredis)))
+libs_of      = $(shell pkg-config --libs $(1))
+base_LIBS    = $(call once,base_LIBS,$(call libs_of,libuv) -pthread -lm)
+redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis))
+worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson) -ldl)
+cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
+sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
+CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
+# What a job needs beyond libc, by the name of its file.
+transfer_LIBS = $(sqlite3_LIBS)
+
+# ------------------------------------------------------------------------------------------ flags
+accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))
+WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2 $(WERROR)
+ifeq ($(SANITIZE),)
+# Ubuntu's compiler predefines _FORTIFY_SOURCE, hence the -U.
+HARDENING = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong $(CLASH)
+CLASH     = $(call once,CLASH,$(call accepts,-fstack-clash-protection))
+DEFINED  := -Wl,-z,defs
+else
+HARDENING := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+# clang leaves the sanitizer's own symbols in a shared object to the program.
+DEFINED  :=
+endif
+OPTIMISE ?= -O2
+CFLAGS   ?= $(OPTIMISE) -g
+COMPILE_FLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) -fvisibility=hidden $(HARDENING) $(CPPFLAGS)
+INCLUDES  = -Ilib -I. -I$(B)/generated $(PACKAGE_FLAGS)
+LINK_FLAGS = -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+COMPILE   = $(CC) $(COMPILE_FLAGS) -MMD -MP
+LINK_PROGRAM = $(CC) -pie $(LINK_FLAGS)
+LINK_SHARED  = $(CC) -shared $(LINK_FLAGS)
+
+Q := $(if $(filter 1,$(V)),,@)
+ifeq ($(V),1)
+say =
+else
+say = @printf '%-6s %s\n' $(1) $(2);
+endif
+
+# ---------------------------------------------------------------------------------------- targets
+.PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants format install clean help FORCE
+all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(BENCH_FILES) ## build everything but the tests (the default)
+
+tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
+
+run: ## install what is missing, build, and run the demonstration
+	@scripts/setup
+	@$(MAKE) all
+	@scripts/demo $(B)
+
+test: ## install what is missing, build, run all tests and the mutants
+	@scripts/setup
+	@$(MAKE) check
+
+RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
+check: tests ## build and run all tests and the mutants; K=PATTERN runs those whose name matches
+	@scripts/run-tests $(if $(K),-k '$(K)') $(if $(K),,$(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')) $(B)
+
+mutants: tests ## break the lock's rules on purpose, one line at a time: the tests must notice
+	@if [ -x "$(RUN_MUTANTS)" ]; then $(RUN_MUTANTS) $(B); else echo 'no mutants yet'; fi
+
+bench: all ## build and run the benchmarks
+	@if [ -x scripts/bench ]; then scripts/bench $(B); else \
+	   for bench in $(BENCH_FILES); do echo "== $$bench"; $$bench || exit 1; done; fi
+
+ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
+	@$(MAKE) tidy
+	@echo '== clang'
+	@$(MAKE) B=build/clang CC=clang tests
+	@$(MAKE) asan
+	@$(MAKE) tsan
+
+SANITIZER_FACTS := scripts/sanitizers
+asan: ## build with AddressSanitizer and UBSan, run all tests
+	@echo '== address and undefined behaviour sanitizers'
+	@$(MAKE) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 sanitized
+
+tsan: ## build with ThreadSanitizer, run the tests that have threads
+	@echo '== thread sanitizer'
+	@$(MAKE) B=build/tsan SANITIZE=thread OPTIMISE=-O1 ONLY='$(TSAN_TESTS)' sanitized
+
+sanitized: tests
+	@scripts/run-tests $(if $(ONLY),--only '$(ONLY)') --sanitizer $(B)
+
+tidy: layers ## check the house rules: layers, dependencies, sizes, banned functions, format
+	@scripts/tidy
+
+format: ## format all C files
+	clang-format -i $$(find lib worker jobs tests -name '*.[ch]')
+
+clean: ## remove all output
+	rm -rf build $(B)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# ---------------------------------------------------------------------------------------- objects
+# Objects are made anew when the compiler or its flags change, archives when a source comes or goes.
+remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
+$(B)/flags: FORCE
+	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
+$(B)/sources: FORCE
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(SUPPORT))
+
+define compile
+$(call say,CC,$<)
+$(Q)mkdir -p $(@D)
+$(Q)$(COMPILE) $(1) $(INCLUDES) -c $< -o $@
+endef
+
+# Libraries may end in a shared object, the rest only in programs.
+$(B)/obj/lib/%.o: lib/%.c $(B)/flags | $(GENERATED)
+	$(call compile,-fPIC)
+$(B)/obj/generated/%.o: $(B)/generated/%.c $(B)/flags
+	$(call compile,-fPIC)
+$(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
+	$(call compile,-fPIE)
+
+# Both files come from one run of the script; the header is made as a by-product of the source.
+$(B)/generated/%/scripts.h: $(B)/generated/%/scripts.c
+	@test -f $@
+define embed
+$$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) scripts/embed-scripts $$(B)/sources
+	$$(call say,LUA,lib/$(1)/scripts)
+	$$(Q)scripts/embed-scripts $(1) $$(@D) $$(filter %.lua,$$^)
+endef
+$(foreach layer,$(SCRIPTED),$(eval $(call embed,$(layer))))
+
+# --------------------------------------------------------------------------------------- archives
+define layer_archive
+$$(call archive,$(1)): $$(call layer_objects,$(1)) $$(B)/sources
+endef
+$(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
+$(call archive,worker): $(call object,$(WORKER)) $(B)/sources
+$(call archive,support): $(call object,$(SUPPORT)) $(B)/sources
+$(B)/lib/lib%.a:
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && ar qcs $@ $(filter %.o,$^)
+
+# --------------------------------------------------------------------------------------- programs
+$(B)/holdfast: $(call object,worker/main.c) $(LINK_ORDER)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+
+# Jobs see their own header and libc, nothing of ours.
+define plugin
+$(call say,CC,$<)
+$(Q)mkdir -p $(@D)
+$(Q)$(COMPILE) -fPIC -I. $(LINK_FLAGS) $(DEFINED) -shared -o $@ $< $($(*F)_LIBS)
+endef
+$(B)/jobs/%.so: jobs/%.c $(B)/flags
+	$(plugin)
+$(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
+	$(plugin)
+
+define link_test
+$(call say,LINK,$@)
+$(Q)mkdir -p $(@D)
+$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
+endef
+TEST_LINK := $(call archive,support) $(LINK_ORDER)
+$(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
+	$(link_test)
+define bench_rule
+$$(B)/bench/$$(subst _,-,$(basename $(notdir $(1)))): $$(call object,$(1)) $$(TEST_LINK)
+	$$(link_test)
+endef
+$(foreach bench,$(BENCHES),$(eval $(call bench_rule,$(bench))))
+
+# ------------------------------------------------------------------------------- the redlock library
+# For other programs: the three layers in one piece of which only redlock_* can be seen.
+REDLOCK_PARTS := $(foreach layer,redlock redis base,$(call archive,$(layer)))
+$(B)/libredlock.so: $(REDLOCK_PARTS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_SHARED) $(DEFINED) -Wl,-soname,libredlock.so.$(SOVERSION) -o $@ \
+	    -Wl,--whole-archive $^ -Wl,--no-whole-archive $(CORE_LIBS)
+	$(Q)ln -sf libredlock.so $@.$(SOVERSION)
+$(B)/libredlock.a: $(REDLOCK_PARTS)
+	$(call say,AR,$@)
+	$(Q)$(CC) -r -nostdlib -o $(B)/lib/redlock-all.o -Wl,--whole-archive $^
+	$(Q)objcopy --localize-hidden $(B)/lib/redlock-all.o
+	$(Q)rm -f $@ && ar qcs $@ $(B)/lib/redlock-all.o
+
+# --------------------------------------------------------------------------------------- the layers
+# Links every layer as a shared object against only what it may use: an upward call, or a library that belongs to
+# another layer, is an undefined symbol. (Static archives alone would let a call through by luck of the link order.)
+LAYER_CHECKS := $(foreach layer,$(LAYERS),$(B)/layers/$(layer).so)
+layers: $(LAYER_CHECKS) $(B)/libredlock.so $(B)/libredlock.a $(JOB_FILES) ## prove that no layer calls one above it
+	@scripts/exports '^redlock_' $(B)/libredlock.so $(B)/libredlock.a
+	@scripts/exports '^holdfast_plugin$$' $(JOB_FILES)
+base_LOWER    :=
+redis_LOWER   := base
+redlock_LOWER := redis base
+queue_LOWER   := redis base
+define layer_check
+$$(B)/layers/$(1).so: $$(call archive,$(1)) $$(foreach lower,$$($(1)_LOWER),$$(call archive,$$(lower)))
+	$$(call say,LAYER,$(1) on $$(if $$($(1)_LOWER),$$($(1)_LOWER),nothing of ours))
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(LINK_SHARED) $$(DEFINED) -o $$@ -Wl,--whole-archive $$< -Wl,--no-whole-archive \
+	    $$(filter-out $$<,$$^) $$(foreach layer,$(1) $$($(1)_LOWER),$$($$(layer)_LIBS))
+endef
+$(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
+
+# ---------------------------------------------------------------------------------------- install
+INSTALL_DIR = $(DESTDIR)$(PREFIX)
+install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
+	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
+	    $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf
+	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
+	install -m 644 $(B)/libredlock.a $(INSTALL_DIR)/lib/
+	install -m 755 $(B)/libredlock.so $(INSTALL_DIR)/lib/libredlock.so.$(VERSION)
+	ln -sf libredlock.so.$(VERSION) $(INSTALL_DIR)/lib/libredlock.so.$(SOVERSION)
+	ln -sf libredlock.so.$(SOVERSION) $(INSTALL_DIR)/lib/libredlock.so
+	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
+	install -m 644 jobs/job.h $(INSTALL_DIR)/include/holdfast/
+	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
+	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
+	scripts/redlock-pc '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/redlock.pc
+
+-include $(shell [ -d $(B) ] && find $(B) -name '*.d')
