@@ -26,10 +26,13 @@
 
 struct loop;
 
+/* Also makes the whole process ignore SIGPIPE: a peer that has gone shows as EPIPE where it is written to. */
 struct loop *loop_create(struct error *error) MUST_CHECK;
-/* All watches, resolutions and signals must have been stopped; frees the rest. */
+/* All watches, resolutions and signals must have been stopped and no thread may post any more; delivers the messages
+ * that are still there, and frees the rest. Waits for look-ups that were cancelled while the resolver was at work. */
 void loop_destroy(struct loop *loop);
-void loop_run(struct loop *loop); /* returns after loop_stop */
+/* Returns after loop_stop, with the messages posted before it delivered and the hooks of the last turn run. */
+void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /* The time of this turn: read after the wait, so never later than the clock and late by at most the turn. Use it
@@ -110,7 +113,7 @@ void loop_post(struct loop *loop, struct loop_message *message);
 struct loop_resolution; /* opaque */
 
 /* Resolves host and port off the loop. `done` runs once, unless cancelled: on success with one address, on failure
- * with address = NULL and a reason. */
+ * with address = NULL and a reason. It never runs inside loop_resolve, and the resolution is gone once it ran. */
 struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
                                      void (*done)(void *context, const struct sockaddr *address, socklen_t length,
                                                   const char *reason),
