@@ -10,6 +10,8 @@
 #define GUARD_MIN_NS      (50 * NS_PER_MS)
 /* 1 ms precision of expiry on the node + 1 ms because a node rounds the ttl (E7). */
 #define DRIFT_FLOOR_NS (2 * NS_PER_MS)
+/* Extensions are planned on a grid, so that those due within 10 ms of each other leave in one script call. */
+#define EXTEND_GRID_NS (10 * NS_PER_MS)
 
 static unsigned set_count(node_set set)
 {
@@ -62,9 +64,16 @@ static int64_t jitter_below(struct lease *lease, int64_t bound)
     return (int64_t)(((uint64_t)lease->noise * (uint64_t)bound) >> 32);
 }
 
+/* Whatever still comes for the round before this is no vote. 0 is left to mean "no round". */
+static void round_next(struct lease *lease)
+{
+    if (++lease->round == 0)
+        lease->round = 1;
+}
+
 static void round_begin(struct lease *lease, node_set asked, struct instant now)
 {
-    lease->round++;
+    round_next(lease);
     lease->asked = asked;
     lease->yes = lease->no = lease->foreign = lease->unknown = 0;
     lease->pass_started = now;
@@ -129,8 +138,8 @@ static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *te
 static struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     enum lease_refusal refusal = pass_refusal(lease, terms);
-    struct lease_step  step = {.abandon = lease->reached};
-    lease->round++; /* whatever still comes is no vote */
+    struct lease_step step = {.abandon = lease->reached};
+    round_next(lease);
     lease->asked = 0;
     lease->reached = 0;
     if (lease->tries_left > 0) {
@@ -147,7 +156,8 @@ static struct lease_step pass_fail(struct lease *lease, const struct lease_terms
 static void extension_plan(struct lease *lease, const struct lease_terms *terms)
 {
     int64_t after = terms->extend_after_ns - jitter_below(lease, terms->extend_after_ns / 10); /* E33 */
-    lease->act_at = instant_after(lease->confirmed, after);
+    struct instant due = instant_after(lease->confirmed, after);
+    lease->act_at = (struct instant){due.ns - due.ns % EXTEND_GRID_NS};
 }
 
 static struct lease_step pass_win(struct lease *lease, const struct lease_terms *terms)
@@ -198,7 +208,7 @@ static struct lease_step hold_lose(struct lease *lease, enum lease_loss loss)
     lease->state = LEASE_LOST;
     lease->extending = false;
     lease->asked = 0;
-    lease->round++;
+    round_next(lease);
     return (struct lease_step){.news = LEASE_NEWS_LOST, .loss = loss};
 }
 
@@ -261,7 +271,7 @@ static struct lease_step hold_tick(struct lease *lease, const struct lease_terms
 static struct lease_step release_end(struct lease *lease, const struct lease_terms *terms)
 {
     struct lease_step step = {.news = LEASE_NEWS_RELEASED};
-    unsigned          quorum = lease_quorum(terms);
+    unsigned quorum = lease_quorum(terms);
     if (set_count(lease->yes) >= quorum)
         step.ending = LEASE_ENDED_RELEASED;
     else if (set_count(lease->unknown) + set_count(outstanding(lease)) > terms->nodes - quorum)
@@ -271,7 +281,7 @@ static struct lease_step release_end(struct lease *lease, const struct lease_ter
     lease->state = LEASE_FREE;
     lease->asked = 0;
     lease->reached = 0;
-    lease->round++;
+    round_next(lease);
     return step;
 }
 
@@ -288,7 +298,7 @@ static struct lease_step acquire_cancel(struct lease *lease)
     lease->state = LEASE_FREE;
     lease->asked = 0;
     lease->reached = 0;
-    lease->round++;
+    round_next(lease);
     return step;
 }
 

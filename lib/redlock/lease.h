@@ -42,21 +42,21 @@ typedef uint16_t node_set; /* bit i = node i */
  * half from the upper. */
 struct lease_terms {
     unsigned nodes; /* N as configured */
-    int64_t  ttl_ns;
-    double   drift_factor;
-    int64_t  pass_limit_ns; /* a pass or an extension round that is undecided by then has failed */
-    unsigned tries;         /* passes until an acquire is refused, at least 1 */
-    int64_t  retry_delay_ns, retry_jitter_ns;
+    int64_t ttl_ns;
+    double drift_factor;
+    int64_t pass_limit_ns; /* a pass or an extension round that is undecided by then has failed */
+    unsigned tries;        /* passes until an acquire is refused, at least 1 */
+    int64_t retry_delay_ns, retry_jitter_ns;
 
-    int64_t drift_ns;         /* ttl x drift factor + 2 ms */
-    int64_t needed_ns;        /* validity that must be left after a pass: ttl / 2 */
-    int64_t guard_ns;         /* LOST this long before the validity ends: max(50 ms, 1 % of ttl), at most ttl / 10 */
-    int64_t extend_after_ns;  /* ttl / 3 */
-    int64_t extend_retry_ns;  /* 5 % of ttl */
-    int64_t danger_after_ns;  /* 2/3 ttl */
+    int64_t drift_ns;        /* ttl x drift factor + 2 ms */
+    int64_t needed_ns;       /* validity that must be left after a pass: ttl / 2 */
+    int64_t guard_ns;        /* LOST this long before the validity ends: max(50 ms, 1 % of ttl), at most ttl / 10 */
+    int64_t extend_after_ns; /* ttl / 3 */
+    int64_t extend_retry_ns; /* 5 % of ttl */
+    int64_t danger_after_ns; /* 2/3 ttl */
 };
 
-void     lease_terms_derive(struct lease_terms *terms);
+void lease_terms_derive(struct lease_terms *terms);
 unsigned lease_quorum(const struct lease_terms *terms);
 
 enum lease_state { LEASE_FREE, LEASE_ACQUIRING, LEASE_WAITING, LEASE_HELD, LEASE_LOST, LEASE_RELEASING };
@@ -91,21 +91,21 @@ enum lease_ending {
 
 struct lease {
     enum lease_state state;
-    uint32_t         round; /* of the last send; never goes back, also from one life to the next */
-    uint32_t         noise; /* seed of the jitter */
-    node_set         reached;                /* a grant of this pass was, or may have been, written there */
-    node_set         gone;                   /* said in this hold that the value is not ours */
-    node_set         asked;                  /* of this round */
-    node_set         yes, no, foreign, unknown;
-    bool             extending;              /* HELD: the round is an undecided extension */
-    bool             in_danger;
-    unsigned         tries_left;
-    unsigned         splits;                 /* split votes in a row, for the doubling of their wait */
-    struct instant   pass_started;           /* before the first byte of this round */
-    struct instant   valid_until;            /* HELD: end of the validity, guard not taken off */
-    struct instant   confirmed;              /* HELD: start of the last round that succeeded */
-    struct instant   act_at;                 /* WAITING: next pass; HELD: next extension */
-    uint64_t         owners[LEASE_NODES_MAX]; /* who refused: a digest of the value found, 0 = not told */
+    uint32_t round;   /* of the last send; never goes back, also from one life to the next */
+    uint32_t noise;   /* seed of the jitter */
+    node_set reached; /* a grant of this pass was, or may have been, written there */
+    node_set gone;    /* said in this hold that the value is not ours */
+    node_set asked;   /* of this round */
+    node_set yes, no, foreign, unknown;
+    bool extending; /* HELD: the round is an undecided extension */
+    bool in_danger;
+    unsigned tries_left;
+    unsigned splits;                  /* split votes in a row, for the doubling of their wait */
+    struct instant pass_started;      /* before the first byte of this round */
+    struct instant valid_until;       /* HELD: end of the validity, guard not taken off */
+    struct instant confirmed;         /* HELD: start of the last round that succeeded */
+    struct instant act_at;            /* WAITING: next pass; HELD: next extension */
+    uint64_t owners[LEASE_NODES_MAX]; /* who refused: a digest of the value found, 0 = not told */
 };
 
 enum lease_news {
@@ -122,14 +122,14 @@ enum lease_news {
  * value and send grants; send extensions; tell the news. Votes for grants, extensions and the release of a hold
  * carry `round` as it is after this call; those of an abandoned pass (`abandon`) need no vote. */
 struct lease_step {
-    node_set           abandon; /* release, nobody waits for the outcome */
-    node_set           grant;
-    node_set           extend;
-    node_set           release;
-    enum lease_news    news;
+    node_set abandon; /* release, nobody waits for the outcome */
+    node_set grant;
+    node_set extend;
+    node_set release;
+    enum lease_news news;
     enum lease_refusal refusal;
-    enum lease_loss    loss;
-    enum lease_ending  ending;
+    enum lease_loss loss;
+    enum lease_ending ending;
 };
 
 /* A lease is born FREE; `noise` is any number. */

@@ -35,8 +35,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REDLOCK_API __attribute__((visibility("default")))
-#define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds) * INT64_C(1000000))
+#define REDLOCK_API              __attribute__((visibility("default")))
+#define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds)*INT64_C(1000000))
 
 enum {
     REDLOCK_NODES_MAX = 15,
@@ -50,38 +50,38 @@ enum {
 /* One Redis master. N is the number of nodes configured, never the number connected (E8). Use 3 or 5; an even number
  * tolerates no more failures than the odd one below it; 1 is not a Redlock and only good for efficiency. */
 struct redlock_node {
-    const char *name;     /* for logs; NULL = host:port */
-    const char *host;     /* or unix_path */
-    unsigned    port;
+    const char *name; /* for logs; NULL = host:port */
+    const char *host; /* or unix_path */
+    unsigned port;
     const char *unix_path;
     const char *user;     /* NULL: AUTH with the password alone */
     const char *password; /* NULL: none. Copied; never logged */
-    unsigned    database;
-    int64_t     timeout_ns;         /* for one operation on this node; 0 = 50 ms */
-    int64_t     connect_timeout_ns; /* in the background only (E17); 0 = 1 s */
+    unsigned database;
+    int64_t timeout_ns;         /* for one operation on this node; 0 = 50 ms */
+    int64_t connect_timeout_ns; /* in the background only (E17); 0 = 1 s */
 };
 
 struct redlock_options {
     const struct redlock_node *nodes;
-    size_t                     node_count;
-    const char                *key_prefix;  /* NULL = none */
-    const char                *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
+    size_t node_count;
+    const char *key_prefix;  /* NULL = none */
+    const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
 };
 
 /* Terms of a lock. Zero means the default in brackets. */
 struct redlock_terms {
-    int64_t  ttl_ns;          /* [10 s], 500 ms to 60 s */
-    double   drift_factor;    /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
-    unsigned tries;           /* passes over the nodes before the answer is no [3], at most 1000 */
-    int64_t  retry_delay_ns;  /* between passes, when somebody holds it [20 ms] */
-    int64_t  retry_jitter_ns; /* up to this much more, at random [30 ms] */
+    int64_t ttl_ns;          /* [10 s], 500 ms to 60 s */
+    double drift_factor;     /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
+    unsigned tries;          /* passes over the nodes before the answer is no [3], at most 1000 */
+    int64_t retry_delay_ns;  /* between passes, when somebody holds it [20 ms] */
+    int64_t retry_jitter_ns; /* up to this much more, at random [30 ms] */
 };
 
 /* What to lock, and who wants it. Several resources are locked all or none; order and repetition do not matter. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
-    size_t             resource_count;
-    const char        *owner; /* for people: "host:pid:slot:jid"; NULL = none */
+    size_t resource_count;
+    const char *owner; /* for people: "host:pid:slot:jid"; NULL = none */
 };
 
 enum redlock_answer {
@@ -107,8 +107,8 @@ REDLOCK_API const char *redlock_ending_name(enum redlock_ending ending);
 
 /* Fills the zeros with the defaults; false, with a reason, when a value is out of bounds or does not fit these
  * options (the pass over the nodes must leave half of the ttl). */
-REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options,
-                                     char *reason, size_t reason_size);
+REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
+                                     size_t reason_size);
 
 /* --- part 2: the blocking client ------------------------------------------------------------------------------ */
 
@@ -125,11 +125,9 @@ REDLOCK_API void redlock_client_close(struct redlock_client *client);
 /* Any thread; blocks for at most tries x (slowest node's timeout + retry delay + jitter). On REDLOCK_ACQUIRED `*held`
  * is set, and the lock is extended in the background until it is released. Otherwise `*held` is NULL and a reason
  * says more. */
-REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client,
-                                                       const struct redlock_terms *terms,
+REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                                        const struct redlock_request *request,
-                                                       struct redlock_held **held, char *reason,
-                                                       size_t reason_size);
+                                                       struct redlock_held **held, char *reason, size_t reason_size);
 
 /* How much longer the lock is certain; 0 once it is lost. Compares the clock with the published deadline: any thread,
  * no lock, no system call, right even when the loop thread is stuck. */
@@ -156,7 +154,7 @@ REDLOCK_API struct redlock_group *redlock_group_create(struct loop *loop, const 
 REDLOCK_API void redlock_group_destroy(struct redlock_group *group);
 
 enum redlock_event_kind {
-    REDLOCK_EVENT_ANSWER,   /* the outcome of redlock_lock_acquire */
+    REDLOCK_EVENT_ANSWER, /* the outcome of redlock_lock_acquire */
     REDLOCK_EVENT_EXTENDED,
     REDLOCK_EVENT_DANGER,   /* two thirds of the ttl without a successful extension */
     REDLOCK_EVENT_LOST,     /* final. The lock must still be released */
@@ -165,12 +163,12 @@ enum redlock_event_kind {
 
 struct redlock_event {
     enum redlock_event_kind kind;
-    enum redlock_answer     answer; /* of ANSWER */
-    enum redlock_ending     ending; /* of RELEASED */
-    const char             *reason; /* text for people; of ANSWER, LOST */
-    unsigned                passes; /* of ANSWER: passes made */
-    int64_t                 waited_ns; /* of ANSWER: since redlock_lock_acquire */
-    int64_t                 held_ns;   /* of LOST, RELEASED: since the acquisition */
+    enum redlock_answer answer; /* of ANSWER */
+    enum redlock_ending ending; /* of RELEASED */
+    const char *reason;         /* text for people; of ANSWER, LOST */
+    unsigned passes;            /* of ANSWER: passes made */
+    int64_t waited_ns;          /* of ANSWER: since redlock_lock_acquire */
+    int64_t held_ns;            /* of LOST, RELEASED: since the acquisition */
 };
 
 /* `event` runs on the loop and may call anything here, release and destroy of this lock included. Terms must have
@@ -201,7 +199,7 @@ struct redlock_counters {
     uint64_t extensions; /* successful rounds */
     uint64_t dangers, lost;
     uint64_t released, expired, foreign, unknown;
-    uint64_t owed;       /* releases that had to be sent again on a new connection */
+    uint64_t owed; /* releases that had to be sent again on a new connection */
 };
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Nodes that are connected now. */

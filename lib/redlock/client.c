@@ -1,0 +1,242 @@
+/* The blocking client: a loop thread, and messages to it.
+ *
+ * A caller fills a struct redlock_held, posts it to the loop and sleeps on its semaphore; the loop wakes it exactly
+ * once an operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
+ * loop, afterwards to the caller again. A release in the background gives the struct away for good; the loop frees
+ * it. Posts of many threads that fall into one turn of the loop leave in one write a node. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "redlock/group.h"
+#include "redlock/terms.h"
+
+#define SETTLE_POLL_NS (1 * NS_PER_MS)
+/* Releases in the background have their nodes' timeouts to be answered; after this the ttl does the work. */
+#define CLOSE_LIMIT_NS (2 * NS_PER_S)
+
+struct redlock_client {
+    struct loop *loop;
+    struct redlock_group *group;
+    pthread_t thread;
+    int64_t slowest_timeout_ns;
+    sem_t settled;
+    struct loop_timer settle_timer;
+    struct loop_message close_message;
+    struct loop_timer close_timer;
+    struct instant close_by;
+};
+
+struct redlock_held {
+    struct loop_message message;
+    struct redlock_client *client;
+    struct redlock_lock *lock;
+    const struct redlock_terms *terms;     /* the caller's, while it sleeps */
+    const struct redlock_request *request; /* likewise */
+    enum redlock_wait wait;
+    enum redlock_answer answer;
+    enum redlock_ending ending;
+    const char *reason;
+    sem_t decided;
+};
+
+/* --- on the loop ---------------------------------------------------------------------------------------------- */
+
+static void held_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    struct redlock_held *held = context;
+    if (event->kind == REDLOCK_EVENT_ANSWER) {
+        held->answer = event->answer;
+        held->reason = event->reason;
+        if (event->answer != REDLOCK_ACQUIRED)
+            redlock_lock_destroy(lock);
+        sem_post(&held->decided);
+    } else if (event->kind == REDLOCK_EVENT_RELEASED) {
+        held->ending = event->ending;
+        redlock_lock_destroy(lock);
+        sem_post(&held->decided);
+    }
+}
+
+static void acquire_deliver(struct loop_message *message)
+{
+    struct redlock_held *held = list_owner(message, struct redlock_held, message);
+    held->lock = redlock_lock_create(held->client->group, held->terms, held_event, held);
+    if (redlock_lock_acquire(held->lock, held->request))
+        return;
+    redlock_lock_destroy(held->lock);
+    held->answer = REDLOCK_INVALID;
+    held->reason = "1 to 16 resources of 1 to 512 bytes are needed";
+    sem_post(&held->decided);
+}
+
+static void held_free(struct redlock_held *held)
+{
+    sem_destroy(&held->decided);
+    free(held);
+}
+
+static void release_deliver(struct loop_message *message)
+{
+    struct redlock_held *held = list_owner(message, struct redlock_held, message);
+    redlock_lock_release(held->lock);
+    if (held->wait == REDLOCK_AWAIT)
+        return;
+    redlock_lock_destroy(held->lock);
+    held_free(held);
+}
+
+static void settle_fire(struct loop_timer *timer)
+{
+    struct redlock_client *client = list_owner(timer, struct redlock_client, settle_timer);
+    if (redlock_group_is_settled(client->group))
+        sem_post(&client->settled);
+    else
+        loop_timer_set(client->loop, timer, instant_after(loop_now(client->loop), SETTLE_POLL_NS));
+}
+
+static void close_fire(struct loop_timer *timer)
+{
+    struct redlock_client *client = list_owner(timer, struct redlock_client, close_timer);
+    struct instant now = loop_now(client->loop);
+    if (redlock_group_busy(client->group) > 0 && instant_before(now, client->close_by)) {
+        loop_timer_set(client->loop, timer, instant_after(now, SETTLE_POLL_NS));
+        return;
+    }
+    loop_timer_clear(client->loop, &client->settle_timer);
+    redlock_group_destroy(client->group);
+    loop_stop(client->loop);
+}
+
+static void close_deliver(struct loop_message *message)
+{
+    struct redlock_client *client = list_owner(message, struct redlock_client, close_message);
+    client->close_by = instant_after(loop_now(client->loop), CLOSE_LIMIT_NS);
+    close_fire(&client->close_timer);
+}
+
+static void *client_run(void *argument)
+{
+    struct redlock_client *client = argument;
+    loop_timer_set(client->loop, &client->settle_timer, instant_now());
+    loop_run(client->loop);
+    return NULL;
+}
+
+/* --- on the callers' threads ----------------------------------------------------------------------------------- */
+
+/* Waiting is bounded by the loop: every operation completes by its deadlines. */
+static void semaphore_wait(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        continue; /* EINTR: a signal handler of the program ran here */
+}
+
+/* Signals are the program's business: its handlers must not run on our thread. */
+static bool thread_start(struct redlock_client *client)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&client->thread, NULL, client_run, client) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_setname_np(client->thread, "redlock");
+    return started;
+}
+
+static struct redlock_client *client_discard(struct redlock_client *client)
+{
+    if (client->group != NULL)
+        redlock_group_destroy(client->group);
+    if (client->loop != NULL)
+        loop_destroy(client->loop);
+    sem_destroy(&client->settled);
+    free(client);
+    return NULL;
+}
+
+struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason, size_t reason_size)
+{
+    struct redlock_client *client = memory_new(struct redlock_client);
+    struct error error = ERROR_NONE;
+    sem_init(&client->settled, 0, 0);
+    loop_timer_init(&client->settle_timer, settle_fire);
+    loop_timer_init(&client->close_timer, close_fire);
+    client->loop = loop_create(&error);
+    if (client->loop == NULL) {
+        snprintf(reason, reason_size, "%s", error.text);
+        return client_discard(client);
+    }
+    client->group = redlock_group_create(client->loop, options, reason, reason_size);
+    if (client->group == NULL)
+        return client_discard(client);
+    client->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
+    if (!thread_start(client)) {
+        snprintf(reason, reason_size, "no thread could be started");
+        return client_discard(client);
+    }
+    semaphore_wait(&client->settled);
+    return client;
+}
+
+void redlock_client_close(struct redlock_client *client)
+{
+    client->close_message.deliver = close_deliver;
+    loop_post(client->loop, &client->close_message);
+    pthread_join(client->thread, NULL);
+    client->group = NULL;
+    client_discard(client);
+}
+
+enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
+                                           const struct redlock_request *request, struct redlock_held **held_out,
+                                           char *reason, size_t reason_size)
+{
+    struct redlock_node slowest = {.host = "any", .port = 1, .timeout_ns = client->slowest_timeout_ns};
+    struct redlock_options bounds = {.nodes = &slowest, .node_count = 1};
+    struct redlock_terms checked = *terms;
+    *held_out = NULL;
+    if (!redlock_terms_check(&checked, &bounds, reason, reason_size))
+        return REDLOCK_INVALID;
+    struct redlock_held *held = memory_new(struct redlock_held);
+    sem_init(&held->decided, 0, 0);
+    held->client = client;
+    held->terms = &checked;
+    held->request = request;
+    held->message.deliver = acquire_deliver;
+    loop_post(client->loop, &held->message);
+    semaphore_wait(&held->decided);
+    enum redlock_answer answer = held->answer;
+    if (answer == REDLOCK_ACQUIRED) {
+        *held_out = held;
+        return answer;
+    }
+    snprintf(reason, reason_size, "%s", held->reason);
+    held_free(held);
+    return answer;
+}
+
+int64_t redlock_held_valid_for_ns(const struct redlock_held *held)
+{
+    int64_t until = atomic_load_explicit(redlock_lock_deadline(held->lock), memory_order_acquire);
+    int64_t left = until - instant_now().ns;
+    return left > 0 ? left : 0;
+}
+
+enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait)
+{
+    held->wait = wait;
+    held->message.deliver = release_deliver;
+    loop_post(held->client->loop, &held->message);
+    if (wait == REDLOCK_BACKGROUND)
+        return REDLOCK_RELEASED;
+    semaphore_wait(&held->decided);
+    enum redlock_ending ending = held->ending;
+    held_free(held);
+    return ending;
+}

@@ -1,0 +1,132 @@
+/* The group: N nodes, their connections, and what all locks over them share. */
+#include "redlock/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "redlock/scripts.h"
+#include "redlock/terms.h"
+
+#define NODE_CONNECT_TIMEOUT_NS (1 * NS_PER_S)
+
+static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
+{
+    (void)node;
+    (void)reason;
+    struct group_node *member = context;
+    if (state == REDIS_NODE_UP)
+        owed_reconnected(member);
+}
+
+/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end a pass and gather
+ * more; the loop then runs this hook again. */
+static void group_send(struct loop_hook *hook)
+{
+    struct redlock_group *group = list_owner(hook, struct redlock_group, send);
+    batches_flush(group);
+    struct list *link = NULL;
+    while ((link = list_take_first(&group->granting)) != NULL)
+        lock_send_grants(list_owner(link, struct redlock_lock, granting_link));
+}
+
+static void node_open(struct redlock_group *group, unsigned index, const struct redlock_options *options)
+{
+    const struct redlock_node *wanted = &options->nodes[index];
+    struct group_node *member = &group->nodes[index];
+    char name[128];
+    if (wanted->name != NULL)
+        snprintf(name, sizeof name, "%s", wanted->name);
+    else if (wanted->unix_path != NULL)
+        snprintf(name, sizeof name, "%s", wanted->unix_path);
+    else
+        snprintf(name, sizeof name, "%s:%u", wanted->host, wanted->port);
+    *member = (struct group_node){.group = group, .index = index, .timeout_ns = redlock_node_timeout_ns(wanted)};
+    list_init(&member->owed);
+    member->node = redis_node_create(
+        group->loop,
+        &(struct redis_node_options){
+            .name = name,
+            .host = wanted->host,
+            .port = wanted->port,
+            .unix_path = wanted->unix_path,
+            .user = wanted->user,
+            .password = wanted->password,
+            .database = wanted->database,
+            .client_name = options->client_name != NULL ? options->client_name : "redlock",
+            .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : NODE_CONNECT_TIMEOUT_NS,
+            .scripts = redlock_scripts,
+            .script_count = REDLOCK_SCRIPT_COUNT,
+            .changed = node_changed,
+            .context = member,
+        });
+}
+
+struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,
+                                           size_t reason_size)
+{
+    if (!redlock_options_check(options, reason, reason_size))
+        return NULL;
+    struct redlock_group *group = memory_new(struct redlock_group);
+    group->loop = loop;
+    group->node_count = (unsigned)options->node_count;
+    group->key_prefix = memory_text(options->key_prefix != NULL ? options->key_prefix : "");
+    group->key_prefix_length = strlen(group->key_prefix);
+    group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
+    list_init(&group->batches);
+    list_init(&group->idle_batches);
+    list_init(&group->locks);
+    list_init(&group->idle_locks);
+    list_init(&group->granting);
+    loop_hook_init(&group->send, group_send);
+    loop_timer_init(&group->owed_timer, owed_fire);
+    for (unsigned i = 0; i < group->node_count; i++)
+        node_open(group, i, options);
+    return group;
+}
+
+void redlock_group_destroy(struct redlock_group *group)
+{
+    loop_hook_cancel(&group->send);
+    loop_timer_clear(group->loop, &group->owed_timer);
+    for (unsigned i = 0; i < group->node_count; i++) {
+        redis_node_destroy(group->nodes[i].node);
+        owed_dispose(&group->nodes[i]);
+    }
+    batches_dispose(group);
+    struct list *link = NULL;
+    while ((link = list_take_first(&group->locks)) != NULL)
+        lock_dispose(list_owner(link, struct redlock_lock, link));
+    buffer_fini(&group->request);
+    free(group->key_prefix);
+    free(group);
+}
+
+const struct redlock_counters *redlock_group_counters(const struct redlock_group *group)
+{
+    return &group->counters;
+}
+
+unsigned redlock_group_nodes_up(const struct redlock_group *group)
+{
+    unsigned up = 0;
+    for (unsigned i = 0; i < group->node_count; i++)
+        up += redis_node_state(group->nodes[i].node) == REDIS_NODE_UP;
+    return up;
+}
+
+bool redlock_group_is_settled(const struct redlock_group *group)
+{
+    for (unsigned i = 0; i < group->node_count; i++)
+        if (!redis_node_was_tried(group->nodes[i].node))
+            return false;
+    return true;
+}
+
+unsigned redlock_group_busy(const struct redlock_group *group)
+{
+    return group->locks_in_use + group->batches_in_flight;
+}

@@ -1,0 +1,119 @@
+/* Private to lib/redlock: the parts of the driver that performs what lease.c asks for.
+ *
+ *   group.c  N nodes and what is shared by the locks over them
+ *   lock.c   one lock: values, grants, timers, events
+ *   batch.c  releases and extensions of many locks in one script call a node
+ *   owed.c   releases that a node must still get when it comes back
+ *   client.c the blocking client
+ *
+ * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
+ * (batches_flush), so that a resource released and asked for again in the same turn is free when the grant arrives,
+ * and a fresh pass never meets the value of the pass before it (E4). On one node all of them go through the same
+ * connection, so a release can never overtake the grant that it undoes (E2).
+ *
+ * Locks are never given back to the allocator while their group lives: batches refer to them by (pointer, round), and
+ * a round is never used twice, so a late answer finds a lock that ignores it. */
+#ifndef REDLOCK_GROUP_H
+#define REDLOCK_GROUP_H
+
+#include "base/buffer.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "redis/node.h"
+#include "redlock/lease.h"
+#include "redlock/redlock.h"
+
+enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
+
+struct group_node {
+    struct redlock_group *group;
+    unsigned index;
+    struct redis_node *node;
+    int64_t timeout_ns;
+    bool plain_set;   /* an older server: SET has no GET option beside NX */
+    struct list owed; /* struct owed_release */
+    size_t owed_bytes;
+};
+
+struct redlock_group {
+    struct loop *loop;
+    unsigned node_count;
+    struct group_node nodes[REDLOCK_NODES_MAX];
+    char *key_prefix;
+    size_t key_prefix_length;
+    int64_t slowest_timeout_ns;
+    struct buffer request;      /* where grants are encoded */
+    struct batch *gathering[2]; /* by enum batch_kind; NULL when nothing gathered in this turn */
+    struct list batches;        /* all that were ever made */
+    struct list idle_batches;   /* finished ones, to be used again */
+    struct list locks;          /* all that were ever created */
+    struct list idle_locks;     /* destroyed ones, to be used again */
+    struct list granting;       /* locks whose grants leave at the end of this turn */
+    struct loop_hook send;
+    struct loop_timer owed_timer;
+    unsigned locks_in_use, batches_in_flight;
+    struct redlock_counters counters;
+};
+
+struct lock_call {
+    struct redis_call call;
+    struct redlock_lock *lock;
+    uint32_t round;
+    uint32_t node;
+};
+
+struct redlock_lock {
+    struct lease lease;
+    struct lease_terms terms;
+    struct redlock_group *group;
+    struct list link;          /* in group->locks */
+    struct list idle_link;     /* in group->idle_locks */
+    struct list granting_link; /* in group->granting */
+    struct loop_timer timer;
+    _Atomic int64_t deadline;
+    void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event); /* NULL: destroyed */
+    void *context;
+    struct instant asked_at, acquired_at;
+    unsigned passes;
+    node_set grant_to;  /* nodes the waiting grant goes to */
+    struct buffer keys; /* all keys one after the other, prefix included */
+    uint16_t key_ends[REDLOCK_RESOURCES_MAX];
+    unsigned key_count;
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+    char value[VALUE_BYTES_MAX];
+    size_t value_length;
+    struct lock_call calls[]; /* one a node */
+};
+
+struct key_span {
+    const char *bytes;
+    size_t length;
+};
+
+static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned index)
+{
+    size_t start = index == 0 ? 0 : lock->key_ends[index - 1];
+    return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
+}
+
+/* lock.c: performs a step of the lease; called with every non-empty step. */
+void lock_perform(struct redlock_lock *lock, const struct lease_step *step);
+void lock_send_grants(struct redlock_lock *lock);
+void lock_dispose(struct redlock_lock *lock);
+
+/* batch.c */
+enum batch_kind { BATCH_RELEASE, BATCH_EXTEND };
+enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
+void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
+               node_set nodes);
+void batches_flush(struct redlock_group *group);
+void batches_dispose(struct redlock_group *group);
+
+/* owed.c: `request` is a release script call that must still run on the node, until its keys are gone by themselves. */
+enum owed_when { OWED_SOON, OWED_AFTER_RECONNECT };
+void owed_add(struct group_node *node, const struct buffer *request, struct instant until, enum owed_when when);
+void owed_reconnected(struct group_node *node);
+void owed_fire(struct loop_timer *timer);
+void owed_dispose(struct group_node *node);
+
+#endif

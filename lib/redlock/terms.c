@@ -1,0 +1,145 @@
+/* Names, bounds and defaults (reference: the table of defaults across peers, with a reason for each). */
+#include "redlock/terms.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/invariant.h"
+
+#define TTL_DEFAULT_NS          REDLOCK_MS(10000)
+#define TTL_MIN_NS              REDLOCK_MS(500)
+#define TTL_MAX_NS              REDLOCK_MS(60000)
+#define DRIFT_FACTOR_DEFAULT    0.01
+#define DRIFT_FACTOR_MAX        0.1
+#define TRIES_DEFAULT           3
+#define TRIES_MAX               1000
+#define RETRY_DELAY_DEFAULT_NS  REDLOCK_MS(20)
+#define RETRY_JITTER_DEFAULT_NS REDLOCK_MS(30)
+#define RETRY_MAX_NS            REDLOCK_MS(60000)
+#define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
+#define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
+/* A pass may use a tenth of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
+#define TIMEOUT_SHARE_OF_TTL 10
+#define PASS_SLACK_NS        REDLOCK_MS(10)
+
+static bool refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static bool refuse(char *reason, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+int64_t redlock_node_timeout_ns(const struct redlock_node *node)
+{
+    return node->timeout_ns > 0 ? node->timeout_ns : NODE_TIMEOUT_DEFAULT_NS;
+}
+
+int64_t redlock_slowest_timeout_ns(const struct redlock_options *options)
+{
+    int64_t slowest = 0;
+    for (size_t i = 0; i < options->node_count; i++)
+        if (redlock_node_timeout_ns(&options->nodes[i]) > slowest)
+            slowest = redlock_node_timeout_ns(&options->nodes[i]);
+    return slowest;
+}
+
+static bool same_server(const struct redlock_node *a, const struct redlock_node *b)
+{
+    if (a->unix_path != NULL || b->unix_path != NULL)
+        return a->unix_path != NULL && b->unix_path != NULL && strcmp(a->unix_path, b->unix_path) == 0;
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static bool node_check(const struct redlock_options *options, size_t index, char *reason, size_t size)
+{
+    const struct redlock_node *node = &options->nodes[index];
+    if (node->unix_path == NULL && (node->host == NULL || node->host[0] == '\0'))
+        return refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
+    if (node->unix_path == NULL && (node->port == 0 || node->port > 65535))
+        return refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
+    if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < NODE_TIMEOUT_MIN_NS))
+        return refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
+    for (size_t other = 0; other < index; other++)
+        if (same_server(&options->nodes[other], node)) /* E19: one server must not vote twice */
+            return refuse(reason, size, "lock nodes %zu and %zu are the same server: a lock needs independent ones",
+                          other + 1, index + 1);
+    return true;
+}
+
+bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size)
+{
+    if (options->node_count < 1 || options->node_count > REDLOCK_NODES_MAX)
+        return refuse(reason, reason_size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
+                      REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < options->node_count; i++)
+        if (!node_check(options, i, reason, reason_size))
+            return false;
+    return true;
+}
+
+static void terms_fill(struct redlock_terms *terms)
+{
+    if (terms->ttl_ns == 0)
+        terms->ttl_ns = TTL_DEFAULT_NS;
+    if (terms->drift_factor == 0)
+        terms->drift_factor = DRIFT_FACTOR_DEFAULT;
+    if (terms->tries == 0)
+        terms->tries = TRIES_DEFAULT;
+    if (terms->retry_delay_ns == 0)
+        terms->retry_delay_ns = RETRY_DELAY_DEFAULT_NS;
+    if (terms->retry_jitter_ns == 0)
+        terms->retry_jitter_ns = RETRY_JITTER_DEFAULT_NS;
+}
+
+bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
+                         size_t reason_size)
+{
+    terms_fill(terms);
+    if (terms->ttl_ns < TTL_MIN_NS || terms->ttl_ns > TTL_MAX_NS)
+        return refuse(reason, reason_size, "ttl must be from 500 ms to 60 s");
+    if (!(terms->drift_factor > 0) || terms->drift_factor > DRIFT_FACTOR_MAX)
+        return refuse(reason, reason_size, "drift factor must be above 0 and at most 0.1");
+    if (terms->tries > TRIES_MAX)
+        return refuse(reason, reason_size, "tries must be at most %d", TRIES_MAX);
+    if (terms->retry_delay_ns < 0 || terms->retry_delay_ns > RETRY_MAX_NS || terms->retry_jitter_ns < 0 ||
+        terms->retry_jitter_ns > RETRY_MAX_NS)
+        return refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
+    if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
+        return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a tenth of the ttl");
+    return true;
+}
+
+struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, int64_t slowest_timeout_ns)
+{
+    struct lease_terms lease = {
+        .nodes = nodes,
+        .ttl_ns = terms->ttl_ns,
+        .drift_factor = terms->drift_factor,
+        .pass_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
+        .tries = terms->tries,
+        .retry_delay_ns = terms->retry_delay_ns,
+        .retry_jitter_ns = terms->retry_jitter_ns,
+    };
+    lease_terms_derive(&lease);
+    return lease;
+}
+
+const char *redlock_answer_name(enum redlock_answer answer)
+{
+    static const char *const names[] = {"acquired", "busy",      "split_vote", "no_quorum",
+                                        "too_slow", "cancelled", "invalid"};
+    invariant((unsigned)answer < sizeof names / sizeof names[0]);
+    return names[answer];
+}
+
+const char *redlock_ending_name(enum redlock_ending ending)
+{
+    static const char *const names[] = {"released", "expired", "foreign", "unknown"};
+    invariant((unsigned)ending < sizeof names / sizeof names[0]);
+    return names[ending];
+}

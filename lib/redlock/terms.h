@@ -1,0 +1,14 @@
+/* Private to lib/redlock: bounds and defaults of what callers ask for. */
+#ifndef REDLOCK_TERMS_H
+#define REDLOCK_TERMS_H
+
+#include "redlock/lease.h"
+#include "redlock/redlock.h"
+
+bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size);
+int64_t redlock_node_timeout_ns(const struct redlock_node *node);
+int64_t redlock_slowest_timeout_ns(const struct redlock_options *options);
+/* The terms as the lease wants them. The terms were checked. */
+struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, int64_t slowest_timeout_ns);
+
+#endif
