@@ -9,7 +9,7 @@
  *     log_event(LOG_WARN, "node_down", "node=%s reason=%s", name, log_quote(reason, (char[LOG_QUOTE_MAX]){0}));
  *     log_stop();     writes what is still in the ring, for at most one second
  *
- * Before log_start and after log_stop lines are written at once by the caller. Secrets are never passed in. */
+ * Before log_start and after log_stop lines are written at once by the caller, to standard error. Secrets are never passed in. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -42,7 +42,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 const char *log_quote(const char *text, char out[LOG_QUOTE_MAX]);
 const char *log_quote_bytes(const char *bytes, size_t length, char out[LOG_QUOTE_MAX]);
 
-/* Lines dropped since the start because the ring was full. */
+/* Lines dropped since the process began: the ring was full, or the file did not take them. */
 unsigned long log_dropped(void);
 
 #endif

@@ -1,0 +1,85 @@
+/* Values below 32 have a step each. From there on a power of two has 32 steps: the step is found from the place of
+ * the highest bit (which power) and the five bits below it (which step in the power).
+ *
+ *     value       0 .. 31   32 .. 63   64 .. 127   128 .. 255   ...   2^35 .. 2^36 - 1
+ *     width          1          1          2            4                   2^30
+ *     steps from     0         32         64           96                    992           */
+#include "base/histogram.h"
+
+#include <stddef.h>
+
+enum { STEP_BITS = 5, STEPS_PER_POWER = 1 << STEP_BITS };
+
+#define VALUE_MAX ((UINT64_C(1) << 36) - 1)
+
+static size_t step_of(uint64_t value)
+{
+    if (value < STEPS_PER_POWER)
+        return (size_t)value;
+    int shift = 63 - __builtin_clzll(value) - STEP_BITS; /* width of the step = 2^shift */
+    uint64_t in_power = (value >> shift) - STEPS_PER_POWER;
+    return (size_t)(shift + 1) * STEPS_PER_POWER + (size_t)in_power;
+}
+
+/* The largest value that is counted in the step. */
+static uint64_t step_top(size_t step)
+{
+    if (step < STEPS_PER_POWER)
+        return step;
+    size_t shift = step / STEPS_PER_POWER - 1;
+    uint64_t in_power = step % STEPS_PER_POWER;
+    return ((STEPS_PER_POWER + in_power + 1) << shift) - 1;
+}
+
+void histogram_record(struct histogram *histogram, int64_t value_us)
+{
+    uint64_t value = value_us < 0 ? 0 : (uint64_t)value_us;
+    if (value > VALUE_MAX)
+        value = VALUE_MAX;
+    histogram->counts[step_of(value)]++;
+    histogram->count++;
+    histogram->sum_us += value;
+    if (value > histogram->max_us)
+        histogram->max_us = value;
+}
+
+void histogram_merge(struct histogram *into, const struct histogram *from)
+{
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++)
+        into->counts[step] += from->counts[step];
+    into->count += from->count;
+    into->sum_us += from->sum_us;
+    if (from->max_us > into->max_us)
+        into->max_us = from->max_us;
+}
+
+/* How many records, counted from the smallest, make up the share: rounded up, at least one, at most all. */
+static uint64_t rank_of(uint64_t count, double share)
+{
+    if (!(share > 0))
+        return 1;
+    if (share >= 1)
+        return count;
+    double exact = share * (double)count;
+    uint64_t rank = (uint64_t)exact;
+    if ((double)rank < exact)
+        rank++;
+    return rank < 1 ? 1 : rank > count ? count : rank;
+}
+
+int64_t histogram_quantile(const struct histogram *histogram, double share)
+{
+    if (histogram->count == 0)
+        return 0;
+
+    uint64_t rank = rank_of(histogram->count, share);
+    uint64_t seen = 0;
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
+        seen += histogram->counts[step];
+        if (seen >= rank) {
+            uint64_t top = step_top(step);
+            return (int64_t)(top < histogram->max_us ? top : histogram->max_us);
+        }
+    }
+    return (int64_t)histogram->max_us;
+}

@@ -1,0 +1,394 @@
+/* Callers format their line on their own stack and copy it into the ring under a lock that nobody holds for longer
+ * than such a copy; the log thread takes whole lines out and writes them without the lock. So a full disk, a stopped
+ * terminal or a pipe that nobody reads blocks the log thread alone: the ring fills, further lines are counted as
+ * dropped, and the count is written as soon as a write succeeds again.
+ *
+ * The log thread never waits in write(2) if it can wait in poll(2), which it leaves when the log is stopped. Where a
+ * write hangs all the same (a dead network file system), log_stop gives the thread up and the process can go on to
+ * end. It writes at most PIPE_BUF bytes at once: that much goes into a pipe in one piece, so that processes that
+ * share one do not mix their lines.
+ *
+ * There is one log in a process, in static memory. A forked child has no log thread; it writes its lines itself. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/invariant.h"
+#include "base/log_ring.h"
+
+#define CUT_MARK " [cut]"
+
+/* log_stop lets the thread write for one second, and then waits a little for it to notice. */
+static const int64_t STOP_WRITING_NS = NS_PER_S;
+static const int64_t STOP_WAITING_NS = NS_PER_S + NS_PER_S / 4;
+
+enum { ROOM_POLL_MS = 50, DIRECT_POLL_MS = 100, BATCH_MAX = PIPE_BUF };
+
+_Static_assert((int)BATCH_MAX >= (int)LOG_LINE_MAX, "a line goes out in one write");
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static atomic_int level_now = LOG_INFO;
+static atomic_ulong dropped;
+static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+
+static struct {
+    pthread_mutex_t lock; /* guards all of this, but the thread reads `fd` without it */
+    pthread_cond_t filled, ended;
+    struct log_ring ring;
+    pthread_t thread;
+    bool running;   /* lines go into the ring */
+    bool has_ended; /* the thread has */
+    bool given_up;  /* a thread that hangs in write still uses the ring */
+    bool owns_fd;
+    int fd;
+    unsigned long reported; /* of `dropped`; the thread's own */
+    bool mid_line;          /* the last write broke off within a line; the thread's own */
+} logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO};
+
+/* --- lines -------------------------------------------------------------------------------------------------- */
+
+static size_t line_start(char line[LOG_LINE_MAX], enum log_level level, const char *event)
+{
+    struct wall_time now = wall_now();
+    time_t seconds = (time_t)(now.us / US_PER_S);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    size_t length = strftime(line, LOG_LINE_MAX, "%Y-%m-%dT%H:%M:%S", &utc);
+    int milliseconds = (int)(now.us % US_PER_S / (US_PER_S / MS_PER_S));
+    int more = snprintf(line + length, LOG_LINE_MAX - length, ".%03dZ %s %s", milliseconds, level_names[level], event);
+    invariant(more > 0 && length + (size_t)more < LOG_LINE_MAX / 2); /* `event` is a word of ours */
+    return length + (size_t)more;
+}
+
+/* Cuts what was too long, at a character's start, and ends the line. `wanted` is the length it would have had. */
+static size_t line_end(char line[LOG_LINE_MAX], size_t wanted)
+{
+    size_t length = wanted;
+    if (wanted > LOG_LINE_MAX - 1) {
+        length = LOG_LINE_MAX - 1 - strlen(CUT_MARK);
+        while ((line[length] & 0xC0) == 0x80)
+            length--;
+        memcpy(line + length, CUT_MARK, strlen(CUT_MARK));
+        length += strlen(CUT_MARK);
+    }
+    /* the last defence, if a caller forgot to quote: one event stays one line */
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F)
+            line[i] = '?';
+    line[length] = '\n';
+    return length + 1;
+}
+
+static unsigned long lines_in(const char *bytes, size_t length)
+{
+    unsigned long lines = 0;
+    for (size_t i = 0; i < length; i++)
+        lines += bytes[i] == '\n';
+    return lines;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------ */
+
+/* Writes what can be written; returns how much that was. */
+static size_t bytes_write(int fd, const char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t written = write(fd, bytes + done, length - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        done += (size_t)written;
+    }
+    return done;
+}
+
+static bool time_is_up(void)
+{
+    return instant_now().ns >= atomic_load(&give_up_ns);
+}
+
+/* Until the file takes something, or an error shows, or the log has been stopped for too long. */
+static bool room_await(int fd)
+{
+    struct pollfd watched = {.fd = fd, .events = POLLOUT};
+    while (!time_is_up())
+        if (poll(&watched, 1, ROOM_POLL_MS) > 0)
+            return true;
+    return false;
+}
+
+/* The log thread. Counts what is lost, and returns false if that is anything. */
+static bool lines_write(const char *lines, size_t length)
+{
+    size_t done = 0;
+    if (room_await(logger.fd)) {
+        if (logger.mid_line && bytes_write(logger.fd, "\n", 1) == 1)
+            logger.mid_line = false;
+        if (!logger.mid_line)
+            done = bytes_write(logger.fd, lines, length);
+    }
+    if (done > 0)
+        logger.mid_line = lines[done - 1] != '\n';
+    atomic_fetch_add(&dropped, lines_in(lines + done, length - done));
+    return done == length;
+}
+
+static void drops_report(void)
+{
+    unsigned long now = atomic_load(&dropped);
+    if (now == logger.reported)
+        return;
+    char line[LOG_LINE_MAX];
+    size_t length = line_start(line, LOG_WARN, "log_dropped");
+    int more = snprintf(line + length, sizeof line - length, " lines=%lu total=%lu", now - logger.reported, now);
+    length = line_end(line, length + (size_t)more);
+    if (bytes_write(logger.fd, line, length) == length)
+        logger.reported = now;
+}
+
+static void *writer_run(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&logger.lock);
+    for (;;) {
+        while (logger.running && log_ring_is_empty(&logger.ring))
+            pthread_cond_wait(&logger.filled, &logger.lock);
+        if (log_ring_is_empty(&logger.ring))
+            break;
+        size_t length;
+        const char *lines = log_ring_peek(&logger.ring, BATCH_MAX, &length);
+        pthread_mutex_unlock(&logger.lock);
+
+        if (lines_write(lines, length))
+            drops_report();
+
+        pthread_mutex_lock(&logger.lock);
+        log_ring_drop(&logger.ring, length);
+    }
+    logger.has_ended = true;
+    pthread_cond_signal(&logger.ended);
+    pthread_mutex_unlock(&logger.lock);
+    return NULL;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------- */
+
+static void fork_begins(void)
+{
+    pthread_mutex_lock(&logger.lock);
+}
+
+static void fork_done_in_parent(void)
+{
+    pthread_mutex_unlock(&logger.lock);
+}
+
+static void conditions_init(void)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&logger.ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&logger.filled, NULL);
+}
+
+/* What is in the ring is left to the parent's thread, which also is the one that waits for the conditions. */
+static void fork_done_in_child(void)
+{
+    logger.running = logger.given_up = false;
+    logger.ring.head = logger.ring.tail = 0;
+    logger.ring.wrapped = false;
+    conditions_init();
+    pthread_mutex_unlock(&logger.lock);
+}
+
+static void prepare(void)
+{
+    conditions_init();
+    pthread_atfork(fork_begins, fork_done_in_parent, fork_done_in_child);
+}
+
+/* The log thread takes no signals: they belong to the threads that expect them, and EPIPE comes as an error. */
+static int writer_start(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&logger.thread, NULL, writer_run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == 0)
+        pthread_setname_np(logger.thread, "hf-log");
+    return status;
+}
+
+static bool target_open(const struct log_options *options, struct error *error)
+{
+    logger.owns_fd = options->path != NULL;
+    logger.fd = options->fd;
+    if (!logger.owns_fd)
+        return true;
+    logger.fd = open(options->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    if (logger.fd >= 0)
+        return true;
+    logger.fd = STDERR_FILENO;
+    return error_set(error, "cannot open the log file %s: %s", options->path, strerror(errno));
+}
+
+static void target_close(void)
+{
+    if (logger.owns_fd)
+        close(logger.fd);
+    logger.owns_fd = false;
+    logger.fd = STDERR_FILENO;
+}
+
+static bool start_locked(const struct log_options *options, struct error *error)
+{
+    if (logger.running)
+        return error_set(error, "the log has been started already");
+    if (logger.given_up)
+        return error_set(error, "the log thread still hangs in a write from before; start a new process");
+    target_close(); /* a forked child may have its parent's */
+    if (!target_open(options, error))
+        return false;
+
+    atomic_store(&give_up_ns, INT64_MAX);
+    logger.has_ended = logger.mid_line = false;
+    logger.running = true;
+    int status = writer_start();
+    if (status != 0) {
+        logger.running = false;
+        target_close();
+        return error_set(error, "cannot start the log thread: %s", strerror(status));
+    }
+    return true;
+}
+
+bool log_start(const struct log_options *options, struct error *error)
+{
+    pthread_once(&prepared, prepare);
+    log_set_level(options->level);
+    pthread_mutex_lock(&logger.lock);
+    bool started = start_locked(options, error);
+    pthread_mutex_unlock(&logger.lock);
+    return started;
+}
+
+/* True when the log thread has ended in time. */
+static bool writer_await(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t until_ns = until.tv_sec * NS_PER_S + until.tv_nsec + STOP_WAITING_NS;
+    until = (struct timespec){.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    while (!logger.has_ended)
+        if (pthread_cond_timedwait(&logger.ended, &logger.lock, &until) == ETIMEDOUT)
+            break;
+    return logger.has_ended;
+}
+
+void log_stop(void)
+{
+    pthread_mutex_lock(&logger.lock);
+    if (logger.running) {
+        logger.running = false;
+        atomic_store(&give_up_ns, instant_after(instant_now(), STOP_WRITING_NS).ns);
+        pthread_cond_signal(&logger.filled);
+        if (writer_await()) {
+            pthread_join(logger.thread, NULL);
+            target_close();
+        } else {
+            pthread_detach(logger.thread);
+            logger.given_up = true;
+        }
+    }
+    pthread_mutex_unlock(&logger.lock);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------- */
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
+}
+
+bool log_is_on(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&level_now, memory_order_relaxed);
+}
+
+bool log_level_parse(const char *name, enum log_level *level)
+{
+    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++) {
+        if (strcmp(name, level_names[i]) == 0) {
+            *level = (enum log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without a log thread: the caller writes, but does not wait long for a reader who may never come. */
+static void line_write_directly(int fd, const char *line, size_t length)
+{
+    struct pollfd watched = {.fd = fd, .events = POLLOUT};
+    if (poll(&watched, 1, DIRECT_POLL_MS) <= 0 || bytes_write(fd, line, length) < length)
+        atomic_fetch_add(&dropped, 1);
+}
+
+static void line_hand_over(const char *line, size_t length)
+{
+    pthread_mutex_lock(&logger.lock);
+    bool running = logger.running;
+    int fd = logger.fd;
+    bool was_empty = log_ring_is_empty(&logger.ring);
+    if (running && !log_ring_add(&logger.ring, line, length))
+        atomic_fetch_add(&dropped, 1);
+    else if (running && was_empty)
+        pthread_cond_signal(&logger.filled);
+    pthread_mutex_unlock(&logger.lock);
+
+    if (!running)
+        line_write_directly(fd, line, length);
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    if (!log_is_on(level))
+        return;
+
+    char line[LOG_LINE_MAX];
+    size_t length = line_start(line, level, event);
+    line[length] = ' ';
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(line + length + 1, sizeof line - length - 1, format, arguments);
+    va_end(arguments);
+    if (more > 0)
+        length += 1 + (size_t)more;
+    length = line_end(line, length);
+    line_hand_over(line, length);
+}
+
+unsigned long log_dropped(void)
+{
+    return atomic_load(&dropped);
+}
