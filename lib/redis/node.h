@@ -38,25 +38,25 @@ struct redis_node;
 enum redis_node_state { REDIS_NODE_DOWN, REDIS_NODE_CONNECTING, REDIS_NODE_UP };
 
 struct redis_node_options {
-    const char *name;        /* for logs: "lock1"; required */
-    const char *host;        /* name or address; NULL when unix_path is set */
-    unsigned    port;
+    const char *name; /* for logs: "lock1"; required */
+    const char *host; /* name or address; NULL when unix_path is set */
+    unsigned port;
     const char *unix_path;
-    const char *user;        /* NULL: AUTH with the password only */
-    const char *password;    /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
-    unsigned    database;
+    const char *user;     /* NULL: AUTH with the password only */
+    const char *password; /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
+    unsigned database;
     const char *client_name; /* NULL: none */
 
-    int64_t connect_timeout_ns;  /* 0 = 1 s */
-    int64_t backoff_min_ns;      /* 0 = 50 ms */
-    int64_t backoff_max_ns;      /* 0 = 2 s */
-    int64_t silence_limit_ns;    /* 0 = 10 s */
-    size_t  unanswered_limit;    /* bytes; 0 = 4 MiB */
-    size_t  reply_limit;         /* bytes of one reply; 0 = 1 MiB */
-    size_t  element_limit;       /* elements of one reply, all arrays together; 0 = 1024 */
+    int64_t connect_timeout_ns; /* 0 = 1 s */
+    int64_t backoff_min_ns;     /* 0 = 50 ms */
+    int64_t backoff_max_ns;     /* 0 = 2 s */
+    int64_t silence_limit_ns;   /* 0 = 10 s */
+    size_t unanswered_limit;    /* bytes; 0 = 4 MiB */
+    size_t reply_limit;         /* bytes of one reply; 0 = 1 MiB */
+    size_t element_limit;       /* elements of one reply, all arrays together; 0 = 1024 */
 
     const struct redis_script *const *scripts; /* loaded on every connect; must outlive the node */
-    size_t                            script_count;
+    size_t script_count;
 
     /* Told about every change between up and down, with a reason; may be NULL. Not called from redis_node_create
      * or redis_node_destroy. Runs before the calls of a lost connection are completed. */
@@ -69,7 +69,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
 /* Outstanding calls are dropped without `done`. */
 void redis_node_destroy(struct redis_node *node);
 
-const char           *redis_node_name(const struct redis_node *node);
+const char *redis_node_name(const struct redis_node *node);
 enum redis_node_state redis_node_state(const struct redis_node *node);
 /* Why it is not up: the last failure, "" before the first. */
 const char *redis_node_reason(const struct redis_node *node);
@@ -82,7 +82,7 @@ struct redis_call {
     void (*done)(struct redis_call *call, const struct redis_result *result);
     /* private */
     struct redis_node *node; /* NULL when not outstanding */
-    uint64_t           sequence;
+    uint64_t sequence;
 };
 
 static inline bool redis_call_is_outstanding(const struct redis_call *call)

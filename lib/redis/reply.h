@@ -16,28 +16,28 @@
 enum redis_reply_kind { REDIS_NIL, REDIS_STATUS, REDIS_INTEGER, REDIS_STRING, REDIS_ARRAY, REDIS_FAILURE };
 
 struct redis_reply {
-    enum redis_reply_kind     kind;
-    long long                 integer;  /* REDIS_INTEGER */
-    const char               *bytes;    /* REDIS_STATUS, REDIS_STRING, REDIS_FAILURE; followed by a NUL */
-    size_t                    length;
+    enum redis_reply_kind kind;
+    long long integer; /* REDIS_INTEGER */
+    const char *bytes; /* REDIS_STATUS, REDIS_STRING, REDIS_FAILURE; followed by a NUL */
+    size_t length;
     const struct redis_reply *elements; /* REDIS_ARRAY */
-    size_t                    count;
+    size_t count;
 };
 
 enum redis_error {
     REDIS_ERROR_NONE,
-    REDIS_ERROR_DOWN,      /* not connected: nothing was written */
-    REDIS_ERROR_OVERLOAD,  /* too much unanswered already: nothing was written */
-    REDIS_ERROR_NOSCRIPT,  /* seen by callers only if reloading failed */
+    REDIS_ERROR_DOWN,     /* not connected: nothing was written */
+    REDIS_ERROR_OVERLOAD, /* too much unanswered already: nothing was written */
+    REDIS_ERROR_NOSCRIPT, /* seen by callers only if reloading failed */
     REDIS_ERROR_LOADING,
-    REDIS_ERROR_BUSY,      /* a script runs too long there */
+    REDIS_ERROR_BUSY, /* a script runs too long there */
     REDIS_ERROR_MASTERDOWN,
     REDIS_ERROR_READONLY,
     REDIS_ERROR_NOREPLICAS,
     REDIS_ERROR_MISCONF,
     REDIS_ERROR_OOM,
-    REDIS_ERROR_AUTH,      /* NOAUTH, WRONGPASS, NOPERM: the configuration is wrong */
-    REDIS_ERROR_CLUSTER,   /* MOVED, ASK, CLUSTERDOWN, CROSSSLOT, TRYAGAIN: a cluster where a master was expected */
+    REDIS_ERROR_AUTH,    /* NOAUTH, WRONGPASS, NOPERM: the configuration is wrong */
+    REDIS_ERROR_CLUSTER, /* MOVED, ASK, CLUSTERDOWN, CROSSSLOT, TRYAGAIN: a cluster where a master was expected */
     REDIS_ERROR_MAXCLIENTS,
     REDIS_ERROR_WRONGTYPE, /* a foreign value under our key: a name clash */
     REDIS_ERROR_SYNTAX,    /* an older server that lacks an option, or an unknown command */
@@ -47,15 +47,15 @@ enum redis_error {
 enum redis_outcome { REDIS_VALUE, REDIS_ERROR, REDIS_UNKNOWN };
 
 struct redis_result {
-    enum redis_outcome        outcome;
-    enum redis_error          error;  /* of REDIS_ERROR */
-    const struct redis_reply *reply;  /* of REDIS_VALUE; of REDIS_ERROR when the server sent it, else NULL */
-    const char               *reason; /* of REDIS_ERROR and REDIS_UNKNOWN: text for people, never NULL */
+    enum redis_outcome outcome;
+    enum redis_error error;          /* of REDIS_ERROR */
+    const struct redis_reply *reply; /* of REDIS_VALUE; of REDIS_ERROR when the server sent it, else NULL */
+    const char *reason;              /* of REDIS_ERROR and REDIS_UNKNOWN: text for people, never NULL */
 };
 
 /* The class of a server's error text, by its first word. */
 enum redis_error redis_error_classify(const char *text, size_t length);
-const char      *redis_error_name(enum redis_error error); /* "READONLY", "down", ... */
+const char *redis_error_name(enum redis_error error); /* "READONLY", "down", ... */
 
 /* True when `reply` is the simple string `text`. */
 bool redis_reply_is_status(const struct redis_reply *reply, const char *text);

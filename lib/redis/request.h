@@ -15,10 +15,10 @@
 #include "base/buffer.h"
 
 struct redis_script {
-    const char *name;   /* the file's name without .lua */
-    const char *sha1;   /* 40 hexadecimal digits of `source` */
+    const char *name; /* the file's name without .lua */
+    const char *sha1; /* 40 hexadecimal digits of `source` */
     const char *source;
-    size_t      length;
+    size_t length;
 };
 
 void redis_request_begin(struct buffer *out, size_t arguments);

@@ -1,0 +1,301 @@
+/* From a name to a connection that is up. Loop thread only.
+ *
+ * Every attempt resolves the name anew, because an address may have moved. One deadline, the timer set by
+ * node_connect, covers resolving, connecting and the handshake. The handshake is sent in one write; each of its
+ * requests is an entry of the pending ring like any call, so that the bytes are accounted for in one way only. The
+ * connection is up when the last of its replies was right: "up" is never said without a reply, and any other reply
+ * than the expected one ends the attempt.
+ *
+ * A server may repeat the arguments of a command in its error text ("unknown command 'AUTH', with args ..."), so of
+ * an answer to AUTH nothing but its first word is told. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "redis/node_private.h"
+
+/* Keep-alive finds a peer that vanished while nothing was asked of it: after 10 + 3 * 3 seconds. */
+enum { KEEP_IDLE_S = 10, KEEP_INTERVAL_S = 3, KEEP_PROBES = 3 };
+
+const char *node_phase_name(enum node_phase phase)
+{
+    switch (phase) {
+    case NODE_RESOLVING:
+        return "resolving the name";
+    case NODE_CONNECTING:
+        return "connecting";
+    case NODE_HANDSHAKE:
+        return "the handshake";
+    case NODE_WAITING:
+    case NODE_UP:
+        break;
+    }
+    return "waiting";
+}
+
+/* --- handshake, sending ------------------------------------------------------------------------------------- */
+
+/* The request was written at the end of `out`, where `from` was its length before. */
+static void expect_handshake(struct redis_node *node, size_t from, enum pending_kind kind, size_t script)
+{
+    (void)node_expect(node, node->out.length - from,
+                      (struct pending){.deadline = INSTANT_NEVER, .kind = (uint8_t)kind, .script = (uint16_t)script});
+}
+
+static void ask_auth(struct redis_node *node)
+{
+    size_t from = node->out.length;
+    redis_request_begin(&node->out, node->options.user != NULL ? 3 : 2);
+    redis_request_text(&node->out, "AUTH");
+    if (node->options.user != NULL)
+        redis_request_text(&node->out, node->options.user);
+    redis_request_text(&node->out, node->options.password);
+    expect_handshake(node, from, PENDING_AUTH, 0);
+}
+
+static void ask_database(struct redis_node *node)
+{
+    size_t from = node->out.length;
+    redis_request_begin(&node->out, 2);
+    redis_request_text(&node->out, "SELECT");
+    redis_request_integer(&node->out, node->options.database);
+    expect_handshake(node, from, PENDING_SELECT, 0);
+}
+
+static void ask_client_name(struct redis_node *node)
+{
+    size_t from = node->out.length;
+    redis_request_begin(&node->out, 3);
+    redis_request_text(&node->out, "CLIENT");
+    redis_request_text(&node->out, "SETNAME");
+    redis_request_text(&node->out, node->options.client_name);
+    expect_handshake(node, from, PENDING_CLIENT_NAME, 0);
+}
+
+static void ask_script(struct redis_node *node, size_t index)
+{
+    const struct redis_script *script = node->options.scripts[index];
+    size_t from = node->out.length;
+    redis_request_begin(&node->out, 3);
+    redis_request_text(&node->out, "SCRIPT");
+    redis_request_text(&node->out, "LOAD");
+    redis_request_bytes(&node->out, script->source, script->length);
+    expect_handshake(node, from, PENDING_SCRIPT, index);
+}
+
+static void ask_ping(struct redis_node *node)
+{
+    size_t from = node->out.length;
+    redis_request_begin(&node->out, 1);
+    redis_request_text(&node->out, "PING");
+    expect_handshake(node, from, PENDING_PING, 0);
+}
+
+/* Room for the credentials at once: a buffer that grows would leave copies of the password behind. */
+static void reserve_for_auth(struct redis_node *node)
+{
+    size_t user = node->options.user != NULL ? strlen(node->options.user) : 0;
+    buffer_reserve(&node->out, 128 + user + strlen(node->options.password));
+}
+
+static void begin_handshake(struct redis_node *node)
+{
+    node->phase = NODE_HANDSHAKE;
+    redis_reader_reset(node->reader);
+    if (node->options.password != NULL) {
+        reserve_for_auth(node);
+        ask_auth(node);
+    }
+    if (node->options.database != 0)
+        ask_database(node);
+    if (node->options.client_name != NULL)
+        ask_client_name(node);
+    for (size_t i = 0; i < node->options.script_count; i++)
+        ask_script(node, i);
+    if (pending_is_empty(&node->pending))
+        ask_ping(node);
+    (void)node_write(node);
+}
+
+/* --- handshake, replies ------------------------------------------------------------------------------------- */
+
+static const char *first_word(const struct redis_reply *reply, char out[32])
+{
+    snprintf(out, 32, "%.*s", (int)(reply->length < 31 ? reply->length : 31), reply->bytes);
+    out[strcspn(out, " ")] = '\0';
+    return out;
+}
+
+static bool refused(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
+{
+    char word[32];
+    bool is_failure = reply->kind == REDIS_FAILURE;
+    const char *text = is_failure ? reply->bytes : "an unexpected reply";
+    const char *advice = is_failure && redis_error_classify(reply->bytes, reply->length) == REDIS_ERROR_AUTH
+                             ? "; check the user, its password and its rights"
+                             : "";
+    switch (entry->kind) {
+    case PENDING_AUTH:
+        node_lose(node, "%s refused AUTH (%s); check user and password of this node", node->address,
+                  is_failure ? first_word(reply, word) : text);
+        break;
+    case PENDING_SELECT:
+        node_lose(node, "%s refused SELECT %u: %s%s", node->address, node->options.database, text, advice);
+        break;
+    case PENDING_CLIENT_NAME:
+        node_lose(node, "%s refused CLIENT SETNAME: %s%s", node->address, text, advice);
+        break;
+    case PENDING_SCRIPT:
+        node_lose(node, "%s refused SCRIPT LOAD of %s: %s%s", node->address, node->options.scripts[entry->script]->name,
+                  text, advice);
+        break;
+    default:
+        node_lose(node, "%s refused PING: %s%s", node->address, text, advice);
+    }
+    return false;
+}
+
+static bool is_as_expected(const struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
+{
+    if (entry->kind == PENDING_SCRIPT)
+        return reply->kind == REDIS_STRING && reply->length == 40 &&
+               memcmp(reply->bytes, node->options.scripts[entry->script]->sha1, 40) == 0;
+    return redis_reply_is_status(reply, entry->kind == PENDING_PING ? "PONG" : "OK");
+}
+
+static void become_up(struct redis_node *node)
+{
+    memory_wipe(node->out.bytes, node->answered); /* the password was in it */
+    node->phase = NODE_UP;
+    node->is_tried = true;
+    node->told_down = false;
+    node->failures = 0;
+    node->reason[0] = '\0';
+    node->counters.connects++;
+    loop_timer_clear(node->loop, &node->timer);
+    node->timer_at = INSTANT_NEVER;
+
+    char name[LOG_QUOTE_MAX], address[LOG_QUOTE_MAX];
+    log_event(LOG_INFO, "node_up", "node=%s address=%s", log_quote(node->options.name, name),
+              log_quote(node->address, address));
+    if (node->options.changed != NULL)
+        node->options.changed(node->options.context, node, REDIS_NODE_UP, "connected");
+}
+
+bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
+{
+    if (!is_as_expected(node, entry, reply))
+        return refused(node, entry, reply);
+    if (pending_is_empty(&node->pending))
+        become_up(node);
+    return true;
+}
+
+/* --- the socket --------------------------------------------------------------------------------------------- */
+
+static void set_option(int fd, int level, int option, int value)
+{
+    /* A kernel that lacks one of these still gives a working connection; our own deadlines do not depend on them. */
+    (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static void tune(const struct redis_node *node, int family)
+{
+    if (family == AF_UNIX)
+        return;
+    set_option(node->fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(node->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(node->fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+    set_option(node->fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+    set_option(node->fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_PROBES);
+    int64_t silence_ms = node->options.silence_limit_ns / NS_PER_MS;
+    set_option(node->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms < INT32_MAX ? (int)silence_ms : INT32_MAX);
+}
+
+static bool connection_made(struct redis_node *node)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (getsockopt(node->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+        error = errno;
+    if (error == 0)
+        return true;
+    node_lose(node, "connect to %s: %s", node->address, strerror(error));
+    return false;
+}
+
+static void socket_ready(void *context, int events)
+{
+    struct redis_node *node = context;
+    if (node->phase == NODE_CONNECTING) {
+        if (!connection_made(node))
+            return;
+        loop_watch_change(node->watch, LOOP_READABLE);
+        begin_handshake(node);
+        return;
+    }
+    if ((events & LOOP_WRITABLE) != 0 && node->blocked) {
+        node->blocked = false;
+        loop_watch_change(node->watch, LOOP_READABLE);
+        if (!node_write(node))
+            return;
+    }
+    if ((events & LOOP_READABLE) != 0)
+        (void)node_read(node);
+}
+
+static void connect_to(struct redis_node *node, const struct sockaddr *address, socklen_t length)
+{
+    node->phase = NODE_CONNECTING;
+    node->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (node->fd < 0) {
+        node_lose(node, "socket for %s: %s", node->address, strerror(errno));
+        return;
+    }
+    tune(node, address->sa_family);
+    if (connect(node->fd, address, length) != 0 && errno != EINPROGRESS) {
+        node_lose(node, "connect to %s: %s", node->address, strerror(errno));
+        return;
+    }
+    node->watch = loop_watch_start(node->loop, node->fd, LOOP_WRITABLE, socket_ready, node);
+}
+
+static void connect_to_path(struct redis_node *node)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(node->options.unix_path);
+    if (length >= sizeof address.sun_path) {
+        node_lose(node, "connect to %s: the path has %zu bytes, at most %zu are possible", node->address, length,
+                  sizeof address.sun_path - 1);
+        return;
+    }
+    memcpy(address.sun_path, node->options.unix_path, length + 1);
+    connect_to(node, (const struct sockaddr *)&address, sizeof address);
+}
+
+static void resolved(void *context, const struct sockaddr *address, socklen_t length, const char *reason)
+{
+    struct redis_node *node = context;
+    node->resolution = NULL;
+    if (address == NULL)
+        node_lose(node, "resolve %s: %s", node->options.host, reason);
+    else
+        connect_to(node, address, length);
+}
+
+void node_connect(struct redis_node *node)
+{
+    node->phase = NODE_RESOLVING;
+    node_wake_at(node, instant_after(loop_now(node->loop), node->options.connect_timeout_ns));
+    if (node->options.unix_path != NULL)
+        connect_to_path(node);
+    else
+        node->resolution = loop_resolve(node->loop, node->options.host, node->options.port, resolved, node);
+}
