@@ -1,0 +1,95 @@
+/* The end of a process at the queue node, and the count of what there is to do. */
+#include "queue/queue_private.h"
+
+#include "queue/scripts.h"
+
+#define LOOK_NS (5 * NS_PER_MS)
+
+static void leave_end(struct queue *queue, bool left)
+{
+    loop_timer_clear(queue->loop, &queue->leave_timer);
+    redis_call_cancel(&queue->leave_call);
+    void (*done)(void *context, bool left) = queue->left;
+    queue->left = NULL;
+    if (done != NULL)
+        done(queue->options.context, left);
+}
+
+static void leave_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct queue *queue = list_owner(call, struct queue, leave_call);
+    if (result->outcome == REDIS_VALUE)
+        leave_end(queue, true);
+    /* else: the timer tries again; the script finds nothing the second time */
+}
+
+static void leave_send(struct queue *queue)
+{
+    struct buffer *out = &queue->request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_leave, 2 + 2 * (size_t)queue->options.name_count, 2);
+    redis_request_text(out, queue->keys.processes);
+    redis_request_text(out, queue->keys.claims);
+    for (unsigned i = 0; i < queue->options.name_count; i++) {
+        queue_keys_request_bell(&queue->keys, queue->names[i], out);
+        queue_keys_request_queue(&queue->keys, queue->names[i], out);
+    }
+    redis_request_text(out, queue->identity);
+    redis_request_text(out, queue->keys.queue_prefix);
+    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    queue->leave_call.done = leave_answered;
+    if (!redis_node_call(queue->node, out, deadline, &queue->leave_call))
+        return; /* the timer tries again */
+}
+
+static void leave_look(struct loop_timer *timer)
+{
+    struct queue *queue = list_owner(timer, struct queue, leave_timer);
+    if (instant_reached(loop_now(queue->loop), queue->leave_by)) {
+        leave_end(queue, false);
+        return;
+    }
+    loop_timer_set(queue->loop, timer, instant_after(loop_now(queue->loop), LOOK_NS));
+    if (bells_silence(queue) && !redis_call_is_outstanding(&queue->leave_call))
+        leave_send(queue);
+}
+
+void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left))
+{
+    queue->leaving = true;
+    queue->listening = false;
+    queue->left = done;
+    queue->leave_by = deadline;
+    loop_timer_init(&queue->leave_timer, leave_look);
+    leave_look(&queue->leave_timer);
+}
+
+static void backlog_told(struct redis_call *call, const struct redis_result *result)
+{
+    struct queue *queue = list_owner(call, struct queue, count_call);
+    struct queue_backlog backlog = {.known = result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY &&
+                                             result->reply->count == 3};
+    if (backlog.known) {
+        backlog.waiting = result->reply->elements[0].integer;
+        backlog.scheduled = result->reply->elements[1].integer;
+        backlog.retrying = result->reply->elements[2].integer;
+    }
+    queue->counted(queue->options.context, &backlog);
+}
+
+void queue_count(struct queue *queue, void (*told)(void *context, const struct queue_backlog *backlog))
+{
+    struct buffer *out = &queue->request;
+    redis_call_cancel(&queue->count_call);
+    queue->counted = told;
+    queue->count_call.done = backlog_told;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_backlog, 2 + (size_t)queue->options.name_count, 0);
+    redis_request_text(out, queue->keys.schedule);
+    redis_request_text(out, queue->keys.retry);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        queue_keys_request_queue(&queue->keys, queue->names[i], out);
+    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    if (!redis_node_call(queue->node, out, deadline, &queue->count_call))
+        told(queue->options.context, &(struct queue_backlog){.known = false});
+}

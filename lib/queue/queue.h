@@ -1,0 +1,94 @@
+/* A worker process at the queue node: claims tasks for its slots, settles them, and is woken when there are new ones.
+ *
+ *       push (push.h)                    queue_turn                          queue_turn (done, next)
+ *  ───────────────▶ queue:NAME ──────────────────▶ claim of (process, slot) ─────────────────────────▶ ended
+ *                     ▲     ▲                          │        │       │
+ *                     │     └──── queue_give_back ─────┘        │       └── queue_postpone ─▶ dead
+ *                     └──── promote (promoter.h) ◀── schedule, retry ◀── queue_postpone
+ *
+ * A task sits at every moment in exactly one of these places; one script makes each move, and moves the bytes of the
+ * task as they are. A slot's place on the node holds a claim id of 16 random bytes, drawn here for every call that
+ * changes the place, and the payload. Each call names the id that it expects and the id that it leaves: repeating it
+ * after a lost reply answers the same, and a call that arrives late changes nothing (design: claims). So every call
+ * is simply repeated until it is answered, and a slot has one call outstanding at most.
+ *
+ * All slots that ask within one turn of the loop share one script call (LOOP_GATHER). A process with idle slots has a
+ * blocking move outstanding on a connection of its own for each queue, into its bell, which counts as a claim; when
+ * it rings, idle slots should ask.
+ *
+ * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims and bells
+ * stay on the node under its identity, listed in `hf:processes`. */
+#ifndef QUEUE_QUEUE_H
+#define QUEUE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/loop.h"
+#include "redis/node.h"
+
+struct queue;
+
+enum queue_answer {
+    QUEUE_CLAIMED, /* the slot has a task */
+    QUEUE_NOTHING, /* the slot has none: there was none, or none was asked for */
+    QUEUE_LOST,    /* somebody else took the claim; the slot has none */
+};
+
+struct queue_options {
+    struct redis_node_options node; /* `scripts`, `changed` and limits are set here */
+    int64_t timeout_ns;             /* for one call */
+    const char *identity;           /* HOST:PID:NONCE */
+    const char *space;              /* prefix of every key; NULL = none */
+    const char *const *names;       /* of the queues, in the order in which they are emptied */
+    unsigned name_count;
+    unsigned slots;
+    size_t claim_bytes; /* of payload that one call may claim; one task is always claimed */
+
+    /* The end of queue_turn, queue_postpone and queue_give_back, exactly one for each. `queue` and `payload` are set
+     * for QUEUE_CLAIMED. The slot may ask again from inside. */
+    void (*answered)(void *context, unsigned slot, enum queue_answer answer, const char *queue, const char *payload,
+                     size_t length);
+    void (*rang)(void *context); /* there may be tasks for idle slots */
+    void (*changed)(void *context, enum redis_node_state state);
+    void *context;
+};
+
+struct queue *queue_create(struct loop *loop, const struct queue_options *options);
+void queue_destroy(struct queue *queue);
+
+/* Whatever the slot had is done; claims the next if wanted. */
+void queue_turn(struct queue *queue, unsigned slot, bool claim_next);
+
+enum queue_place { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
+/* Moves the slot's task, as `payload`, to be looked at again after `delay_ns`. */
+void queue_postpone(struct queue *queue, unsigned slot, enum queue_place place, int64_t delay_ns, const char *payload,
+                    size_t length);
+/* Puts the slot's task back at the head of the queue it came from. */
+void queue_give_back(struct queue *queue, unsigned slot, const char *name);
+
+/* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. */
+void queue_listen(struct queue *queue, bool wanted);
+
+/* Stops the bells, gives back whatever the process still has and removes its traces; then `done`, once. Slots must
+ * have no call outstanding, except those that are abandoned for good. When the node is not reachable until `deadline`,
+ * `done` says so: the claims stay for whoever recovers them. */
+void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left));
+
+struct redis_node *queue_node(struct queue *queue);
+const struct queue_keys *queue_keys_of(const struct queue *queue);
+
+/* Tasks in the queues, entries of schedule and retry; `told` runs once, with known = false when the node is silent. */
+struct queue_backlog {
+    bool known;
+    long long waiting, scheduled, retrying;
+};
+void queue_count(struct queue *queue, void (*told)(void *context, const struct queue_backlog *backlog));
+
+struct queue_counters {
+    uint64_t claims, claim_calls, rings, repeats;
+};
+const struct queue_counters *queue_counters(const struct queue *queue);
+
+#endif
