@@ -6,9 +6,10 @@
  * and records the byte span of every top-level member. The spans point into the caller's text.
  *
  * Tolerated, because it exists in the wild: missing or string or millisecond timestamps; `retry` as a bool, null, a
- * number or a string; missing jid or queue. Refused, with a reason: no `class`, `args` not an array, a `resource`
- * that is not a string of 1 to 512 bytes without NUL or a list of 1 to 16 such strings, or one that begins with
- * "hf:". Pure; any thread. */
+ * number or a string; missing, null or empty jid or queue; `resource` null or an empty list. Refused, with a reason:
+ * no `class`, `args` not an array, a jid that is not a string of printable ASCII, a `resource` that is not a string of
+ * 1 to 512 bytes without NUL or a list of 1 to 16 such strings, or one that begins with "hf:". Pure, except that a
+ * new jid comes from the kernel's randomness; any thread. */
 #ifndef QUEUE_ENVELOPE_H
 #define QUEUE_ENVELOPE_H
 
@@ -19,6 +20,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "queue/json.h"
 
 enum {
     ENVELOPE_RESOURCES_MAX = 16,
@@ -26,20 +28,10 @@ enum {
     ENVELOPE_CLASS_BYTES_MAX = 256,
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
-    ENVELOPE_MEMBERS_MAX = 64, /* top-level members */
-};
-
-struct envelope_limits {
-    size_t size;  /* bytes of the whole text */
-    size_t depth; /* of nesting */
-    size_t keys;  /* object members in the whole text */
-};
-
-#define ENVELOPE_LIMITS_DEFAULT ((struct envelope_limits){.size = 1 << 20, .depth = 64, .keys = 4096})
-
-struct text_span {
-    const char *bytes; /* NULL when absent */
-    size_t      length;
+    ENVELOPE_MEMBERS_MAX = 64,         /* top-level members */
+    ENVELOPE_MEMBER_NAME_MAX = 1024,   /* bytes of a top-level name as written */
+    ENVELOPE_RETRIES_DEFAULT = 25,     /* when `retry` names no number */
+    ENVELOPE_RETRIES_MAX = 1000 * 1000 /* larger numbers are lowered to it */
 };
 
 struct envelope_member {
@@ -49,22 +41,22 @@ struct envelope_member {
 
 /* Strings that are needed as strings are unescaped into `texts`, which the envelope owns. */
 struct envelope {
-    struct text_span       text; /* the whole task, the caller's bytes */
+    struct text_span text; /* the whole task, the caller's bytes */
     struct envelope_member members[ENVELOPE_MEMBERS_MAX];
-    size_t                 member_count;
+    size_t member_count;
 
-    const char      *class_name; /* NUL-terminated, in `texts` */
-    const char      *jid;        /* "" when absent */
-    const char      *queue;      /* "" when absent */
-    struct text_span args;       /* raw JSON array */
-    const char      *resources[ENVELOPE_RESOURCES_MAX]; /* sorted by bytes, without duplicates */
-    unsigned         resource_count;
+    const char *class_name;                        /* NUL-terminated, in `texts` */
+    const char *jid;                               /* "" when absent */
+    const char *queue;                             /* "" when absent */
+    struct text_span args;                         /* raw JSON array */
+    const char *resources[ENVELOPE_RESOURCES_MAX]; /* sorted by bytes, without duplicates */
+    unsigned resource_count;
 
-    bool     retry_off;    /* retry is false or null in the text */
-    unsigned retry_max;    /* integer `retry`, else 25 */
-    bool     was_retried;  /* retry_count is present */
+    bool retry_off;     /* retry is false, "false" or null in the text */
+    unsigned retry_max; /* `retry` as an integer (3, "3"), else 25; 0 = dead at the first failure */
+    bool was_retried;   /* retry_count is present and a count */
     unsigned retry_count;
-    bool     dead_off;     /* "dead": false */
+    bool dead_off; /* "dead": false */
 
     struct buffer texts;
 };
@@ -79,44 +71,43 @@ void envelope_fini(struct envelope *envelope);
 
 /* One top-level member to set: the raw JSON value, or value.bytes == NULL to remove it. */
 struct envelope_change {
-    const char      *name;
+    const char *name; /* needs no escapes */
     struct text_span value;
 };
 
 /* Writes the task with the changes made: existing members keep their place and their bytes, new ones are added at
- * the end, no white space is added. */
+ * the end, white space between members is dropped. The changes are to different members. Later parses count the
+ * added members against their limits too. */
 void envelope_rewrite(const struct envelope *envelope, const struct envelope_change *changes, size_t count,
                       struct buffer *out);
 
 /* A new task for push. `args` and `resources_json` are JSON texts that were checked; NULL resources_json = none. */
 struct envelope_draft {
-    const char      *class_name;
-    const char      *queue;
+    const char *class_name;
+    const char *queue;
     struct text_span args;
     struct text_span resources_json; /* a JSON string or array of strings */
-    const char      *jid; /* NULL: a new one is drawn */
-    bool             retry_off;
+    const char *jid;                 /* NULL: a new one is drawn */
+    bool retry_off;
 };
 void envelope_write(const struct envelope_draft *draft, struct wall_time now, struct buffer *out);
 
 /* What is put into `dead` for a text that is not a task, so that dashboards can list it: an object of class
- * "hf.invalid" whose only argument is the raw text (base64 when it is not UTF-8), with the reason. */
+ * "hf.invalid" whose only argument is the raw text, with the reason. The member `encoding` says "text", or "base64"
+ * when the raw text is not UTF-8 or holds NUL. */
 void envelope_write_invalid(const char *text, size_t length, const char *queue, const char *reason,
                             struct wall_time now, struct buffer *out);
+/* Appends the raw text that such a record was made of, byte for byte. `record` is not bound by limits: it holds a
+ * text that broke them, perhaps. */
+bool envelope_recover_invalid(const char *record, size_t length, struct buffer *out, struct error *error) MUST_CHECK;
+
+/* 24 random hexadecimal digits, NUL-terminated. */
+enum { ENVELOPE_NEW_JID_SIZE = 25 };
+void envelope_new_jid(char jid[ENVELOPE_NEW_JID_SIZE]);
 
 /* Seconds with microseconds, shortest form and always with a point: 1795194374.5 */
 void envelope_append_time(struct buffer *out, struct wall_time time);
 /* A JSON string with quotes; invalid UTF-8 is replaced by U+FFFD. */
 void envelope_append_string(struct buffer *out, const char *bytes, size_t length);
-
-/* --- reading values ----------------------------------------------------------------------------------------- */
-
-/* Checks a whole text as one JSON value within the limits. */
-bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error) MUST_CHECK;
-/* The index-th element of a valid raw JSON array; bytes == NULL when there are fewer. */
-struct text_span json_array_element(struct text_span array, size_t index);
-/* Whether a raw JSON value is a string / an integer that fits, and its value. The string is appended, unescaped. */
-bool json_string(struct text_span value, struct buffer *out);
-bool json_integer(struct text_span value, int64_t *out);
 
 #endif

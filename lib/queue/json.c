@@ -1,0 +1,58 @@
+/* Reading single values out of raw JSON, and checking a whole text. The work is the scanner's (json_scan.c); values
+ * that were checked before are scanned again without limits, because they passed them. Pure; any thread. */
+#include "queue/json.h"
+
+#include "queue/json_scan.h"
+#include "queue/json_text.h"
+
+static const struct envelope_limits checked_before = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
+
+bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error)
+{
+    struct json_scan scan;
+    struct text_span value;
+    json_scan_begin(&scan, text, length, limits, error);
+    return json_scan_value(&scan, &value) && json_scan_end(&scan);
+}
+
+struct text_span json_array_element(struct text_span array, size_t index)
+{
+    struct json_scan scan;
+    struct json_item item;
+    json_scan_begin(&scan, array.bytes, array.length, &checked_before, NULL);
+    if (json_scan_open(&scan, '['))
+        for (size_t i = 0; json_scan_next(&scan, &item); i++)
+            if (i == index)
+                return item.value;
+    return (struct text_span){NULL, 0};
+}
+
+bool json_string(struct text_span value, struct buffer *out)
+{
+    struct text_span contents = json_text_contents(value);
+    size_t length;
+    if (contents.bytes == NULL || !json_text_unescape(contents, buffer_reserve(out, contents.length), &length))
+        return false;
+    out->length += length;
+    return true;
+}
+
+bool json_integer(struct text_span value, int64_t *out)
+{
+    bool negative = value.length > 0 && value.bytes[0] == '-';
+    size_t start = negative ? 1 : 0;
+    int64_t result = 0;
+    if (value.length == start)
+        return false;
+    for (size_t i = start; i < value.length; i++) {
+        int digit = value.bytes[i] - '0';
+        /* Counted on the negative side, which reaches one further. */
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(result, 10, &result) ||
+            __builtin_sub_overflow(result, digit, &result))
+            return false;
+    }
+    if (!negative && result == INT64_MIN)
+        return false;
+    *out = negative ? result : -result;
+    return true;
+}

@@ -1,0 +1,42 @@
+/* JSON as raw text: checking one value, and reading single values out of a text that was checked.
+ *
+ * Nothing here builds a tree or converts what it was not asked for; a value is a span of the text that holds it.
+ * Pure; any thread. */
+#ifndef QUEUE_JSON_H
+#define QUEUE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct text_span {
+    const char *bytes; /* NULL when absent */
+    size_t length;
+};
+
+/* What a text from a stranger may cost. */
+struct envelope_limits {
+    size_t size;  /* bytes of the whole text */
+    size_t depth; /* of nesting; JSON_DEPTH_MAX when larger */
+    size_t keys;  /* object members in the whole text */
+};
+
+#define ENVELOPE_LIMITS_DEFAULT ((struct envelope_limits){.size = 1 << 20, .depth = 64, .keys = 4096})
+
+enum { JSON_DEPTH_MAX = 1024 };
+
+/* Checks a whole text as one JSON value within the limits. */
+bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error) MUST_CHECK;
+
+/* The index-th element of a valid raw JSON array; bytes == NULL when there are fewer. */
+struct text_span json_array_element(struct text_span array, size_t index);
+
+/* Whether a valid raw JSON value is a string / an integer that fits, and its value. The string is appended to `out`,
+ * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */
+bool json_string(struct text_span value, struct buffer *out);
+bool json_integer(struct text_span value, int64_t *out);
+
+#endif

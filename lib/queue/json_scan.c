@@ -1,0 +1,294 @@
+/* An iterative JSON scanner.
+ *
+ * Design. Producers are strangers, so the work is bounded by the length of the text and the memory by the struct: the
+ * open containers are a stack of bytes, one each, that says how they close. A value is passed by two alternating
+ * steps, in json_scan_value: `token_passed` takes a scalar or an opening bracket, `item_follows` takes what stands
+ * between two values (commas, member names, closing brackets). The same second step drives the iteration over the
+ * container that the caller opened.
+ *
+ * Texts are mostly strings, so their inner loop is one table look-up a byte. The text is not NUL-terminated; `peek`
+ * answers NUL at its end, which no token begins with.
+ *
+ * Not checked here, because it is not grammar: duplicate names (envelope.c does it for the top level) and the range
+ * of numbers (nobody converts them). Pure; any thread. */
+#include "queue/json_scan.h"
+
+#include "queue/utf8.h"
+
+enum byte_class { PLAIN, QUOTE, BACKSLASH, CONTROL, MULTIBYTE };
+
+/* What a byte means inside a string. */
+static const unsigned char byte_classes[256] = {
+    [0x00 ... 0x1F] = CONTROL,
+    ['"'] = QUOTE,
+    ['\\'] = BACKSLASH,
+    [0x80 ... 0xFF] = MULTIBYTE,
+};
+
+static bool fault(struct json_scan *scan, const char *what)
+{
+    scan->failed = true;
+    return error_set(scan->error, "not valid JSON: %s at byte %zu", what, (size_t)(scan->at - scan->text));
+}
+
+static char peek(const struct json_scan *scan)
+{
+    return scan->at < scan->end ? *scan->at : '\0';
+}
+
+static void skip_space(struct json_scan *scan)
+{
+    while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\t' || *scan->at == '\r'))
+        scan->at++;
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_hex_digit(char byte)
+{
+    return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F');
+}
+
+/* Length of the escape at `at`, 0 when it is none. */
+static size_t escape_length(const char *at, const char *end)
+{
+    if (end - at < 2)
+        return 0;
+    switch (at[1]) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        return 2;
+    case 'u':
+        return end - at >= 6 && is_hex_digit(at[2]) && is_hex_digit(at[3]) && is_hex_digit(at[4]) && is_hex_digit(at[5])
+                   ? 6
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+/* The scan stands on a byte of a string that needs a look. Passes it, or says why not. */
+static bool special_byte_passed(struct json_scan *scan, unsigned char class)
+{
+    if (class == CONTROL)
+        return fault(scan, "a control character in a string");
+    size_t length = class == BACKSLASH ? escape_length(scan->at, scan->end) : utf8_length(scan->at, scan->end);
+    if (length == 0)
+        return fault(scan, class == BACKSLASH ? "an unknown escape in a string" : "bytes that are not UTF-8");
+    scan->at += length;
+    return true;
+}
+
+/* The scan stands on the opening quote. */
+static bool string_passed(struct json_scan *scan)
+{
+    scan->at++;
+    for (;;) {
+        const char *at = scan->at, *end = scan->end;
+        unsigned char class = PLAIN;
+        while (at < end && (class = byte_classes[(unsigned char)*at]) == PLAIN)
+            at++;
+        scan->at = at;
+        if (at == end)
+            return fault(scan, "a string without its closing quote");
+        if (class == QUOTE)
+            break;
+        if (!special_byte_passed(scan, class))
+            return false;
+    }
+    scan->at++;
+    return true;
+}
+
+static bool digits_passed(struct json_scan *scan)
+{
+    if (!is_digit(peek(scan)))
+        return fault(scan, "a digit is missing");
+    while (is_digit(peek(scan)))
+        scan->at++;
+    return true;
+}
+
+static bool number_passed(struct json_scan *scan)
+{
+    if (peek(scan) == '-')
+        scan->at++;
+    if (peek(scan) == '0')
+        scan->at++; /* and no digit may follow: then neither a comma nor a bracket is found */
+    else if (!digits_passed(scan))
+        return false;
+    if (peek(scan) == '.') {
+        scan->at++;
+        if (!digits_passed(scan))
+            return false;
+    }
+    if (peek(scan) == 'e' || peek(scan) == 'E') {
+        scan->at++;
+        if (peek(scan) == '+' || peek(scan) == '-')
+            scan->at++;
+        if (!digits_passed(scan))
+            return false;
+    }
+    return true;
+}
+
+static bool literal_passed(struct json_scan *scan, const char *literal)
+{
+    size_t length = strlen(literal);
+    if ((size_t)(scan->end - scan->at) < length || memcmp(scan->at, literal, length) != 0)
+        return fault(scan, "an unknown word");
+    scan->at += length;
+    return true;
+}
+
+static bool container_entered(struct json_scan *scan, char closing)
+{
+    if (scan->depth == scan->depth_limit) {
+        scan->failed = true;
+        return error_set(scan->error, "nested deeper than the limit of %zu at byte %zu", scan->depth_limit,
+                         (size_t)(scan->at - scan->text));
+    }
+    scan->closing[scan->depth++] = closing;
+    scan->at++;
+    return true;
+}
+
+/* Passes a scalar or enters a container, whatever comes next. */
+static bool token_passed(struct json_scan *scan, bool *entered)
+{
+    skip_space(scan);
+    char byte = peek(scan);
+    *entered = byte == '{' || byte == '[';
+    switch (byte) {
+    case '{':
+        return container_entered(scan, '}');
+    case '[':
+        return container_entered(scan, ']');
+    case '"':
+        return string_passed(scan);
+    case 't':
+        return literal_passed(scan, "true");
+    case 'f':
+        return literal_passed(scan, "false");
+    case 'n':
+        return literal_passed(scan, "null");
+    default:
+        return byte == '-' || is_digit(byte) ? number_passed(scan) : fault(scan, "a value is missing");
+    }
+}
+
+/* Passes `"name":` of an object member. */
+static bool name_passed(struct json_scan *scan)
+{
+    skip_space(scan);
+    if (peek(scan) != '"')
+        return fault(scan, "a member name in double quotes is missing");
+    if (++scan->keys > scan->key_limit) {
+        scan->failed = true;
+        return error_set(scan->error, "more object members than the limit of %zu", scan->key_limit);
+    }
+    const char *start = scan->at + 1;
+    if (!string_passed(scan))
+        return false;
+    scan->name = (struct text_span){start, (size_t)(scan->at - start) - 1};
+    skip_space(scan);
+    if (peek(scan) != ':')
+        return fault(scan, "':' is missing behind a member name");
+    scan->at++;
+    return true;
+}
+
+/* Between two values of the innermost container. True when another value must follow, false when the container was
+ * left, or on failure. `first`: the container has just been entered. */
+static bool item_follows(struct json_scan *scan, bool first)
+{
+    char closing = scan->closing[scan->depth - 1];
+    skip_space(scan);
+    if (peek(scan) == closing) {
+        scan->at++;
+        scan->depth--;
+        return false;
+    }
+    if (!first) {
+        if (peek(scan) != ',')
+            return fault(scan, closing == '}' ? "',' or '}' is missing" : "',' or ']' is missing");
+        scan->at++;
+    }
+    return closing == ']' || name_passed(scan);
+}
+
+void json_scan_begin(struct json_scan *scan, const char *text, size_t length, const struct envelope_limits *limits,
+                     struct error *error)
+{
+    /* Member by member: the stack of containers need not be cleared. */
+    scan->text = scan->at = text;
+    scan->end = length > 0 ? text + length : text;
+    scan->name = (struct text_span){NULL, 0};
+    scan->depth = scan->keys = 0;
+    scan->depth_limit = limits->depth < JSON_DEPTH_MAX ? limits->depth : JSON_DEPTH_MAX;
+    scan->key_limit = limits->keys;
+    scan->entered = false;
+    scan->error = error;
+    scan->failed = length > limits->size;
+    if (scan->failed) {
+        scan->end = text;
+        error_set(error, "%zu bytes long, more than the limit of %zu", length, limits->size);
+    }
+}
+
+bool json_scan_open(struct json_scan *scan, char opening)
+{
+    skip_space(scan);
+    if (scan->failed || peek(scan) != opening)
+        return fault(scan, opening == '{' ? "'{' is missing" : "'[' is missing");
+    scan->entered = true;
+    return container_entered(scan, opening == '{' ? '}' : ']');
+}
+
+bool json_scan_value(struct json_scan *scan, struct text_span *value)
+{
+    size_t outside = scan->depth;
+    skip_space(scan);
+    const char *start = scan->at;
+    do {
+        bool first;
+        if (scan->failed || !token_passed(scan, &first))
+            return false;
+        /* A container that ends is itself a value of the one around it. */
+        while (scan->depth > outside && !item_follows(scan, first)) {
+            if (scan->failed)
+                return false;
+            first = false;
+        }
+    } while (scan->depth > outside);
+    *value = (struct text_span){start, (size_t)(scan->at - start)};
+    return true;
+}
+
+bool json_scan_next(struct json_scan *scan, struct json_item *item)
+{
+    bool first = scan->entered;
+    scan->entered = false;
+    if (scan->failed || !item_follows(scan, first))
+        return false;
+    struct text_span name = scan->name;
+    item->name = scan->closing[scan->depth - 1] == '}' ? name : (struct text_span){NULL, 0};
+    return json_scan_value(scan, &item->value);
+}
+
+bool json_scan_end(struct json_scan *scan)
+{
+    if (scan->failed)
+        return false;
+    skip_space(scan);
+    return scan->at == scan->end || fault(scan, "something follows the value");
+}

@@ -1,0 +1,47 @@
+/* The scanner under everything that reads JSON in this layer; private to lib/queue.
+ *
+ * A scan walks over one text from left to right. What it passes has been checked: the grammar of RFC 8259 to the
+ * letter, UTF-8, nesting and number of keys. It neither recurses nor allocates. The caller opens the container it
+ * is interested in and takes its items one by one; everything deeper is checked and passed over.
+ *
+ *     json_scan_begin(&scan, text, length, &limits, error);
+ *     if (json_scan_open(&scan, '{'))
+ *         while (json_scan_next(&scan, &item))
+ *             ...
+ *     if (!json_scan_end(&scan))
+ *         the text is not valid, and `error` says what is wrong at which byte */
+#ifndef QUEUE_JSON_SCAN_H
+#define QUEUE_JSON_SCAN_H
+
+#include "queue/json.h"
+
+struct json_scan {
+    const char *text, *at, *end;
+    size_t depth, depth_limit;
+    size_t keys, key_limit;
+    bool failed;
+    bool entered;        /* a container was opened, and no item of it has been read */
+    struct error *error; /* may be NULL */
+    /* The name of the last object member, without quotes, and the bytes that will close the open containers. */
+    struct text_span name;
+    char closing[JSON_DEPTH_MAX];
+};
+
+struct json_item {
+    struct text_span name; /* of an object member: without quotes, escapes not undone */
+    struct text_span value;
+};
+
+void json_scan_begin(struct json_scan *scan, const char *text, size_t length, const struct envelope_limits *limits,
+                     struct error *error);
+
+/* Enters the object ('{') or array ('[') that must come next. */
+bool json_scan_open(struct json_scan *scan, char opening);
+/* The next item of the opened container; false at its end (which is then behind the scan) and on failure. */
+bool json_scan_next(struct json_scan *scan, struct json_item *item);
+/* Passes one whole value. */
+bool json_scan_value(struct json_scan *scan, struct text_span *value);
+/* True when nothing failed and only white space is left. */
+bool json_scan_end(struct json_scan *scan);
+
+#endif
