@@ -9,7 +9,8 @@
  *     log_event(LOG_WARN, "node_down", "node=%s reason=%s", name, log_quote(reason, (char[LOG_QUOTE_MAX]){0}));
  *     log_stop();     writes what is still in the ring, for at most one second
  *
- * Before log_start and after log_stop lines are written at once by the caller, to standard error. Secrets are never passed in. */
+ * Before log_start and after log_stop lines are written at once by the caller, to standard error. Secrets are never
+ * passed in. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

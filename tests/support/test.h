@@ -1,0 +1,55 @@
+/* What every test includes; the only file that knows cmocka. */
+#ifndef TESTS_SUPPORT_TEST_H
+#define TESTS_SUPPORT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* Far more than anything takes, on a slow machine under a sanitizer too: reaching it means "never". */
+#define TEST_PATIENCE_NS (30 * NS_PER_S)
+
+/* Waits until another thread or process has made the condition true. */
+#define test_await(condition)                                                                                          \
+    do {                                                                                                               \
+        struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);                                      \
+        while (!(condition)) {                                                                                         \
+            if (instant_reached(instant_now(), patience))                                                              \
+                fail_msg("never came true: %s", #condition);                                                           \
+            poll(NULL, 0, 1);                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+/* True when the function aborts the process it runs in (a child, so the test goes on). What the child says is sent
+ * to /dev/null. */
+static inline bool test_aborts(void (*function)(void))
+{
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        signal(SIGABRT, SIG_DFL);
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(nowhere, STDERR_FILENO);
+        function();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+#endif

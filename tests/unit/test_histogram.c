@@ -1,0 +1,92 @@
+#include "tests/support/test.h"
+
+#include "base/histogram.h"
+
+static const int64_t LARGEST = (INT64_C(1) << 36) - 1;
+
+static void an_empty_histogram_has_quantiles_of_zero(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    assert_int_equal(histogram_quantile(&histogram, 0.5), 0);
+}
+
+static void every_single_value_is_found_within_the_promised_error(void **state)
+{
+    (void)state;
+    for (int64_t value = 1; value <= LARGEST; value += 1 + value / 37) {
+        static struct histogram histogram, empty;
+        histogram = empty;
+        histogram_record(&histogram, value);
+        histogram_record(&histogram, LARGEST); /* so that the maximum does not give the value away */
+        int64_t found = histogram_quantile(&histogram, 0.5);
+        assert_true(found >= value);
+        assert_true(found - value <= value / 32);
+    }
+}
+
+static void every_step_is_reached_and_none_beyond(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    for (int64_t power = 32; power <= LARGEST; power *= 2)
+        for (int64_t step = 0; step < 32; step++)
+            histogram_record(&histogram, power + step * (power / 32));
+    for (int64_t value = 0; value < 32; value++)
+        histogram_record(&histogram, value);
+    assert_int_equal(histogram.count, HISTOGRAM_STEPS);
+    for (size_t i = 0; i < HISTOGRAM_STEPS; i++)
+        assert_int_equal(histogram.counts[i], 1);
+}
+
+static void values_out_of_range_count_as_the_nearest(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    histogram_record(&histogram, -5);
+    histogram_record(&histogram, INT64_MAX);
+    assert_int_equal(histogram.counts[0], 1);
+    assert_int_equal(histogram.counts[HISTOGRAM_STEPS - 1], 1);
+    assert_int_equal(histogram.max_us, LARGEST);
+    assert_int_equal(histogram.sum_us, LARGEST);
+}
+
+static void quantiles_split_the_records_where_they_should(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    for (int64_t value = 1; value <= 20; value++)
+        histogram_record(&histogram, value);
+    assert_int_equal(histogram_quantile(&histogram, 0), 1);
+    assert_int_equal(histogram_quantile(&histogram, 0.05), 1);
+    assert_int_equal(histogram_quantile(&histogram, 0.5), 10);
+    assert_int_equal(histogram_quantile(&histogram, 0.51), 11);
+    assert_int_equal(histogram_quantile(&histogram, 1), 20);
+    assert_int_equal(histogram_quantile(&histogram, 7), 20);
+}
+
+static void merging_is_recording_both(void **state)
+{
+    (void)state;
+    static struct histogram a, b, both;
+    for (int64_t value = 1; value < 1000000; value = value * 3 + 1) {
+        struct histogram *one = value % 2 == 0 ? &a : &b;
+        histogram_record(one, value);
+        histogram_record(&both, value);
+    }
+    histogram_merge(&a, &b);
+    assert_memory_equal(&a, &both, sizeof both);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_histogram_has_quantiles_of_zero),
+        cmocka_unit_test(every_single_value_is_found_within_the_promised_error),
+        cmocka_unit_test(every_step_is_reached_and_none_beyond),
+        cmocka_unit_test(values_out_of_range_count_as_the_nearest),
+        cmocka_unit_test(quantiles_split_the_records_where_they_should),
+        cmocka_unit_test(merging_is_recording_both),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
