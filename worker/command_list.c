@@ -1,0 +1,9 @@
+#include "worker/commands.h"
+
+/* In the order in which `holdfast --help` shows them. */
+const struct command *const command_list[] = {
+    &command_check,
+    &command_config,
+    &command_help,
+    NULL,
+};

@@ -1,0 +1,11 @@
+/* Every command of the program; see command.h. */
+#ifndef WORKER_COMMANDS_H
+#define WORKER_COMMANDS_H
+
+#include "worker/command.h"
+
+extern const struct command command_check;
+extern const struct command command_config;
+extern const struct command command_help;
+
+#endif

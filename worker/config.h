@@ -1,0 +1,127 @@
+/* The configuration of a worker, checked and resolved: durations in nanoseconds, sizes in bytes, paths joined to the
+ * directory of the file, passwords read. worker/config_table.c is the one place that says which keys exist; parsing,
+ * checking, printing, the sample file and docs/configuration.md are loops over it.
+ *
+ *     struct findings findings = {0};
+ *     struct config *config = config_read(path, &findings);
+ *     if (config == NULL || findings.errors > 0) ... print the findings, do not go on
+ *     config_free(config);
+ *
+ * All errors are reported, each as "file:line: key: what is wrong and what is allowed". Passwords are never printed
+ * and are overwritten by config_free. Read-only after config_read, so any thread may look. */
+#ifndef WORKER_CONFIG_H
+#define WORKER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "worker/findings.h"
+
+struct config_words {
+    char **items;
+    size_t count;
+};
+
+struct config_pair {
+    char *key, *value;
+};
+
+struct config_pairs {
+    struct config_pair *items;
+    size_t count;
+};
+
+/* Every section starts with its place in the file. */
+struct config_source {
+    char *where;    /* "file:line", or NULL when the file does not mention it */
+    bool is_broken; /* an error was found in it */
+};
+
+struct config_worker {
+    struct config_source source;
+    unsigned threads;
+    struct config_words queues; /* in order of priority */
+    char *jobs_directory;
+    struct config_words jobs; /* names of .so files without the ending; none = all of the directory */
+    char *host;               /* how this host is called in claims and locks */
+    enum log_level log_level;
+    char *log_file; /* "" = standard error */
+    int64_t stop_timeout_ns;
+    int64_t max_task_size; /* bytes */
+};
+
+struct config_node {
+    struct config_source source;
+    char *name;
+    char *host; /* "" when unix_path is set, and the other way round */
+    unsigned port;
+    char *unix_path;
+    char *user;          /* "" = AUTH with the password alone */
+    char *password_file; /* "" = none; what it held is in `password` */
+    char *password_env;
+    char *password; /* NULL = none */
+    unsigned database;
+    int64_t connect_timeout_ns;
+    int64_t call_timeout_ns; /* of one operation: key "call_timeout" of the queue node, "timeout" of a lock node */
+};
+
+struct config_lock {
+    struct config_source source;
+    int64_t ttl_ns;
+    double drift_factor;
+    unsigned tries;
+    int64_t retry_delay_ns;
+    int64_t retry_jitter_ns;
+    char *prefix;
+    int64_t park_delay_ns;
+};
+
+enum config_lock_mode {
+    CONFIG_LOCK_BY_HANDLER, /* as the handler's flags say: required or optional */
+    CONFIG_LOCK_REQUIRED,   /* a task that names no resource is buried */
+    CONFIG_LOCK_OPTIONAL,   /* locked if the task names a resource */
+    CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
+};
+
+struct config_class {
+    struct config_source source;
+    char *name;
+    enum config_lock_mode lock;
+};
+
+struct config_plugin {
+    struct config_source source;
+    char *name;
+    struct config_pairs settings;
+};
+
+struct config {
+    char *path;
+    struct config_worker worker;
+    struct config_node queue_node;
+    struct config_node *lock_nodes;
+    size_t lock_node_count;
+    struct config_lock lock;
+    struct config_class *classes;
+    size_t class_count;
+    struct config_plugin *plugins;
+    size_t plugin_count;
+};
+
+/* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in
+ * the place of every wrong value; when there are errors it serves further checks only. */
+struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
+void config_free(struct config *config); /* NULL is fine */
+
+/* The setting for this class, CONFIG_LOCK_BY_HANDLER when there is none. */
+enum config_lock_mode config_class_lock(const struct config *config, const char *class_name);
+/* The setting `key` of a plugin, or NULL. */
+const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
+
+/* "host:port", or the path of the unix socket. */
+const char *config_node_address(const struct config_node *node, struct buffer *out);
+
+#endif

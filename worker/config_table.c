@@ -1,0 +1,321 @@
+/* Adding a key: a field in the struct of config.h, a line here, then `make docs` (the sample file and the manual are
+ * printed from this table, and a test says so when they are not up to date). */
+#include "worker/config_table.h"
+
+#include "base/clock.h"
+
+static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
+
+_Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
+_Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
+
+#define KIB INT64_C(1024)
+#define MIB (1024 * KIB)
+
+#define FIELD(member) .offset = offsetof(struct config_worker, member)
+static const struct config_key worker_keys[] = {
+    {.name = "threads",
+     .type = CONFIG_COUNT,
+     FIELD(threads),
+     .fallback = "16",
+     .min = 1,
+     .max = 1024,
+     .help = "Threads that run handlers: as many tasks run at once in this process."},
+    {.name = "queues",
+     .type = CONFIG_WORDS,
+     FIELD(queues),
+     .fallback = "default",
+     .min = 1,
+     .max = 64,
+     .help = "Queues to take tasks from. The order is a strict priority: a queue is served while those before it "
+             "are empty."},
+    {.name = "jobs_directory",
+     .type = CONFIG_PATH,
+     FIELD(jobs_directory),
+     .max = 4095,
+     .example = "../build/jobs",
+     .help = "Directory of the plugins (*.so). Default: jobs beside the program or, once it is installed, "
+             "../lib/holdfast/jobs. It and its files must belong to root or to the user that runs the worker, and "
+             "nobody else may be able to write them."},
+    {.name = "jobs",
+     .type = CONFIG_WORDS,
+     FIELD(jobs),
+     .max = 256,
+     .example = "[\"transfer\", \"echo\"]",
+     .help = "The plugins to load, by the name of the file without .so. Default: all of the directory."},
+    {.name = "host",
+     .type = CONFIG_TEXT,
+     FIELD(host),
+     .max = 64,
+     .example = "app-1",
+     .help = "The name of this host in claims, locks and logs. Default: what hostname(1) says. Two workers on one "
+             "machine may play two hosts with it."},
+    {.name = "log_level",
+     .type = CONFIG_CHOICE,
+     FIELD(log_level),
+     .fallback = "info",
+     .choices = log_levels,
+     .is_reloadable = true,
+     .help = "Lines below this level are not written."},
+    {.name = "log_file",
+     .type = CONFIG_PATH,
+     FIELD(log_file),
+     .max = 4095,
+     .example = "/var/log/holdfast/worker.log",
+     .help = "File to append the log to. Default: standard error."},
+    {.name = "stop_timeout",
+     .type = CONFIG_DURATION,
+     FIELD(stop_timeout_ns),
+     .fallback = "25s",
+     .min = 0,
+     .max = 3600 * NS_PER_S,
+     .is_reloadable = true,
+     .help = "After the first SIGTERM or SIGINT no task is started; those that run have this long to finish, then "
+             "they are told to stop and are given back. Keep it below the TimeoutStopSec of the service."},
+    {.name = "max_task_size",
+     .type = CONFIG_SIZE,
+     FIELD(max_task_size),
+     .fallback = "1MiB",
+     .min = KIB,
+     .max = 64 * MIB,
+     .help = "A longer task is not looked into: it goes to the dead set with that reason."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_node, member)
+#define ADDRESS_KEYS(sample_port)                                                                                      \
+    {.name = "host",                                                                                                   \
+     .type = CONFIG_TEXT,                                                                                              \
+     FIELD(host),                                                                                                      \
+     .max = 255,                                                                                                       \
+     .example = "127.0.0.1",                                                                                           \
+     .in_sample = true,                                                                                                \
+     .help = "Name or address of the server. Either this or unix_path."},                                              \
+        {.name = "port",                                                                                               \
+         .type = CONFIG_COUNT,                                                                                         \
+         FIELD(port),                                                                                                  \
+         .fallback = "6379",                                                                                           \
+         .min = 1,                                                                                                     \
+         .max = 65535,                                                                                                 \
+         .example = sample_port,                                                                                       \
+         .in_sample = true,                                                                                            \
+         .help = "Its TCP port."},                                                                                     \
+        {.name = "unix_path",                                                                                          \
+         .type = CONFIG_PATH,                                                                                          \
+         FIELD(unix_path),                                                                                             \
+         .max = 107,                                                                                                   \
+         .example = "/run/redis/redis.sock",                                                                           \
+         .help = "Path of its unix socket."},                                                                          \
+        {.name = "user",                                                                                               \
+         .type = CONFIG_TEXT,                                                                                          \
+         FIELD(user),                                                                                                  \
+         .max = 128,                                                                                                   \
+         .example = "holdfast",                                                                                        \
+         .help = "The user to authenticate as. Default: the password alone is sent."},                                 \
+        {.name = "password_file",                                                                                      \
+         .type = CONFIG_PATH,                                                                                          \
+         FIELD(password_file),                                                                                         \
+         .max = 4095,                                                                                                  \
+         .example = "/etc/holdfast/password",                                                                          \
+         .help = "File whose first line is the password; only its owner may have access to it (chmod 600)."},          \
+        {.name = "password_env",                                                                                       \
+         .type = CONFIG_TEXT,                                                                                          \
+         FIELD(password_env),                                                                                          \
+         .max = 255,                                                                                                   \
+         .example = "REDIS_PASSWORD",                                                                                  \
+         .help = "Environment variable that holds the password, instead of a file."},                                  \
+        {.name = "database",                                                                                           \
+         .type = CONFIG_COUNT,                                                                                         \
+         FIELD(database),                                                                                              \
+         .fallback = "0",                                                                                              \
+         .min = 0,                                                                                                     \
+         .max = 65535,                                                                                                 \
+         .help = "Number of the database to select."},                                                                 \
+    {                                                                                                                  \
+        .name = "connect_timeout", .type = CONFIG_DURATION, FIELD(connect_timeout_ns), .fallback = "1s",               \
+        .min = 10 * NS_PER_MS, .max = 60 * NS_PER_S,                                                                   \
+        .help = "For connecting and authenticating, which happens in the background and is tried for ever."            \
+    }
+
+static const struct config_key queue_node_keys[] = {
+    ADDRESS_KEYS("7000"),
+    {.name = "call_timeout",
+     .type = CONFIG_DURATION,
+     FIELD(call_timeout_ns),
+     .fallback = "1s",
+     .min = 10 * NS_PER_MS,
+     .max = 60 * NS_PER_S,
+     .help = "For one operation on this node. An operation without an answer may have been executed; the worker finds "
+             "that out and loses nothing."},
+    {.name = NULL},
+};
+
+static const struct config_key lock_node_keys[] = {
+    {.name = "name",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .max = 64,
+     .example = "lock1",
+     .help = "How logs call this node. Default: lock1, lock2 and so on in the order of the list."},
+    ADDRESS_KEYS("7001"),
+    {.name = "timeout",
+     .type = CONFIG_DURATION,
+     FIELD(call_timeout_ns),
+     .fallback = "50ms",
+     .min = NS_PER_MS,
+     .max = 5 * NS_PER_S,
+     .help = "For one operation on this node. A node that is slower counts as one that did not vote; at most a "
+             "quarter of lock.ttl."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_lock, member)
+static const struct config_key lock_keys[] = {
+    {.name = "ttl",
+     .type = CONFIG_DURATION,
+     FIELD(ttl_ns),
+     .fallback = "10s",
+     .min = 500 * NS_PER_MS,
+     .max = 60 * NS_PER_S,
+     .help = "How long a lock outlives its holder. While a handler runs its lock is extended in the background, so "
+             "this is not a limit for tasks; it is how long others wait after a crash."},
+    {.name = "drift_factor",
+     .type = CONFIG_RATIO,
+     FIELD(drift_factor),
+     .fallback = "0.01",
+     .min = 0,
+     .max = 100000,
+     .help = "Share of the ttl by which clocks may differ over one ttl; a lock is trusted for that much less."},
+    {.name = "tries",
+     .type = CONFIG_COUNT,
+     FIELD(tries),
+     .fallback = "3",
+     .min = 1,
+     .max = 1000,
+     .help = "How often to ask the nodes for a lock that somebody else holds before the task is parked."},
+    {.name = "retry_delay",
+     .type = CONFIG_DURATION,
+     FIELD(retry_delay_ns),
+     .fallback = "20ms",
+     .min = NS_PER_MS,
+     .max = 10 * NS_PER_S,
+     .help = "Pause between two of these tries."},
+    {.name = "retry_jitter",
+     .type = CONFIG_DURATION,
+     FIELD(retry_jitter_ns),
+     .fallback = "30ms",
+     .min = NS_PER_MS,
+     .max = 10 * NS_PER_S,
+     .help = "Up to this much more, at random, so that two who want the same lock do not meet again and again."},
+    {.name = "prefix",
+     .type = CONFIG_TEXT,
+     FIELD(prefix),
+     .max = 64,
+     .example = "lock:",
+     .help = "Put before the name of a resource to make the key on the lock nodes. All programs that are to exclude "
+             "each other need the same one."},
+    {.name = "park_delay",
+     .type = CONFIG_DURATION,
+     FIELD(park_delay_ns),
+     .fallback = "1s",
+     .min = 10 * NS_PER_MS,
+     .max = 3600 * NS_PER_S,
+     .help = "A task whose lock was refused sleeps this long in the schedule before it is tried again. It occupies no "
+             "thread meanwhile, and it does not count as a retry."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_class, member)
+static const struct config_key class_keys[] = {
+    {.name = "class",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .min = 1,
+     .max = 256,
+     .is_required = true,
+     .example = "transfer",
+     .in_sample = true,
+     .help = "The class of tasks that this entry is about."},
+    {.name = "lock",
+     .type = CONFIG_CHOICE,
+     FIELD(lock),
+     .fallback = "handler",
+     .choices = lock_modes,
+     .help = "required: a task that names no resource is buried, never run. optional: locked if it names one. none: "
+             "never locked, which is how to see what a lock is good for. handler: required or optional, as the plugin "
+             "says."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_plugin, member)
+static const struct config_key plugin_keys[] = {
+    {.name = "plugin",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .min = 1,
+     .max = 64,
+     .is_required = true,
+     .example = "transfer",
+     .in_sample = true,
+     .help = "The name of the plugin, as it calls itself."},
+    {.name = "settings",
+     .type = CONFIG_PAIRS,
+     FIELD(settings),
+     .max = 256,
+     .example = "{ ledger = \"ledger.db\"; }",
+     .in_sample = true,
+     .help = "Handed to the plugin as they are; which keys it knows is in its own manual. All values are texts."},
+    {.name = NULL},
+};
+#undef FIELD
+
+const struct config_section config_sections[] = {
+    {.name = "worker",
+     .offset = offsetof(struct config, worker),
+     .item_size = sizeof(struct config_worker),
+     .keys = worker_keys,
+     .help = "The process: what it runs, and how it logs and stops."},
+    {.name = "queue_node",
+     .is_required = true,
+     .offset = offsetof(struct config, queue_node),
+     .item_size = sizeof(struct config_node),
+     .keys = queue_node_keys,
+     .help = "The Redis server with the queues. Tasks are as durable as this server makes them."},
+    {.name = "lock_nodes",
+     .is_list = true,
+     .offset = offsetof(struct config, lock_nodes),
+     .count_offset = offsetof(struct config, lock_node_count),
+     .item_size = sizeof(struct config_node),
+     .keys = lock_node_keys,
+     .help = "The independent Redis masters of the Redlock: three or five, on different machines, no replicas of each "
+             "other. A minority of them may fail. The list may be left out only when no class takes a lock.",
+     .sample_more = "    { host = \"127.0.0.1\"; port = 7002; },\n"
+                    "    { host = \"127.0.0.1\"; port = 7003; },\n"
+                    "    { host = \"127.0.0.1\"; port = 7004; },\n"
+                    "    { host = \"127.0.0.1\"; port = 7005; }\n"},
+    {.name = "lock",
+     .offset = offsetof(struct config, lock),
+     .item_size = sizeof(struct config_lock),
+     .keys = lock_keys,
+     .help = "The terms of every lock."},
+    {.name = "classes",
+     .is_list = true,
+     .offset = offsetof(struct config, classes),
+     .count_offset = offsetof(struct config, class_count),
+     .item_size = sizeof(struct config_class),
+     .keys = class_keys,
+     .help = "Settings for classes of tasks. A class that is not listed has the defaults."},
+    {.name = "plugin_settings",
+     .is_list = true,
+     .offset = offsetof(struct config, plugins),
+     .count_offset = offsetof(struct config, plugin_count),
+     .item_size = sizeof(struct config_plugin),
+     .keys = plugin_keys,
+     .help = "Settings for plugins."},
+    {.name = NULL},
+};

@@ -1,0 +1,36 @@
+/* What a check found: errors, which forbid to go on, and warnings. Checking goes on after the first error, so that
+ * somebody who fixes a configuration sees all of it at once. At most FINDINGS_MAX texts are kept, the rest is counted.
+ * A zeroed struct is an empty list. Not thread-safe. */
+#ifndef WORKER_FINDINGS_H
+#define WORKER_FINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { FINDINGS_MAX = 100 };
+
+struct finding {
+    bool is_warning;
+    char *text;
+};
+
+struct findings {
+    struct finding items[FINDINGS_MAX];
+    size_t count;            /* of items */
+    size_t errors, warnings; /* all of them, also those that were left out */
+};
+
+void findings_fini(struct findings *findings);
+void findings_error(struct findings *findings, const char *format, ...) PRINTF_LIKE(2, 3);
+void findings_warn(struct findings *findings, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* One line each, "error: ..." or "warning: ...", in the order in which they were found. */
+void findings_print(const struct findings *findings, FILE *out);
+
+/* The first kept text that contains `part`, or NULL. */
+const char *findings_find(const struct findings *findings, const char *part);
+
+#endif

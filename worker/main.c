@@ -1,0 +1,6 @@
+#include "worker/command.h"
+
+int main(int argc, char **argv)
+{
+    return command_main(argc, argv);
+}

@@ -1,0 +1,78 @@
+#include "worker/node_facts.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAJOR_LEAST = 6, MINOR_LEAST = 2 };
+
+/* Copies the value of `field`, a line "field:value\r\n", into `out`; "" when there is none. Bytes that are not
+ * printable are left out: the text goes to terminals. */
+static void field_read(const char *info, size_t length, const char *field, char *out, size_t size)
+{
+    size_t field_length = strlen(field);
+    const char *end = info + length;
+    size_t used = 0;
+    for (const char *line = info; line != NULL && line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *stop = newline != NULL ? newline : end;
+        if ((size_t)(stop - line) > field_length && memcmp(line, field, field_length) == 0 &&
+            line[field_length] == ':') {
+            for (const char *c = line + field_length + 1; c < stop && used + 1 < size; c++)
+                if (*c > ' ' && *c < 0x7f)
+                    out[used++] = *c;
+            break;
+        }
+        line = newline != NULL ? newline + 1 : NULL;
+    }
+    out[used] = '\0';
+}
+
+static bool field_is_one(const char *info, size_t length, const char *field)
+{
+    char value[8];
+    field_read(info, length, field, value, sizeof value);
+    return strcmp(value, "1") == 0;
+}
+
+bool node_facts_parse(struct node_facts *facts, const char *info, size_t length)
+{
+    char compatible[32];
+    *facts = (struct node_facts){.major = 0};
+    field_read(info, length, "run_id", facts->run_id, sizeof facts->run_id);
+    field_read(info, length, "redis_version", compatible, sizeof compatible);
+    field_read(info, length, "valkey_version", facts->version, sizeof facts->version);
+    snprintf(facts->server, sizeof facts->server, "%s", facts->version[0] != '\0' ? "valkey" : "redis");
+    if (facts->version[0] == '\0')
+        snprintf(facts->version, sizeof facts->version, "%s", compatible);
+    field_read(info, length, "role", facts->role, sizeof facts->role);
+    field_read(info, length, "maxmemory_policy", facts->eviction, sizeof facts->eviction);
+    facts->is_cluster = field_is_one(info, length, "cluster_enabled");
+    facts->has_aof = field_is_one(info, length, "aof_enabled");
+    return facts->run_id[0] != '\0' && sscanf(compatible, "%3u.%3u", &facts->major, &facts->minor) == 2;
+}
+
+void node_facts_judge(const struct node_facts *facts, const char *name, enum node_use use, struct findings *findings)
+{
+    bool is_old = facts->major < MAJOR_LEAST || (facts->major == MAJOR_LEAST && facts->minor < MINOR_LEAST);
+    if (is_old)
+        findings_error(findings, "%s: %s %s is too old; at least Redis %d.%d is needed", name, facts->server,
+                       facts->version, MAJOR_LEAST, MINOR_LEAST);
+    if (strcmp(facts->role, "master") != 0)
+        findings_error(findings, "%s: is a replica (role %s); every node has to be a master", name, facts->role);
+    if (facts->is_cluster)
+        findings_error(findings, "%s: is part of a Redis Cluster; the nodes have to be single masters", name);
+    if (facts->eviction[0] == '\0')
+        findings_warn(findings, "%s: does not say its maxmemory-policy; make sure that it is noeviction", name);
+    else if (strcmp(facts->eviction, "noeviction") != 0)
+        findings_error(findings,
+                       "%s: maxmemory-policy is %s: under memory pressure it would delete %s; set it to "
+                       "noeviction",
+                       name, facts->eviction, use == NODE_FOR_LOCKS ? "locks that are held" : "tasks");
+    if (use == NODE_FOR_QUEUES && !facts->has_aof)
+        findings_warn(findings,
+                      "%s: appendonly is off: if this server crashes, it forgets the tasks since its last "
+                      "snapshot",
+                      name);
+}

@@ -1,0 +1,142 @@
+/* One connection and one INFO a node, all at once on a loop that lives as long as the probing.
+ *
+ * A visit ends with the first of: the answer to INFO, the first failed attempt to connect (a probe does not wait for
+ * a reconnect), and its own deadline. Runs on the thread that calls it. */
+#include "worker/node_probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "redis/node.h"
+
+struct visits;
+
+struct visit {
+    struct node_probe *probe;
+    struct redis_node *connection;
+    struct redis_call call;
+    struct instant asked_at;
+    struct loop_timer deadline;
+    bool is_over;
+    struct visits *all;
+};
+
+struct visits {
+    struct loop *loop;
+    struct visit *items;
+    size_t count, open;
+};
+
+static void visit_end(struct visit *visit, enum probe_state state, const char *reason)
+{
+    if (visit->is_over)
+        return;
+    visit->is_over = true;
+    visit->probe->state = state;
+    snprintf(visit->probe->reason, sizeof visit->probe->reason, "%s", reason);
+    loop_timer_clear(visit->all->loop, &visit->deadline);
+    if (--visit->all->open == 0)
+        loop_stop(visit->all->loop);
+}
+
+static void answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct visit *visit = list_owner(call, struct visit, call);
+    visit->probe->answer_ns = instant_since(visit->asked_at, instant_now());
+    if (result->outcome == REDIS_UNKNOWN)
+        visit_end(visit, PROBE_UNREACHABLE, result->reason);
+    else if (result->outcome == REDIS_ERROR)
+        visit_end(visit, PROBE_REFUSED, result->reason);
+    else if (result->reply->kind != REDIS_STRING ||
+             !node_facts_parse(&visit->probe->facts, result->reply->bytes, result->reply->length))
+        visit_end(visit, PROBE_REFUSED, "answers INFO like no Redis server");
+    else
+        visit_end(visit, PROBE_ANSWERED, "");
+}
+
+static void ask(struct visit *visit)
+{
+    struct buffer request = {0};
+    visit->asked_at = instant_now();
+    visit->call.done = answered;
+    redis_request_begin(&request, 1);
+    redis_request_text(&request, "INFO");
+    if (!redis_node_call(visit->connection, &request, visit->deadline.item.at, &visit->call))
+        visit_end(visit, PROBE_UNREACHABLE, redis_node_reason(visit->connection));
+    buffer_fini(&request);
+}
+
+/* The reasons of lib/redis say "ADDRESS refused COMMAND: why" when a server is there and does not let us in. */
+static void changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
+{
+    struct visit *visit = context;
+    (void)node;
+    if (visit->is_over)
+        return;
+    if (state == REDIS_NODE_UP)
+        ask(visit);
+    else
+        visit_end(visit, strstr(reason, " refused ") != NULL ? PROBE_REFUSED : PROBE_UNREACHABLE, reason);
+}
+
+static void too_late(struct loop_timer *timer)
+{
+    visit_end(list_owner(timer, struct visit, deadline), PROBE_UNREACHABLE, "did not answer in time");
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static void visit_start(struct visit *visit)
+{
+    const struct config_node *node = visit->probe->node;
+    struct redis_node_options options = {.name = node->name,
+                                         .host = text_or_null(node->host),
+                                         .port = node->port,
+                                         .unix_path = text_or_null(node->unix_path),
+                                         .user = text_or_null(node->user),
+                                         .password = node->password,
+                                         .database = node->database,
+                                         .client_name = "holdfast-check",
+                                         .connect_timeout_ns = node->connect_timeout_ns,
+                                         .changed = changed,
+                                         .context = visit};
+    visit->all->open++;
+    loop_timer_init(&visit->deadline, too_late);
+    loop_timer_set(visit->all->loop, &visit->deadline,
+                   instant_after(instant_now(), node->connect_timeout_ns + NS_PER_S));
+    visit->connection = redis_node_create(visit->all->loop, &options);
+}
+
+static void visits_fini(struct visits *visits)
+{
+    for (size_t i = 0; i < visits->count; i++)
+        if (visits->items[i].connection != NULL)
+            redis_node_destroy(visits->items[i].connection);
+    free(visits->items);
+    loop_destroy(visits->loop);
+}
+
+bool node_probe_all(struct node_probe *probes, size_t count, struct error *error)
+{
+    struct visits visits = {.loop = loop_create(error), .count = count};
+    if (visits.loop == NULL)
+        return false;
+    visits.items = memory_zeroed(count, sizeof *visits.items);
+    for (size_t i = 0; i < count; i++) {
+        visits.items[i] = (struct visit){.probe = &probes[i], .all = &visits};
+        probes[i].state = PROBE_SKIPPED;
+        if (!probes[i].node->source.is_broken)
+            visit_start(&visits.items[i]);
+    }
+    if (visits.open > 0)
+        loop_run(visits.loop);
+    visits_fini(&visits);
+    return true;
+}

@@ -1,0 +1,33 @@
+/* Asks all nodes of a configuration at the same time who they are. */
+#ifndef WORKER_NODE_PROBE_H
+#define WORKER_NODE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "worker/config.h"
+#include "worker/node_facts.h"
+
+enum probe_state {
+    PROBE_SKIPPED,     /* its configuration is wrong, it was not asked */
+    PROBE_UNREACHABLE, /* may be there later */
+    PROBE_REFUSED,     /* it is there, but does not let us in, or is no Redis server */
+    PROBE_ANSWERED,
+};
+
+struct node_probe {
+    const struct config_node *node;
+    enum node_use use;
+    enum probe_state state;
+    char reason[256];        /* of PROBE_UNREACHABLE and PROBE_REFUSED */
+    struct node_facts facts; /* of PROBE_ANSWERED */
+    int64_t answer_ns;       /* how long one INFO took */
+};
+
+/* Fills in everything but `node` and `use`. Runs a loop of its own; returns when each node has answered or failed,
+ * at the latest after its connect_timeout plus one second. False when there can be no loop. */
+bool node_probe_all(struct node_probe *probes, size_t count, struct error *error) MUST_CHECK;
+
+#endif

@@ -1,0 +1,68 @@
+#include "worker/startup.h"
+
+#include <string.h>
+
+#include "worker/suggest.h"
+
+enum config_lock_mode startup_lock_mode(const struct config *config, const struct plugin_handler *handler)
+{
+    enum config_lock_mode mode = config_class_lock(config, handler->class_name);
+    if (mode != CONFIG_LOCK_BY_HANDLER)
+        return mode;
+    return (handler->flags & HF_LOCK_REQUIRED) != 0 ? CONFIG_LOCK_REQUIRED : CONFIG_LOCK_OPTIONAL;
+}
+
+/* One finding is enough: the remedy is the same for every class. */
+static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    if (config->lock_node_count > 0)
+        return;
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        if (startup_lock_mode(config, handler) == CONFIG_LOCK_NONE)
+            continue;
+        findings_error(findings,
+                       "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "
+                       "set lock = \"none\" for the class",
+                       config->path, handler->class_name);
+        return;
+    }
+}
+
+/* A warning only: another worker may serve the class, and files are shared between them. */
+static void check_class(const struct config_class *entry, const struct plugins *plugins, struct findings *findings)
+{
+    struct suggestion suggestion = suggestion_for(entry->name);
+    char hint[SUGGEST_HINT_MAX];
+    if (entry->source.is_broken || plugins_find(plugins, entry->name) != NULL)
+        return;
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
+        suggestion_offer(&suggestion, plugins_handler_at(plugins, i)->class_name);
+    findings_warn(findings, "%s: no plugin that is loaded serves the class %s%s", entry->source.where, entry->name,
+                  suggestion_hint(&suggestion, hint));
+}
+
+static void check_settings(const struct config_plugin *entry, const struct plugins *plugins, struct findings *findings)
+{
+    struct suggestion suggestion = suggestion_for(entry->name);
+    char hint[SUGGEST_HINT_MAX];
+    if (entry->source.is_broken)
+        return;
+    for (size_t i = 0; i < plugins_count(plugins); i++) {
+        const char *name = plugin_name(plugins_at(plugins, i));
+        if (strcmp(name, entry->name) == 0)
+            return;
+        suggestion_offer(&suggestion, name);
+    }
+    findings_warn(findings, "%s: these settings reach nobody: no plugin that is loaded is called %s%s",
+                  entry->source.where, entry->name, suggestion_hint(&suggestion, hint));
+}
+
+void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    check_lock_nodes(config, plugins, findings);
+    for (size_t i = 0; i < config->class_count; i++)
+        check_class(&config->classes[i], plugins, findings);
+    for (size_t i = 0; i < config->plugin_count; i++)
+        check_settings(&config->plugins[i], plugins, findings);
+}

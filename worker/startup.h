@@ -1,0 +1,15 @@
+/* What the configuration and the plugins have to say about each other: checked by `holdfast check` and before a
+ * worker starts. */
+#ifndef WORKER_STARTUP_H
+#define WORKER_STARTUP_H
+
+#include "worker/config.h"
+#include "worker/findings.h"
+#include "worker/plugin.h"
+
+/* How tasks of this handler are locked; never CONFIG_LOCK_BY_HANDLER. */
+enum config_lock_mode startup_lock_mode(const struct config *config, const struct plugin_handler *handler);
+
+void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings);
+
+#endif
