@@ -1,0 +1,124 @@
+# The house rules that one pass over the C files can check. Run by scripts/tidy with all files as arguments; prints
+# findings as file:line: text. Plain POSIX awk, because Debian's own is mawk: no intervals, no word boundaries.
+
+BEGIN {
+    longest_line = 120; longest_file = 500; longest_function = 70; needs_essay = 60
+
+    # What a directory's files may include.
+    may["base"] = " base "
+    may["redis"] = " redis base "
+    may["redlock"] = " redlock redis base "
+    may["queue"] = " queue redis base "
+    may["worker"] = " worker redlock queue redis base jobs "
+    may["jobs"] = " jobs "
+    may["plugins"] = " jobs "
+    may["tests"] = " tests worker redlock queue redis base jobs "
+
+    # The only files that may include a dependency: a later change of library stays in one place.
+    home["^uv\\.h$"] = "^lib/base/loop[a-z_]*\\.[ch]$"
+    home["^hiredis/"] = "^lib/redis/"
+    home["^libconfig\\.h$"] = "^worker/config_file\\.c$"
+    home["^dlfcn\\.h$"] = "^worker/plugin\\.c$"
+    home["^jansson\\.h$"] = "^worker/"
+    home["^sqlite3\\.h$"] = "^jobs/"
+    home["^cmocka\\.h$"] = "^tests/support/test\\.h$"
+
+    split("strcpy strcat sprintf vsprintf gets strtok atoi atol rand srand system popen alloca", banned, " ")
+}
+
+function finding(line, text) { print FILENAME ":" line ": " text }
+
+function area_of(path) {
+    if (path ~ /^lib\//) { sub(/^lib\//, "", path) }
+    if (path ~ /^tests\/plugins\//) { return "plugins" }
+    sub(/\/.*/, "", path)
+    return path
+}
+
+# The line without comments, texts and characters; they are replaced by nothing, "" and ''.
+function code_of(line,    code, mark, end) {
+    code = ""
+    while (line != "") {
+        if (in_comment) {
+            end = index(line, "*/")
+            if (!end) { return code }
+            line = substr(line, end + 2); in_comment = 0
+            continue
+        }
+        if (!match(line, /"([^"\\]|\\.)*"|'([^'\\]|\\.)*'|\/\*|\/\//)) { return code line }
+        mark = substr(line, RSTART, 2)
+        code = code substr(line, 1, RSTART - 1)
+        line = substr(line, RSTART + RLENGTH)
+        if (mark == "//") { return code }
+        if (mark == "/*") { in_comment = 1 }
+        else { code = code (substr(mark, 1, 1) == "\"" ? "\"\"" : "''") }
+    }
+    return code
+}
+
+function check_include(line,    quoted, name, target, pattern) {
+    quoted = line ~ /"/
+    name = line
+    sub(/^#[ \t]*include[ \t]*[<"]/, "", name); sub(/[>"].*/, "", name)
+    if (quoted) {
+        target = area_of(name)
+        if (name !~ /\//) { finding(FNR, "write the include with its directory: \"" name "\"") }
+        else if (index(may[area], " " target " ") == 0) { finding(FNR, area " must not include " name) }
+    }
+    for (pattern in home) {
+        if (name ~ pattern && FILENAME !~ home[pattern]) { finding(FNR, name " has its one home elsewhere (" home[pattern] ")") }
+    }
+    if (quoted && (FILENAME == "lib/redlock/redlock.h" || FILENAME == "jobs/job.h")) {
+        finding(FNR, "this header is installed alone: it may include libc only")
+    }
+}
+
+function calls(code, name) { return code ~ ("(^|[^A-Za-z0-9_.>])" name "[ ]*\\(") }
+
+function check_code(code,    i) {
+    if (code !~ /\(/) { return }
+    for (i in banned) { if (calls(code, banned[i])) { finding(FNR, banned[i] "() is banned") } }
+    if (area == "tests" && (calls(code, "sleep") || calls(code, "usleep"))) {
+        finding(FNR, "a test waits for a condition with a deadline, it does not sleep")
+    }
+}
+
+# Columns are characters: continuation bytes of UTF-8 do not count.
+function check_columns(line) {
+    gsub(/[\200-\277]/, "", line)
+    if (length(line) > longest_line) { finding(FNR, length(line) " columns, at most " longest_line) }
+}
+
+function end_of_file() {
+    if (lines > longest_file) { print file ":" lines ": " lines " lines, at most " longest_file }
+    stem = file; sub(/\.[ch]$/, "", stem)
+    if (essay) { explained[stem] = 1 }
+    if (lines > needs_essay && file ~ /\.c$/ && file !~ /^tests\//) { long_source[stem] = 1 }
+}
+
+FNR == 1 {
+    if (file != "") { end_of_file() }
+    file = FILENAME; area = area_of(FILENAME); in_comment = 0; function_start = 0; essay = ($0 ~ /^\/\*/)
+}
+{ lines = FNR; check_columns($0) }
+/^#[ \t]*include/ { check_include($0); next }
+{
+    code = code_of($0)
+    check_code(code)
+    if (code ~ /\t/) { finding(FNR, "tabulator") }
+    if (code ~ /^[ ]*typedef (struct|enum|union)/ && FILENAME != "jobs/job.h") { finding(FNR, "a struct goes by its own name") }
+    if (code ~ /^[A-Za-z].*\(/) { heading = code; sub(/\(.*/, "", heading); sub(/.*[ *]/, "", heading) }
+    # The formatter puts the braces of functions, and only these, into the first column.
+    if (code ~ /^\{/) { function_start = FNR }
+    if (code ~ /^\}/ && function_start) {
+        if (FNR - function_start + 1 > longest_function) {
+            finding(function_start, heading "() has " (FNR - function_start + 1) " lines, at most " longest_function)
+        }
+        function_start = 0
+    }
+}
+END {
+    if (file != "") { end_of_file() }
+    # The header may do the explaining.
+    for (stem in long_source) { if (!(stem in explained)) { print stem ".c:1: neither it nor its header says what it is for" } }
+}
