@@ -1,0 +1,499 @@
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/envelope.h"
+
+static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
+
+/* A parsed task with its own exact copy of the text, so that a sanitizer sees a read beyond it. */
+struct parsed {
+    struct envelope envelope;
+    struct error error;
+    char *text;
+    bool valid;
+};
+
+static void parsed_init(struct parsed *parsed, const char *text, size_t length)
+{
+    memset(parsed, 0, sizeof *parsed);
+    parsed->text = malloc(length > 0 ? length : 1);
+    assert_non_null(parsed->text);
+    memcpy(parsed->text, text, length);
+    parsed->valid = envelope_parse(&parsed->envelope, parsed->text, length, &limits, &parsed->error);
+    assert_int_equal(parsed->valid, !error_is_set(&parsed->error));
+}
+
+static void parsed_fini(struct parsed *parsed)
+{
+    envelope_fini(&parsed->envelope);
+    free(parsed->text);
+}
+
+/* The task {"class":"c","args":[]MORE}. */
+static void parsed_with(struct parsed *parsed, const char *more)
+{
+    struct buffer text = {.bytes = NULL};
+    buffer_format(&text, "{\"class\":\"c\",\"args\":[]%s}", more);
+    parsed_init(parsed, text.bytes, text.length);
+    buffer_fini(&text);
+}
+
+static void assert_accepted(const char *more)
+{
+    struct parsed parsed;
+    parsed_with(&parsed, more);
+    if (!parsed.valid)
+        fail_msg("refused: %s: %s", more, parsed.error.text);
+    parsed_fini(&parsed);
+}
+
+/* The reason must name what is wrong. */
+static void assert_refused_text(const char *text, const char *reason)
+{
+    struct parsed parsed;
+    parsed_init(&parsed, text, strlen(text));
+    if (parsed.valid)
+        fail_msg("accepted: %s", text);
+    if (strstr(parsed.error.text, reason) == NULL)
+        fail_msg("%s: the reason is \"%s\", not \"%s\"", text, parsed.error.text, reason);
+    parsed_fini(&parsed);
+}
+
+static void assert_refused(const char *more, const char *reason)
+{
+    struct buffer text = {.bytes = NULL};
+    buffer_format(&text, "{\"class\":\"c\",\"args\":[]%s}", more);
+    assert_refused_text(buffer_text(&text), reason);
+    buffer_fini(&text);
+}
+
+/* A string of `count` times `unit` between quotes, as a member. */
+static const char *member_of(struct buffer *out, const char *name, const char *unit, size_t count)
+{
+    buffer_clear(out);
+    buffer_format(out, ",\"%s\":\"", name);
+    for (size_t i = 0; i < count; i++)
+        buffer_append_text(out, unit);
+    buffer_append_text(out, "\"");
+    return buffer_text(out);
+}
+
+static void all_members_of_a_real_task_are_found(void **state)
+{
+    (void)state;
+    const char *text =
+        " {\"retry\":7,\"queue\":\"mail\",\"class\":\"Mail::Send\",\"args\":[1, \"a\", {\"b\":[]}],\"jid\":"
+        "\"b4a577edbccf1d805744efa9\",\"created_at\":1795194374.5,\"tags\":[\"x\"],\"resource\":[\"user:7\",\"acct:"
+        "42\"],"
+        "\"enqueued_at\":\"1795194374\",\"retry_count\":2,\"dead\":false} \n";
+    struct parsed parsed;
+    parsed_init(&parsed, text, strlen(text));
+    const struct envelope *task = &parsed.envelope;
+    assert_true(parsed.valid);
+    assert_string_equal(task->class_name, "Mail::Send");
+    assert_string_equal(task->queue, "mail");
+    assert_string_equal(task->jid, "b4a577edbccf1d805744efa9");
+    assert_int_equal(task->args.length, strlen("[1, \"a\", {\"b\":[]}]"));
+    assert_memory_equal(task->args.bytes, "[1, \"a\", {\"b\":[]}]", task->args.length);
+    assert_int_equal(task->resource_count, 2);
+    assert_string_equal(task->resources[0], "acct:42");
+    assert_string_equal(task->resources[1], "user:7");
+    assert_false(task->retry_off);
+    assert_int_equal(task->retry_max, 7);
+    assert_true(task->was_retried);
+    assert_int_equal(task->retry_count, 2);
+    assert_true(task->dead_off);
+    assert_ptr_equal(task->text.bytes, parsed.text);
+    assert_int_equal(task->member_count, 11);
+    assert_memory_equal(task->members[5].name.bytes, "created_at", 10);
+    assert_memory_equal(task->members[5].value.bytes, "1795194374.5", 12);
+    assert_int_equal(task->members[5].value.length, 12);
+    parsed_fini(&parsed);
+}
+
+static void class_and_args_are_enough(void **state)
+{
+    (void)state;
+    struct parsed parsed;
+    parsed_with(&parsed, "");
+    assert_true(parsed.valid);
+    assert_string_equal(parsed.envelope.class_name, "c");
+    assert_string_equal(parsed.envelope.jid, "");
+    assert_string_equal(parsed.envelope.queue, "");
+    assert_int_equal(parsed.envelope.resource_count, 0);
+    assert_false(parsed.envelope.retry_off);
+    assert_int_equal(parsed.envelope.retry_max, 25);
+    assert_false(parsed.envelope.was_retried);
+    assert_int_equal(parsed.envelope.retry_count, 0);
+    assert_false(parsed.envelope.dead_off);
+    parsed_fini(&parsed);
+}
+
+static void what_is_not_an_object_is_no_task(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "[]", "1", "\"class\"", "null", "[{\"class\":\"c\",\"args\":[]}]", "hello"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_refused_text(texts[i], "'{' is missing at byte 0");
+    assert_refused_text("\xEF\xBB\xBF{\"class\":\"c\",\"args\":[]}", "at byte 0");
+    assert_refused_text("{\"class\":\"c\",\"args\":[]}{}", "something follows");
+    assert_refused_text("{\"class\":\"c\",\"args\":[],}", "not valid JSON");
+    assert_refused_text("{\"class\":\"c\",\"args\":[\"\xFF\"]}", "not UTF-8");
+    struct parsed parsed;
+    parsed_init(&parsed, "{\"class\":\"c\",\"args\":[]}\0", 24);
+    assert_false(parsed.valid);
+    parsed_fini(&parsed);
+}
+
+static void a_cut_task_is_no_task(void **state)
+{
+    (void)state;
+    const char *text =
+        "{\"class\":\"cl\\u0061ss\",\"args\":[1,{\"a\":\"\xE2\x82\xAC\"}],\"resource\":[\"r\"],\"retry\":3}";
+    struct parsed parsed;
+    parsed_init(&parsed, text, strlen(text));
+    assert_true(parsed.valid);
+    parsed_fini(&parsed);
+    for (size_t length = 0; length < strlen(text); length++) {
+        parsed_init(&parsed, text, length);
+        assert_false(parsed.valid);
+        parsed_fini(&parsed);
+    }
+}
+
+static void class_must_be_a_short_string(void **state)
+{
+    (void)state;
+    struct buffer text = {.bytes = NULL}, member = {.bytes = NULL};
+    assert_refused_text("{\"args\":[]}", "\"class\" is missing");
+    assert_refused_text("{\"args\":[],\"class\":null}", "\"class\" is not a string");
+    assert_refused_text("{\"args\":[],\"class\":7}", "\"class\" is not a string");
+    assert_refused_text("{\"args\":[],\"class\":[\"c\"]}", "\"class\" is not a string");
+    assert_refused_text("{\"args\":[],\"class\":\"\"}", "\"class\" is not 1 to 256");
+    assert_refused_text("{\"args\":[],\"class\":\"a\\u0000\"}", "\"class\" holds a NUL");
+    assert_refused_text("{\"args\":[],\"class\":\"\\ud83d\"}", "\"class\" holds half");
+    static const char *const units[] = {"x", "\\u0041", "\\n"};
+    for (size_t i = 0; i < 6; i++) {
+        struct parsed parsed;
+        size_t length = 256 + i / 3;
+        buffer_clear(&text);
+        buffer_format(&text, "{\"args\":[]%s}", member_of(&member, "class", units[i % 3], length));
+        parsed_init(&parsed, text.bytes, text.length);
+        assert_int_equal(parsed.valid, length == 256);
+        if (parsed.valid)
+            assert_int_equal(strlen(parsed.envelope.class_name), 256);
+        parsed_fini(&parsed);
+    }
+    buffer_fini(&member);
+    buffer_fini(&text);
+}
+
+static void args_must_be_an_array(void **state)
+{
+    (void)state;
+    assert_refused_text("{\"class\":\"c\"}", "\"args\" is missing");
+    static const char *const others[] = {"null", "{}", "\"[]\"", "1", "false"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":%s}", others[i]);
+        assert_refused_text(text, "\"args\" is not an array");
+    }
+    assert_accepted(",\"more\":\"half a pair in other members is fine: \\ud800\"");
+}
+
+static void jid_and_queue_are_short_strings_or_unset(void **state)
+{
+    (void)state;
+    struct buffer member = {.bytes = NULL};
+    assert_accepted(",\"jid\":null,\"queue\":null");
+    assert_accepted(",\"jid\":\"\",\"queue\":\"\"");
+    assert_accepted(member_of(&member, "jid", "a", 128));
+    assert_refused(member_of(&member, "jid", "a", 129), "\"jid\" is not 0 to 128");
+    assert_refused(",\"jid\":123", "ids are strings");
+    assert_refused(",\"jid\":[\"a\"]", "ids are strings");
+    assert_refused(",\"jid\":\"a\\nb\"", "printable");
+    assert_refused(",\"jid\":\"a\\u007f\"", "printable");
+    assert_refused(",\"jid\":\"\xC3\xA9\"", "printable");
+    assert_refused(",\"jid\":\"a\\u0000\"", "NUL");
+    assert_refused(",\"jid\":\"\\udc00\"", "half");
+    assert_accepted(",\"queue\":\"\xC3\xA9\"");
+    assert_accepted(member_of(&member, "queue", "q", 128));
+    assert_refused(member_of(&member, "queue", "q", 129), "\"queue\" is not 1 to 128");
+    assert_refused(",\"queue\":1", "\"queue\" is not a string");
+    assert_refused(",\"queue\":\"a\\u0000\"", "NUL");
+    assert_refused(",\"queue\":\"\\ud800\"", "half");
+    buffer_fini(&member);
+}
+
+static void timestamps_come_in_any_form(void **state)
+{
+    (void)state;
+    assert_accepted(",\"created_at\":1795194374.5,\"enqueued_at\":1795194374500");
+    assert_accepted(",\"created_at\":\"1795194374.5\",\"enqueued_at\":null,\"at\":{}");
+}
+
+static void names_may_not_repeat(void **state)
+{
+    (void)state;
+    assert_refused(",\"args\":[]", "\"args\" occurs twice");
+    assert_refused(",\"cl\\u0061ss\":\"d\"", "\"cl\\u0061ss\" occurs twice");
+    assert_refused(",\"x\":1,\"x\":1", "\"x\" occurs twice");
+    assert_refused(",\"\":1,\"\":1", "occurs twice");
+    assert_refused(",\"\\n\":1,\"\\u000a\":1", "occurs twice");
+    assert_refused(",\"\\ud83d\\uDE00\":1,\"\xF0\x9F\x98\x80\":1", "occurs twice");
+    assert_refused(",\"\\ud800\":1,\"\\uD800\":1", "occurs twice");
+    assert_accepted(
+        ",\"\\ud800\":1,\"\\ud801\":1,\"\\ud800x\":1,\"Class\":1,\"clas\":1,\"classs\":1,\"class\\u0000\":1");
+    assert_accepted(",\"nested\":{\"a\":1,\"a\":2}");
+}
+
+static void escaped_names_are_recognised(void **state)
+{
+    (void)state;
+    const char *text = "{\"\\u0063lass\":\"x\",\"ar\\u0067s\":[5],\"re\\u0073ource\":\"r\\u002d1\"}";
+    struct parsed parsed;
+    parsed_init(&parsed, text, strlen(text));
+    assert_true(parsed.valid);
+    assert_string_equal(parsed.envelope.class_name, "x");
+    assert_memory_equal(parsed.envelope.args.bytes, "[5]", 3);
+    assert_string_equal(parsed.envelope.resources[0], "r-1");
+    parsed_fini(&parsed);
+}
+
+static void members_are_bounded(void **state)
+{
+    (void)state;
+    struct buffer more = {.bytes = NULL};
+    for (int i = 0; i < ENVELOPE_MEMBERS_MAX - 2; i++)
+        buffer_format(&more, ",\"m%d\":%d", i, i);
+    assert_accepted(buffer_text(&more));
+    buffer_append_text(&more, ",\"one\":1");
+    assert_refused(buffer_text(&more), "more than 64 members");
+    buffer_clear(&more);
+    buffer_append_text(&more, ",\"");
+    for (int i = 0; i < ENVELOPE_MEMBER_NAME_MAX; i++)
+        buffer_append_text(&more, "n");
+    size_t length = more.length;
+    buffer_append_text(&more, "\":1");
+    assert_accepted(buffer_text(&more));
+    more.length = length;
+    buffer_append_text(&more, "n\":1");
+    assert_refused(buffer_text(&more), "name of more than 1024 bytes");
+    buffer_fini(&more);
+}
+
+/* ----- resources ----- */
+
+static void assert_resources(const char *json, const char *joined)
+{
+    struct parsed parsed;
+    char more[600], list[600] = "";
+    snprintf(more, sizeof more, ",\"resource\":%s", json);
+    parsed_with(&parsed, more);
+    assert_true(parsed.valid);
+    size_t length = 0;
+    for (unsigned i = 0; i < parsed.envelope.resource_count; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s|", parsed.envelope.resources[i]);
+    assert_string_equal(list, joined);
+    parsed_fini(&parsed);
+}
+
+static void resources_are_sorted_by_bytes_and_kept_once(void **state)
+{
+    (void)state;
+    assert_resources("null", "");
+    assert_resources("[]", "");
+    assert_resources(" [ ] ", "");
+    assert_resources("\"one\"", "one|");
+    assert_resources("[\"one\"]", "one|");
+    assert_resources("[\"b\",\"a\",\"c\"]", "a|b|c|");
+    assert_resources("[\"a\",\"a\"]", "a|");
+    assert_resources("[\"b\",\"a\",\"b\",\"\\u0061\",\"ab\"]", "a|ab|b|");
+    assert_resources("[\"\xC3\xA9\",\"z\",\"Z\",\"~\"]", "Z|z|~|\xC3\xA9|");
+    assert_resources(
+        "[\"16\",\"15\",\"14\",\"13\",\"12\",\"11\",\"10\",\"09\",\"08\",\"07\",\"06\",\"05\",\"04\",\"03\","
+        "\"02\",\"01\"]",
+        "01|02|03|04|05|06|07|08|09|10|11|12|13|14|15|16|");
+    assert_resources(
+        "[\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\"]", "x|");
+    assert_resources("\"a b\\n{}*hf:\"", "a b\n{}*hf:|");
+    assert_resources("\"HF:a\"", "HF:a|");
+}
+
+static void other_resources_are_refused(void **state)
+{
+    (void)state;
+    struct buffer member = {.bytes = NULL};
+    assert_refused(",\"resource\":1", "not a string");
+    assert_refused(",\"resource\":{}", "not a string");
+    assert_refused(",\"resource\":true", "not a string");
+    assert_refused(",\"resource\":[1]", "not a string");
+    assert_refused(",\"resource\":[\"a\",null]", "not a string");
+    assert_refused(",\"resource\":[[\"a\"]]", "not a string");
+    assert_refused(",\"resource\":\"\"", "not 1 to 512");
+    assert_refused(",\"resource\":[\"a\",\"\"]", "not 1 to 512");
+    assert_refused(",\"resource\":\"a\\u0000b\"", "NUL");
+    assert_refused(",\"resource\":\"\\ud800\"", "half");
+    assert_refused(",\"resource\":\"hf:a\"", "begins with \"hf:\"");
+    assert_refused(",\"resource\":[\"a\",\"\\u0068f\\u003a\"]", "begins with \"hf:\"");
+    assert_accepted(member_of(&member, "resource", "r", 512));
+    assert_accepted(member_of(&member, "resource", "\\u0041", 512));
+    assert_refused(member_of(&member, "resource", "r", 513), "not 1 to 512");
+    assert_refused(member_of(&member, "resource", "\\u0041", 513), "not 1 to 512");
+    assert_refused(member_of(&member, "resource", "r", 100000), "not 1 to 512");
+    assert_refused(",\"resource\":[\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\","
+                   "\"x\",\"x\",\"x\"]",
+                   "more than 16");
+    buffer_fini(&member);
+}
+
+/* ----- retry ----- */
+
+static void retry_is_read_from_any_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool off;
+        unsigned max;
+    } cases[] = {{"true", false, 25},
+                 {"false", true, 25},
+                 {"null", true, 25},
+                 {"0", false, 0},
+                 {"3", false, 3},
+                 {"-0", false, 0},
+                 {"-4", false, 0},
+                 {"1000000", false, 1000000},
+                 {"1000001", false, 1000000},
+                 {"99999999999999999999999999999999999999999", false, 1000000},
+                 {"-99999999999999999999999999999999999999999", false, 0},
+                 {"\"true\"", false, 25},
+                 {"\"false\"", true, 25},
+                 {"\"3\"", false, 3},
+                 {"\"0\"", false, 0},
+                 {"\"-1\"", false, 0},
+                 {"\"\"", false, 25},
+                 {"\"-\"", false, 25},
+                 {"\" 3\"", false, 25},
+                 {"\"3 \"", false, 25},
+                 {"\"3x\"", false, 25},
+                 {"\"yes\"", false, 25},
+                 {"\"null\"", false, 25},
+                 {"3.0", false, 25},
+                 {"1e3", false, 25},
+                 {"[]", false, 25},
+                 {"{}", false, 25},
+                 {"[3]", false, 25}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct parsed parsed;
+        char more[100];
+        snprintf(more, sizeof more, ",\"retry\":%s", cases[i].json);
+        parsed_with(&parsed, more);
+        assert_true(parsed.valid);
+        if (parsed.envelope.retry_off != cases[i].off || parsed.envelope.retry_max != cases[i].max)
+            fail_msg("retry %s: off %d, max %u", cases[i].json, parsed.envelope.retry_off, parsed.envelope.retry_max);
+        parsed_fini(&parsed);
+    }
+}
+
+static void retry_count_is_a_count_or_absent(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool present;
+        unsigned count;
+    } cases[] = {{"0", true, 0},
+                 {"24", true, 24},
+                 {"\"5\"", true, 5},
+                 {"-0", true, 0},
+                 {"-1", false, 0},
+                 {"null", false, 0},
+                 {"1.5", false, 0},
+                 {"\"x\"", false, 0},
+                 {"true", false, 0},
+                 {"[]", false, 0},
+                 {"5000000000", true, 1000000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct parsed parsed;
+        char more[100];
+        snprintf(more, sizeof more, ",\"retry_count\":%s", cases[i].json);
+        parsed_with(&parsed, more);
+        assert_true(parsed.valid);
+        assert_int_equal(parsed.envelope.was_retried, cases[i].present);
+        assert_int_equal(parsed.envelope.retry_count, cases[i].count);
+        parsed_fini(&parsed);
+    }
+}
+
+static void only_false_keeps_a_task_out_of_dead(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"true", "null", "0", "\"false\"", "[false]"};
+    struct parsed parsed;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char more[60];
+        snprintf(more, sizeof more, ",\"dead\":%s", others[i]);
+        parsed_with(&parsed, more);
+        assert_true(parsed.valid && !parsed.envelope.dead_off);
+        parsed_fini(&parsed);
+    }
+    parsed_with(&parsed, ",\"dead\":false");
+    assert_true(parsed.valid && parsed.envelope.dead_off);
+    parsed_fini(&parsed);
+}
+
+/* ----- reuse ----- */
+
+static void a_used_envelope_keeps_nothing_and_needs_no_memory(void **state)
+{
+    (void)state;
+    const char *full = "{\"class\":\"first\",\"args\":[1],\"jid\":\"j\",\"queue\":\"q\",\"resource\":[\"a\",\"b\"],"
+                       "\"retry\":false,\"retry_count\":4,\"dead\":false}";
+    const char *bare = "{\"class\":\"second\",\"args\":[2]}";
+    struct envelope envelope = {.member_count = 0};
+    struct error error = ERROR_NONE;
+    assert_true(envelope_parse(&envelope, full, strlen(full), &limits, &error));
+    const char *memory = envelope.texts.bytes;
+    for (int i = 0; i < 3; i++) {
+        assert_true(envelope_parse(&envelope, bare, strlen(bare), &limits, &error));
+        assert_string_equal(envelope.class_name, "second");
+        assert_string_equal(envelope.jid, "");
+        assert_string_equal(envelope.queue, "");
+        assert_int_equal(envelope.resource_count, 0);
+        assert_int_equal(envelope.member_count, 2);
+        assert_false(envelope.retry_off || envelope.was_retried || envelope.dead_off);
+        assert_false(envelope_parse(&envelope, "{\"class\":\"x\",\"y\":[", 17, &limits, NULL));
+        assert_true(envelope_parse(&envelope, full, strlen(full), &limits, &error));
+        assert_int_equal(envelope.resource_count, 2);
+        assert_true(envelope.retry_off && envelope.was_retried && envelope.dead_off);
+        assert_ptr_equal(envelope.texts.bytes, memory);
+    }
+    envelope_fini(&envelope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_members_of_a_real_task_are_found),
+        cmocka_unit_test(class_and_args_are_enough),
+        cmocka_unit_test(what_is_not_an_object_is_no_task),
+        cmocka_unit_test(a_cut_task_is_no_task),
+        cmocka_unit_test(class_must_be_a_short_string),
+        cmocka_unit_test(args_must_be_an_array),
+        cmocka_unit_test(jid_and_queue_are_short_strings_or_unset),
+        cmocka_unit_test(timestamps_come_in_any_form),
+        cmocka_unit_test(names_may_not_repeat),
+        cmocka_unit_test(escaped_names_are_recognised),
+        cmocka_unit_test(members_are_bounded),
+        cmocka_unit_test(resources_are_sorted_by_bytes_and_kept_once),
+        cmocka_unit_test(other_resources_are_refused),
+        cmocka_unit_test(retry_is_read_from_any_form),
+        cmocka_unit_test(retry_count_is_a_count_or_absent),
+        cmocka_unit_test(only_false_keeps_a_task_out_of_dead),
+        cmocka_unit_test(a_used_envelope_keeps_nothing_and_needs_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
