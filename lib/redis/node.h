@@ -58,8 +58,9 @@ struct redis_node_options {
     const struct redis_script *const *scripts; /* loaded on every connect; must outlive the node */
     size_t script_count;
 
-    /* Told about every change between up and down, with a reason; may be NULL. Not called from redis_node_create
-     * or redis_node_destroy. Runs before the calls of a lost connection are completed. */
+    /* Told about every change between up and down, with a reason, and about the first failure of a node that was
+     * never up; may be NULL. Not called from redis_node_create or redis_node_destroy. Runs before the calls of a lost
+     * connection are completed. It may start and cancel calls, but not destroy the node. */
     void (*changed)(void *context, struct redis_node *node, enum redis_node_state state, const char *reason);
     void *context;
 };

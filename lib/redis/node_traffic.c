@@ -198,7 +198,7 @@ static bool take_bytes(struct redis_node *node, size_t length)
                 return desynchronised(node, "bytes that nothing asked for", "");
             return true;
         case REDIS_READER_BROKEN:
-            return desynchronised(node, "what is no acceptable reply", redis_reader_reason(node->reader));
+            return desynchronised(node, "an unacceptable reply", redis_reader_reason(node->reader));
         }
     }
 }

@@ -1,0 +1,332 @@
+/* Servers that answer badly, one test a way of doing so (reference: F39, F40). Each ends as an ordinary failure of the
+ * node within the deadline of the call; the process neither crashes nor hoards memory, no reply reaches a call it is
+ * not for, and the node comes up again as soon as the server behaves. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redis/node.h"
+#include "tests/support/hostile_server.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/node_probe.h"
+#include "tests/support/redis_server.h"
+
+static struct loop *loop;
+static struct hostile_server *hostile;
+static struct node_probe probe;
+
+static struct redis_node_options options_for(unsigned port)
+{
+    return (struct redis_node_options){.name = "hostile",
+                                       .host = "127.0.0.1",
+                                       .port = port,
+                                       .connect_timeout_ns = 2 * NS_PER_S,
+                                       .silence_limit_ns = NS_PER_S,
+                                       .backoff_min_ns = 2 * NS_PER_MS,
+                                       .backoff_max_ns = 20 * NS_PER_MS};
+}
+
+static void start_hostile(enum hostile_mode mode)
+{
+    hostile = hostile_server_start(mode);
+    struct redis_node_options options = options_for(hostile_server_port(hostile));
+    node_probe_start(&probe, loop, &options);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    probe = (struct node_probe){.node = NULL};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    node_probe_stop(&probe);
+    hostile_server_destroy(hostile);
+    hostile = NULL;
+    loop_destroy(loop);
+    return 0;
+}
+
+static const struct redis_node_counters *counters(void)
+{
+    return redis_node_counters(probe.node);
+}
+
+static void assert_recovers(void)
+{
+    hostile_server_set_mode(hostile, HOSTILE_GOOD);
+    struct call_probe call = {.completions = 0};
+    for (int i = 0; i < 100; i++) {
+        node_probe_wait_up(&probe);
+        call = (struct call_probe){.completions = 0};
+        if (!call_probe_send(&call, &probe, 5 * NS_PER_S, "GET key"))
+            continue;
+        call_probe_wait(&call, loop);
+        if (call.outcome == REDIS_VALUE)
+            break; /* a connection may have been made before the mode was changed */
+    }
+    assert_int_equal(call.outcome, REDIS_VALUE);
+    assert_string_equal(call.text, "OK");
+}
+
+/* The connection is closed because of what the server sent, long before the deadline; the call is UNKNOWN. */
+static void assert_closes(enum hostile_mode mode, const char *reason, unsigned desyncs)
+{
+    start_hostile(mode);
+    node_probe_wait_up(&probe);
+    struct call_probe calls[2] = {{.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 60 * NS_PER_S, "GET key"));
+    assert_true(call_probe_send(&calls[1], &probe, 60 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[0], loop);
+    call_probe_wait(&calls[1], loop);
+    assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
+    assert_int_equal(calls[1].outcome, REDIS_UNKNOWN);
+    if (strstr(calls[0].reason, reason) == NULL)
+        fail_msg("%s: \"%s\" does not say \"%s\"", hostile_mode_name(mode), calls[0].reason, reason);
+    assert_int_equal(counters()->desyncs, desyncs);
+    assert_int_equal(counters()->disconnects, 1);
+    assert_recovers();
+}
+
+static void test_f40_garbage(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_GARBAGE, "an unacceptable reply", 1);
+}
+
+static void test_f40_huge_array(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_HUGE_ARRAY, "an unacceptable reply", 1);
+}
+
+static void test_f40_negative_count(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_NEGATIVE, "an unacceptable reply", 1);
+}
+
+static void test_f40_deep_nesting(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_DEEP_NESTING, "an unacceptable reply", 1);
+}
+
+static void test_f40_huge_bulk(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_HUGE_BULK, "more bytes than the limit", 1);
+}
+
+static void test_f40_endless_line(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_ENDLESS_LINE, "a line without an end", 1);
+}
+
+static void test_f40_resp3_type(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_RESP3, "an unacceptable reply", 1);
+}
+
+static void test_f39_half_a_reply_and_close(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_HALF_REPLY, "closed the connection", 0);
+}
+
+static void test_connection_reset(void **state)
+{
+    (void)state;
+    assert_closes(HOSTILE_RESET, "reset by peer", 0);
+}
+
+static void send_at_turn(struct call_probe *call)
+{
+    /* A call that is made when the surplus reply has arrived already: it must not take that for its own. */
+    struct call_probe *next = call + 1;
+    assert_true(call_probe_send(next, &probe, 5 * NS_PER_S, "GET next"));
+}
+
+static void assert_surplus_is_nobodys(enum hostile_mode mode, const char *reason)
+{
+    start_hostile(mode);
+    node_probe_wait_up(&probe);
+    struct call_probe calls[2] = {{.on_done = send_at_turn}};
+    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[1], loop);
+    assert_int_equal(calls[0].outcome, REDIS_VALUE);
+    assert_string_equal(calls[0].text, "OK");
+    assert_int_equal(calls[1].outcome, REDIS_ERROR);
+    assert_int_equal(calls[1].error, REDIS_ERROR_DOWN);
+    assert_non_null(strstr(calls[1].reason, reason));
+    assert_int_equal(counters()->desyncs, 1);
+    assert_recovers();
+}
+
+static void test_e50_an_extra_reply_never_answers_another_call(void **state)
+{
+    (void)state;
+    assert_surplus_is_nobodys(HOSTILE_EXTRA_REPLY, "a reply that nothing asked for");
+}
+
+static void test_e50_half_an_extra_reply_never_answers_another_call(void **state)
+{
+    (void)state;
+    assert_surplus_is_nobodys(HOSTILE_EXTRA_HALF, "bytes that nothing asked for");
+}
+
+static void test_e50_an_extra_reply_to_an_idle_connection(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_EXTRA_REPLY);
+    node_probe_wait_up(&probe);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "GET key"));
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(call.outcome, REDIS_VALUE);
+    assert_int_equal(counters()->desyncs, 1);
+    assert_recovers();
+}
+
+static void test_f39_a_late_reply_is_discarded(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_LATE);
+    node_probe_wait_up(&probe);
+    struct call_probe calls[2] = {{.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 30 * NS_PER_MS, "GET key"));
+    call_probe_wait(&calls[0], loop);
+    assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
+    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[1], loop);
+    assert_int_equal(calls[1].outcome, REDIS_VALUE);
+    assert_int_equal(calls[0].completions, 1);
+    assert_int_equal(counters()->late_replies, 1);
+    assert_int_equal(counters()->disconnects, 0);
+}
+
+static void test_f39_a_dripping_reply_does_not_stretch_the_deadline(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_DRIP);
+    node_probe_wait_up(&probe);
+    struct call_probe calls[2] = {{.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 30 * NS_PER_MS, "GET key"));
+    call_probe_wait(&calls[0], loop);
+    assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
+    assert_int_equal(counters()->late_replies, 0);
+    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[1], loop);
+    assert_int_equal(calls[1].outcome, REDIS_VALUE);
+    assert_string_equal(calls[1].text, "drip");
+    assert_int_equal(counters()->late_replies, 1);
+    assert_int_equal(counters()->disconnects, 0);
+}
+
+static void test_silence_ends_at_the_deadline_and_then_the_connection(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_SILENT);
+    node_probe_wait_up(&probe);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 30 * NS_PER_MS, "GET key"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    assert_non_null(strstr(call.reason, "deadline"));
+    assert_int_equal(counters()->disconnects, 0);
+    node_probe_wait_downs(&probe, 1);
+    assert_non_null(strstr(probe.reason, "no reply for"));
+    assert_recovers();
+}
+
+static void test_e11_a_server_error_is_an_error_and_no_failure_of_the_node(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_BUSY_ERROR);
+    node_probe_wait_up(&probe);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_ERROR);
+    assert_int_equal(call.error, REDIS_ERROR_BUSY);
+    assert_int_equal(counters()->disconnects, 0);
+}
+
+static void test_a_greeting_is_not_the_reply_to_the_handshake(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_UNASKED);
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(counters()->connects, 0);
+    assert_recovers();
+}
+
+static void test_the_connect_deadline_covers_the_handshake(void **state)
+{
+    (void)state;
+    hostile = hostile_server_start(HOSTILE_MUTE);
+    struct redis_node_options options = options_for(hostile_server_port(hostile));
+    options.connect_timeout_ns = 50 * NS_PER_MS;
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_downs(&probe, 1);
+    assert_non_null(strstr(probe.reason, "the handshake took longer than 50 ms"));
+    assert_int_equal(counters()->connects, 0);
+    assert_recovers();
+}
+
+static void test_a_real_server_takes_the_place_of_a_hostile_one(void **state)
+{
+    (void)state;
+    start_hostile(HOSTILE_GARBAGE);
+    node_probe_wait_up(&probe);
+    struct call_probe calls[2] = {{.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[0], loop);
+    assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
+
+    unsigned port = hostile_server_port(hostile);
+    hostile_server_destroy(hostile);
+    hostile = NULL;
+    loop_for(loop, 30 * NS_PER_MS); /* the node learns that nobody is there any more */
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){.port = port});
+    node_probe_wait_up(&probe);
+    call_probe_run(&calls[1], &probe, "SET key value");
+    assert_string_equal(calls[1].text, "OK");
+    redis_server_destroy(server);
+}
+
+int main(void)
+{
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        test(test_f40_garbage),
+        test(test_f40_huge_array),
+        test(test_f40_negative_count),
+        test(test_f40_deep_nesting),
+        test(test_f40_huge_bulk),
+        test(test_f40_endless_line),
+        test(test_f40_resp3_type),
+        test(test_f39_half_a_reply_and_close),
+        test(test_connection_reset),
+        test(test_e50_an_extra_reply_never_answers_another_call),
+        test(test_e50_half_an_extra_reply_never_answers_another_call),
+        test(test_e50_an_extra_reply_to_an_idle_connection),
+        test(test_f39_a_late_reply_is_discarded),
+        test(test_f39_a_dripping_reply_does_not_stretch_the_deadline),
+        test(test_silence_ends_at_the_deadline_and_then_the_connection),
+        test(test_e11_a_server_error_is_an_error_and_no_failure_of_the_node),
+        test(test_a_greeting_is_not_the_reply_to_the_handshake),
+        test(test_the_connect_deadline_covers_the_handshake),
+        test(test_a_real_server_takes_the_place_of_a_hostile_one),
+    };
+#undef test
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* A server that speaks Redis badly on purpose. It runs in a thread of its own and listens on a free port of
+ * 127.0.0.1. Every mode but the last two answers PING as it should, so that a client's handshake succeeds, and does its
+ * worst with the first other request. */
+#ifndef SUPPORT_HOSTILE_SERVER_H
+#define SUPPORT_HOSTILE_SERVER_H
+
+struct hostile_server;
+
+enum hostile_mode {
+    HOSTILE_GOOD,         /* +OK to everything */
+    HOSTILE_SILENT,       /* no answer */
+    HOSTILE_GARBAGE,      /* what is no Redis reply */
+    HOSTILE_EXTRA_REPLY,  /* a second reply to one request */
+    HOSTILE_EXTRA_HALF,   /* half of a second reply */
+    HOSTILE_HUGE_ARRAY,   /* an array of 2^31 - 1 elements */
+    HOSTILE_NEGATIVE,     /* an array of -5 elements */
+    HOSTILE_DEEP_NESTING, /* arrays in arrays, 100 000 deep */
+    HOSTILE_HUGE_BULK,    /* a string of 5 GB, of which 16 MB come */
+    HOSTILE_ENDLESS_LINE, /* a status of 16 MB */
+    HOSTILE_HALF_REPLY,   /* then closes */
+    HOSTILE_DRIP,         /* the reply, one byte each 20 ms */
+    HOSTILE_RESET,        /* the connection is reset */
+    HOSTILE_RESP3,        /* a map */
+    HOSTILE_LATE,         /* the reply, 300 ms later */
+    HOSTILE_BUSY_ERROR,   /* a server error */
+    HOSTILE_UNASKED,      /* a reply to nothing, as soon as a client connects */
+    HOSTILE_MUTE,         /* accepts, and never answers anything, PING included */
+    HOSTILE_MODES,
+};
+
+struct hostile_server *hostile_server_start(enum hostile_mode mode);
+void hostile_server_destroy(struct hostile_server *server);
+
+unsigned hostile_server_port(const struct hostile_server *server);
+void hostile_server_set_mode(struct hostile_server *server, enum hostile_mode mode);
+const char *hostile_mode_name(enum hostile_mode mode);
+
+#endif

@@ -1,0 +1,40 @@
+/* A private redis-server for a test: on 127.0.0.1, in a directory of its own below /tmp, gone when the test process
+ * is gone, however that ends. What goes wrong here is no finding of the test, so it is printed and aborts.
+ *
+ * One thread starts, stops and destroys it: the kernel kills the server when that thread ends. */
+#ifndef SUPPORT_REDIS_SERVER_H
+#define SUPPORT_REDIS_SERVER_H
+
+#include <sys/types.h>
+
+struct redis_server;
+
+struct redis_server_options {
+    const char *password; /* requirepass; NULL: none */
+    const char *acl;      /* the content of its ACL file; NULL: none */
+    const char *config;   /* further lines for redis.conf, each with its line end; NULL: none */
+    unsigned port;        /* 0 = a free one */
+};
+
+/* Returns when it answers. `options` may be NULL. */
+struct redis_server *redis_server_start(const struct redis_server_options *options);
+/* Kills it and removes its directory. NULL is harmless. */
+void redis_server_destroy(struct redis_server *server);
+
+unsigned redis_server_port(const struct redis_server *server);
+const char *redis_server_unix_path(const struct redis_server *server);
+pid_t redis_server_pid(const struct redis_server *server);
+
+void redis_server_pause(struct redis_server *server);   /* SIGSTOP; returns when it has stopped */
+void redis_server_resume(struct redis_server *server);  /* SIGCONT */
+void redis_server_kill(struct redis_server *server);    /* SIGKILL; its port refuses connections afterwards */
+void redis_server_restart(struct redis_server *server); /* on the same port, killed before if it still runs */
+
+/* Runs one command, written as for redis-cli, over a connection of its own, and returns the reply as text: numbers in
+ * digits, errors as "-ERR ...", nil as "(nil)", arrays with one element a line. The caller frees it. */
+char *redis_server_command(struct redis_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A port of 127.0.0.1 on which nobody listens, outside the range from which the kernel takes ports by itself. */
+unsigned free_port(void);
+
+#endif
