@@ -39,7 +39,7 @@ TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests that have threads of their own, by name; `make tsan` runs these.
-TSAN_TESTS  ?= test_mailbox test_log test_loop test_clock test_redlock test_blocking test_runner test_pool test_worker
+TSAN_TESTS  ?= test_mailbox test_log test_loop test_loop_watch test_runner_pool test_redlock test_blocking test_runner test_pool test_worker
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
@@ -59,7 +59,7 @@ JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
 TEST_FILES  := $(TESTS:%.c=$(B)/%)
 BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
-LIBREDLOCK  := $(B)/libredlock.so $(B)/libredlock.a
+LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlock.a)
 
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
@@ -140,12 +140,11 @@ bench: all ## build and run the benchmarks
 	@if [ -x scripts/bench ]; then scripts/bench $(B); else \
 	   for bench in $(BENCH_FILES); do echo "== $$bench"; $$bench || exit 1; done; fi
 
+# Goes on after a failure, to show all there is in one run.
 ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
-	@$(MAKE) tidy
-	@echo '== clang'
-	@$(MAKE) B=build/clang CC=clang tests
-	@$(MAKE) asan
-	@$(MAKE) tsan
+	@status=0; $(MAKE) tidy || status=1; \
+	 echo '== clang'; $(MAKE) B=build/clang CC=clang tests || status=1; \
+	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; exit $$status
 
 asan: ## build with AddressSanitizer and UBSan, run all tests
 	@echo '== address and undefined behaviour sanitizers'
@@ -263,8 +262,8 @@ $(B)/libredlock.a: $(REDLOCK_PARTS)
 # Links every layer as a shared object against only what it may use: an upward call, or a library that belongs to
 # another layer, is an undefined symbol. (Static archives alone would let a call through by luck of the link order.)
 LAYER_CHECKS := $(foreach layer,$(LAYERS),$(B)/layers/$(layer).so)
-layers: $(LAYER_CHECKS) $(B)/libredlock.so $(B)/libredlock.a $(JOB_FILES) ## prove that no layer calls one above it
-	@scripts/exports '^redlock_' $(B)/libredlock.so $(B)/libredlock.a
+layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(JOB_FILES) ## prove that no layer calls one above it
+	@scripts/exports '^redlock_' $(LIBREDLOCK)
 	@scripts/exports '^holdfast_plugin$$' $(JOB_FILES)
 base_LOWER    :=
 redis_LOWER   := base
