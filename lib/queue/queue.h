@@ -79,12 +79,14 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 
-/* Tasks in the queues, entries of schedule and retry; `told` runs once, with known = false when the node is silent. */
+/* What there is to do: tasks in the queues, and entries of `schedule` that are due within the horizon. `told` runs
+ * once, with known = false when the node is silent. */
 struct queue_backlog {
-    bool known;
-    long long waiting, scheduled, retrying;
+    bool      known;
+    long long waiting, scheduled;
 };
-void queue_count(struct queue *queue, void (*told)(void *context, const struct queue_backlog *backlog));
+void queue_count(struct queue *queue, int64_t horizon_ns,
+                 void (*told)(void *context, const struct queue_backlog *backlog));
 
 struct queue_counters {
     uint64_t claims, claim_calls, rings, repeats;

@@ -1,0 +1,101 @@
+/* The life of one task in one slot of a worker, as a pure state machine: what to do next, never how. slot.c performs
+ * it; the tests feed it every order of events.
+ *
+ *                 claimed            lock held             a runner takes it       settled and next claimed
+ *   IDLE ─▶ CLAIMING ─────▶ LOCKING ─────────▶ READY ─────────────────▶ (same) ─────────────▶ CLAIMING ─▶ ...
+ *    ▲          │ nothing      │ refused: park   │ withdrawn: give back   │ failed, lost: retry, dead, ...
+ *    └──────────┘              └────────┬────────┴───────────┬────────────┘
+ *                                       ▼                    ▼
+ *                                    SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *
+ * Rules:
+ *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
+ *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
+ *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
+ *  - The result of a run whose lock was lost is refused, whatever the handler says (E38).
+ *  - While stopping nothing is started: what has not started is given back. */
+#ifndef WORKER_FLOW_H
+#define WORKER_FLOW_H
+
+#include <stdbool.h>
+
+enum flow_state { FLOW_IDLE, FLOW_CLAIMING, FLOW_LOCKING, FLOW_READY, FLOW_SETTLING };
+
+/* How a task ended in this slot. Every ending is counted and logged under its name. */
+enum flow_ending {
+    FLOW_DONE,
+    FLOW_DISCARDED,     /* the handler said so, or it failed and asks for no retry */
+    FLOW_FAILED,        /* to be retried */
+    FLOW_DEAD,          /* failed once too often, or buried by its handler */
+    FLOW_INVALID,       /* not a task */
+    FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
+    FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody may, after a deployment */
+    FLOW_PARKED,        /* its lock was refused */
+    FLOW_LOCK_LOST,     /* its lock was lost while it ran: to be retried */
+    FLOW_GIVEN_BACK,    /* not run, or not to its end: back to the head of its queue */
+    FLOW_CLAIM_LOST,    /* somebody else recovered it meanwhile */
+    FLOW_ENDINGS,
+};
+
+const char *flow_ending_name(enum flow_ending ending);
+
+/* What the slot found out about a claimed task. */
+struct flow_task {
+    bool is_valid, is_known;
+    bool wants_lock; /* it names resources, and its class may be locked */
+    bool must_lock;  /* its class must be */
+};
+
+enum flow_result {
+    FLOW_RUN_OK,
+    FLOW_RUN_FAILED,    /* and may be tried again */
+    FLOW_RUN_EXHAUSTED, /* and was tried often enough: dead */
+    FLOW_RUN_HOPELESS,  /* and asks for neither retry nor grave */
+    FLOW_RUN_DISCARDED,
+    FLOW_RUN_BURIED,
+    FLOW_RUN_CANCELLED,   /* stopped because it was asked to */
+    FLOW_RUN_NOT_STARTED, /* the lock was gone before the first act */
+};
+
+enum flow_move {
+    FLOW_MOVE_NONE,
+    FLOW_MOVE_CLAIM,  /* what the slot had is done; claim the next */
+    FLOW_MOVE_FINISH, /* what the slot had is done */
+    FLOW_MOVE_RETRY,
+    FLOW_MOVE_PARK,
+    FLOW_MOVE_BURY,
+    FLOW_MOVE_GIVE_BACK,
+};
+
+/* Performed in the order of the members. */
+struct flow_step {
+    bool release; /* the lock, if there is one */
+    bool ends;    /* `ending` is to be counted */
+    enum flow_ending ending;
+    enum flow_move move;
+    bool lock;
+    bool run;
+};
+
+struct flow {
+    enum flow_state state;
+    bool stopping;
+    bool has_task;  /* claimed and not ended */
+    bool lost_once; /* the last claim was lost: one more try, then wait for a ring */
+};
+
+/* Idle slots only: there may be a task. */
+struct flow_step flow_wake(struct flow *flow);
+/* The queue's answers. */
+struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
+struct flow_step flow_nothing(struct flow *flow);
+struct flow_step flow_claim_lost(struct flow *flow);
+/* The lock's answer. */
+struct flow_step flow_locked(struct flow *flow);
+struct flow_step flow_refused(struct flow *flow);
+/* The runner's answer; `lock_lost` as judged now. */
+struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_lost);
+/* From now on nothing is started. In READY the slot must have tried to withdraw the task from the runners. */
+struct flow_step flow_stop(struct flow *flow, bool withdrawn);
+
+#endif

@@ -1,0 +1,41 @@
+/* What a running handler can ask of its host: the function tables of jobs/job.h.
+ *
+ * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
+ * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
+ * runs only two words are shared: the lock's deadline and the process's order to stop, both read here by comparing
+ * with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
+#ifndef WORKER_JOB_HOST_H
+#define WORKER_JOB_HOST_H
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "jobs/job.h"
+#include "queue/envelope.h"
+#include "worker/config.h"
+#include "worker/failure.h"
+
+struct job_text; /* texts lent to the handler until its run ends */
+
+struct hf_job {
+    const struct envelope *envelope;
+    const char *queue;
+    const char *jid;
+    const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
+    const atomic_bool *must_stop;    /* the process gives its handlers no more time */
+    struct failure failure;
+    struct job_text *texts;
+};
+
+/* True while the lock is certain, or none is needed. Any thread. */
+bool job_lock_is_valid(const struct hf_job *job);
+/* Frees what was lent. */
+void job_finish(struct hf_job *job);
+
+/* One host a plugin, so that it sees its own settings only. They live until job_hosts_destroy. */
+struct job_hosts;
+struct job_hosts *job_hosts_create(const struct config *config);
+void job_hosts_destroy(struct job_hosts *hosts);
+const struct hf_host *job_hosts_for(void *hosts, const char *plugin_name);
+
+#endif

@@ -1,0 +1,39 @@
+/* What a worker process did, in numbers: counted on the loop, logged and written when it stops. */
+#ifndef WORKER_REPORT_H
+#define WORKER_REPORT_H
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "redlock/redlock.h"
+#include "worker/flow.h"
+
+enum { REPORT_RESOURCE_MAX = 160 };
+
+struct report {
+    struct instant started;
+    uint64_t endings[FLOW_ENDINGS];
+    uint64_t runs;
+    uint64_t lock_waits;        /* locks that needed more than one pass */
+    struct histogram lock_wait; /* from asking to holding */
+    struct histogram run;
+    int64_t slowest_wait_us;
+    char slowest_resource[REPORT_RESOURCE_MAX];
+};
+
+void report_lock_wait(struct report *report, const struct redlock_event *event, const char *resource);
+
+struct report_frame {
+    const char *host;
+    long pid;
+    unsigned threads;
+    uint64_t claims, claim_calls, rings, promoted;
+    const struct redlock_counters *locks; /* NULL = none */
+};
+
+/* One JSON object, on one line. */
+void report_write(const struct report *report, const struct report_frame *frame, struct instant now,
+                  struct buffer *out);
+void report_log(const struct report *report, const struct report_frame *frame, struct instant now);
+
+#endif

@@ -1,0 +1,32 @@
+/* The threads that run handlers, and the two hand-offs of a task: loop -> runner -> loop.
+ *
+ * The loop submits work and flushes once a turn; a runner takes the oldest, runs it, posts it back to the loop and
+ * takes the next without sleeping if there is one. Runners are woken one by one: a runner that was woken wakes the
+ * next only if there is still work, so a burst of short tasks is run by few threads, while long ones get a thread each
+ * within a few wake-ups. There is one mutex (the list of ready work), held for a few instructions and never together
+ * with another; results come back by loop_post.
+ *
+ * Start and stop: runner_pool_create starts all threads or none; runner_pool_destroy waits for the runs in progress. */
+#ifndef WORKER_RUNNER_POOL_H
+#define WORKER_RUNNER_POOL_H
+
+#include "base/error.h"
+#include "base/loop.h"
+
+struct runner_pool;
+
+struct work {
+    struct loop_message done; /* done.deliver runs on the loop after `run` */
+    struct list link;
+    void (*run)(struct work *work); /* on a runner */
+};
+
+struct runner_pool *runner_pool_create(struct loop *loop, unsigned threads, struct error *error) MUST_CHECK;
+void runner_pool_destroy(struct runner_pool *pool);
+
+/* Loop thread. The work starts after the end of this turn. */
+void runner_pool_submit(struct runner_pool *pool, struct work *work);
+/* Loop thread. True when no runner has taken it: it will not run, and `done` is not delivered. */
+bool runner_pool_withdraw(struct runner_pool *pool, struct work *work);
+
+#endif

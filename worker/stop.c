@@ -1,0 +1,110 @@
+/* How a worker ends.
+ *
+ *   stop asked for   nothing is claimed or started any more; locks that are being acquired are given up, tasks that
+ *                    no runner has taken are given back at the head of their queue; what runs may go on
+ *   stop_timeout     handlers are told to stop (cancelled() turns true, reason SHUTDOWN)
+ *   + grace          who does not listen is abandoned: its task is given back, its lock is left to expire (a release
+ *                    would let somebody else write beside it), and the process ends with a failure
+ *   all idle         the bells are silenced, the last call gives back what is left and removes the process's traces,
+ *                    then the loop ends once the releases are answered
+ * A second signal goes straight to the last step. */
+#include "base/log.h"
+#include "worker/worker_state.h"
+
+#define GRACE_NS         (2 * NS_PER_S)
+#define LEAVE_LIMIT_NS   (5 * NS_PER_S)
+#define LEAVE_NOW_NS     (1 * NS_PER_S)
+#define RELEASE_LIMIT_NS (500 * NS_PER_MS)
+#define RELEASE_LOOK_NS  (2 * NS_PER_MS)
+
+static void limit_set(struct worker *worker, void (*fire)(struct loop_timer *timer), int64_t after_ns)
+{
+    loop_timer_clear(worker->loop, &worker->limit);
+    loop_timer_init(&worker->limit, fire);
+    loop_timer_set(worker->loop, &worker->limit, instant_after(loop_now(worker->loop), after_ns));
+}
+
+static struct worker *limit_worker(struct loop_timer *timer)
+{
+    return list_owner(timer, struct worker, limit);
+}
+
+static unsigned slots_busy(const struct worker *worker)
+{
+    return worker->slot_count - worker->idle_count;
+}
+
+/* Abandoned locks are never answered, so the wait has an end of its own. */
+static void releases_look(struct loop_timer *timer)
+{
+    struct worker *worker = limit_worker(timer);
+    bool over = instant_reached(loop_now(worker->loop), worker->leave_by);
+    if (worker->locks != NULL && redlock_group_busy(worker->locks) > 0 && !over && !worker->abandoned)
+        limit_set(worker, releases_look, RELEASE_LOOK_NS);
+    else
+        loop_stop(worker->loop);
+}
+
+static void queue_left(void *context, bool left)
+{
+    struct worker *worker = context;
+    if (!left)
+        log_event(LOG_ERROR, "leave_failed",
+                  "advice=\"the queue node did not answer: claims of this process stay until they are recovered\"");
+    if (!left || worker->abandoned)
+        worker->exit_code = EXIT_CODE_FAILURE;
+    worker->leave_by = instant_after(loop_now(worker->loop), RELEASE_LIMIT_NS);
+    limit_set(worker, releases_look, 0);
+}
+
+static void leave_start(struct worker *worker, int64_t limit_ns)
+{
+    if (worker->leaving)
+        return;
+    worker->leaving = true;
+    worker->abandoned = slots_busy(worker) > 0;
+    if (worker->abandoned)
+        log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
+                  slots_busy(worker));
+    loop_timer_clear(worker->loop, &worker->limit);
+    queue_leave(worker->queue, instant_after(loop_now(worker->loop), limit_ns), queue_left);
+}
+
+static void grace_over(struct loop_timer *timer)
+{
+    leave_start(limit_worker(timer), LEAVE_LIMIT_NS);
+}
+
+static void time_over(struct loop_timer *timer)
+{
+    struct worker *worker = limit_worker(timer);
+    log_event(LOG_WARN, "handlers_cancelled", "count=%u", slots_busy(worker));
+    atomic_store(&worker->must_stop, true);
+    limit_set(worker, grace_over, GRACE_NS);
+}
+
+void worker_stop_look(struct worker *worker)
+{
+    if (slots_busy(worker) == 0)
+        leave_start(worker, LEAVE_LIMIT_NS);
+}
+
+void worker_stop(struct worker *worker, const char *reason)
+{
+    if (worker->stopping)
+        return;
+    worker->stopping = true;
+    log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
+    queue_listen(worker->queue, false);
+    limit_set(worker, time_over, worker->options.config->worker.stop_timeout_ns);
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        slot_stop(&worker->slots[i]);
+    worker_stop_look(worker);
+}
+
+void worker_stop_now(struct worker *worker, const char *reason)
+{
+    log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
+    atomic_store(&worker->must_stop, true);
+    leave_start(worker, LEAVE_NOW_NS);
+}

@@ -1,0 +1,343 @@
+/* The process: builds everything in order, runs the loop, takes it apart in reverse. How it ends is in stop.c, what a
+ * slot does in slot.c. */
+#include "worker/worker.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "worker/worker_state.h"
+
+#define LOOK_NS (100 * NS_PER_MS)
+/* `--drain` also waits for tasks that were parked a moment ago. */
+#define DRAIN_SLACK_NS (5 * NS_PER_S)
+
+/* --- which slots claim ------------------------------------------------------------------------------------------ */
+
+bool worker_may_claim(struct worker *worker)
+{
+    bool enough = worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks;
+    return worker->ready && !worker->stopping && !enough;
+}
+
+static void listen_adjust(struct worker *worker)
+{
+    queue_listen(worker->queue, worker->idle_count > 0 && worker_may_claim(worker));
+}
+
+static void slot_wake_one(struct worker *worker)
+{
+    struct slot *slot = list_owner(list_take_first(&worker->idle), struct slot, idle_link);
+    worker->idle_count--;
+    slot_wake(slot);
+}
+
+/* One sign of work wakes one slot, the next two, then four: a single task costs one claim, a burst a few turns. */
+void worker_wake_idle(struct worker *worker)
+{
+    if (!worker_may_claim(worker))
+        return;
+    for (unsigned n = worker->wake_next; n > 0 && worker->idle_count > 0 && worker_may_claim(worker); n--)
+        slot_wake_one(worker);
+    worker->wake_next *= 2;
+    if (worker->wake_next > worker->slot_count)
+        worker->wake_next = worker->slot_count;
+}
+
+void worker_rest(struct worker *worker, struct slot *slot)
+{
+    if (!list_is_empty(&slot->idle_link))
+        return;
+    list_prepend(&worker->idle, &slot->idle_link);
+    worker->idle_count++;
+    if (worker->stopping)
+        worker_stop_look(worker);
+    else
+        listen_adjust(worker);
+}
+
+static void queue_rang(void *context)
+{
+    struct worker *worker = context;
+    worker->wake_next = 1;
+    worker_wake_idle(worker);
+}
+
+/* --- the regular look ------------------------------------------------------------------------------------------- */
+
+static void drain_told(void *context, const struct queue_backlog *backlog)
+{
+    struct worker *worker = context;
+    if (!backlog->known || worker->idle_count < worker->slot_count)
+        return;
+    if (backlog->waiting > 0)
+        worker_wake_idle(worker);
+    else if (backlog->scheduled == 0)
+        worker_stop(worker, "drained");
+}
+
+static void locks_look(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    unsigned nodes = (unsigned)config->lock_node_count;
+    bool quorum = worker->locks == NULL || redlock_group_nodes_up(worker->locks) >= nodes / 2 + 1;
+    bool settled = worker->locks == NULL || redlock_group_is_settled(worker->locks);
+    if (quorum == worker->ready || (!quorum && !settled))
+        return;
+    worker->ready = quorum && settled;
+    if (worker->ready) {
+        worker->wake_next = worker->slot_count;
+        worker_wake_idle(worker);
+    } else if (!quorum) {
+        log_event(LOG_ERROR, "lock_quorum_missing",
+                  "nodes=%u nodes_up=%u advice=\"nothing is claimed until a majority is back\"", nodes,
+                  redlock_group_nodes_up(worker->locks));
+    }
+    listen_adjust(worker);
+}
+
+static void look_fire(struct loop_timer *timer)
+{
+    struct worker *worker = list_owner(timer, struct worker, look);
+    if (worker->stopping)
+        return;
+    loop_timer_set(worker->loop, timer, instant_after(loop_now(worker->loop), LOOK_NS));
+    locks_look(worker);
+    bool all_idle = worker->idle_count == worker->slot_count;
+    if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
+        worker_stop(worker, "max_tasks");
+    else if (all_idle && worker->ready && worker->options.drain)
+        queue_count(worker->queue, 2 * worker->options.config->lock.park_delay_ns + DRAIN_SLACK_NS, drain_told);
+}
+
+/* --- building --------------------------------------------------------------------------------------------------- */
+
+/* HOST:PID:NONCE, as the data model wants it. */
+static void identity_make(struct worker *worker)
+{
+    unsigned char nonce[6];
+    random_bytes(nonce, sizeof nonce);
+    snprintf(worker->identity, sizeof worker->identity, "%.200s:%ld:%02x%02x%02x%02x%02x%02x",
+             worker->options.config->worker.host, (long)getpid(), nonce[0], nonce[1], nonce[2], nonce[3], nonce[4],
+             nonce[5]);
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static struct redis_node_options node_options(const struct config_node *node, const char *client_name)
+{
+    return (struct redis_node_options){
+        .name = node->name,
+        .host = text_or_null(node->host),
+        .port = node->port,
+        .unix_path = text_or_null(node->unix_path),
+        .user = text_or_null(node->user),
+        .password = text_or_null(node->password),
+        .database = node->database,
+        .client_name = client_name,
+        .connect_timeout_ns = node->connect_timeout_ns,
+    };
+}
+
+static bool locks_create(struct worker *worker, struct error *error)
+{
+    const struct config *config = worker->options.config;
+    if (config->lock_node_count == 0)
+        return true;
+    struct redlock_node nodes[REDLOCK_NODES_MAX];
+    char reason[256];
+    invariant(config->lock_node_count <= REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < config->lock_node_count; i++) {
+        const struct config_node *node = &config->lock_nodes[i];
+        nodes[i] = (struct redlock_node){.name = node->name,
+                                         .host = text_or_null(node->host),
+                                         .port = node->port,
+                                         .unix_path = text_or_null(node->unix_path),
+                                         .user = text_or_null(node->user),
+                                         .password = text_or_null(node->password),
+                                         .database = node->database,
+                                         .timeout_ns = node->call_timeout_ns,
+                                         .connect_timeout_ns = node->connect_timeout_ns};
+    }
+    struct redlock_options options = {.nodes = nodes,
+                                      .node_count = config->lock_node_count,
+                                      .key_prefix = config->lock.prefix,
+                                      .client_name = worker->identity};
+    worker->terms = (struct redlock_terms){.ttl_ns = config->lock.ttl_ns,
+                                           .drift_factor = config->lock.drift_factor,
+                                           .tries = config->lock.tries,
+                                           .retry_delay_ns = config->lock.retry_delay_ns,
+                                           .retry_jitter_ns = config->lock.retry_jitter_ns};
+    if (!redlock_terms_check(&worker->terms, &options, reason, sizeof reason))
+        return error_set(error, "%s: lock: %s", config->path, reason);
+    worker->locks = redlock_group_create(worker->loop, &options, reason, sizeof reason);
+    return worker->locks != NULL || error_set(error, "%s: lock_nodes: %s", config->path, reason);
+}
+
+static void queue_build(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    const struct config_node *node = &config->queue_node;
+    worker->limits = ENVELOPE_LIMITS_DEFAULT;
+    worker->limits.size = (size_t)config->worker.max_task_size;
+    worker->queue = queue_create(worker->loop, &(struct queue_options){
+                                                   .node = node_options(node, worker->identity),
+                                                   .timeout_ns = node->call_timeout_ns,
+                                                   .identity = worker->identity,
+                                                   .names = (const char *const *)config->worker.queues.items,
+                                                   .name_count = (unsigned)config->worker.queues.count,
+                                                   .slots = worker->slot_count,
+                                                   .answered = slot_answered,
+                                                   .rang = queue_rang,
+                                                   .context = worker,
+                                               });
+    worker->promoter = promoter_create(worker->loop, worker->queue, &worker->limits, node->call_timeout_ns);
+}
+
+static void slots_build(struct worker *worker)
+{
+    const struct plugins *plugins = worker->options.plugins;
+    worker->slots = memory_zeroed(worker->slot_count, sizeof worker->slots[0]);
+    list_init(&worker->idle);
+    for (unsigned i = worker->slot_count; i > 0; i--) {
+        slot_init(&worker->slots[i - 1], worker, i - 1);
+        list_prepend(&worker->idle, &worker->slots[i - 1].idle_link);
+        worker->idle_count++;
+    }
+    worker->serials = memory_zeroed(plugins_handler_count(plugins) + 1, sizeof worker->serials[0]);
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        if (handler->flags & HF_SERIAL) {
+            worker->serials[worker->serial_count].handler = handler;
+            list_init(&worker->serials[worker->serial_count++].waiting);
+        }
+    }
+}
+
+static void signal_caught(void *context, int number)
+{
+    struct worker *worker = context;
+    const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
+    if (worker->stopping)
+        worker_stop_now(worker, name);
+    else
+        worker_stop(worker, name);
+}
+
+static bool worker_build(struct worker *worker, struct error *error)
+{
+    identity_make(worker);
+    worker->loop = loop_create(error);
+    if (worker->loop == NULL || !locks_create(worker, error))
+        return false;
+    slots_build(worker);
+    worker->pool = runner_pool_create(worker->loop, worker->slot_count, error);
+    if (worker->pool == NULL)
+        return false;
+    queue_build(worker);
+    worker->on_term = loop_signal_start(worker->loop, SIGTERM, signal_caught, worker);
+    worker->on_int = loop_signal_start(worker->loop, SIGINT, signal_caught, worker);
+    loop_timer_init(&worker->look, look_fire);
+    loop_timer_set(worker->loop, &worker->look, instant_now());
+    return true;
+}
+
+static void worker_free(struct worker *worker)
+{
+    if (worker->pool != NULL)
+        runner_pool_destroy(worker->pool);
+    if (worker->promoter != NULL)
+        promoter_destroy(worker->promoter);
+    if (worker->queue != NULL)
+        queue_destroy(worker->queue);
+    if (worker->locks != NULL)
+        redlock_group_destroy(worker->locks);
+    for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
+        slot_fini(&worker->slots[i]);
+    if (worker->on_term != NULL)
+        loop_signal_stop(worker->on_term);
+    if (worker->on_int != NULL)
+        loop_signal_stop(worker->on_int);
+    if (worker->loop != NULL) {
+        loop_timer_clear(worker->loop, &worker->look);
+        loop_timer_clear(worker->loop, &worker->limit);
+        loop_destroy(worker->loop);
+    }
+    free(worker->slots);
+    free(worker->serials);
+    buffer_fini(&worker->text);
+    free(worker);
+}
+
+/* --- the report ------------------------------------------------------------------------------------------------- */
+
+static bool report_save(const char *path, const struct buffer *text, struct error *error)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        return error_set(error, "%s: %m", path);
+    bool written = fwrite(text->bytes, 1, text->length, file) == text->length;
+    return (fclose(file) == 0 && written) || error_set(error, "%s: %m", path);
+}
+
+static void report_finish(struct worker *worker)
+{
+    struct report_frame frame = {
+        .host = worker->options.config->worker.host,
+        .pid = (long)getpid(),
+        .threads = worker->slot_count,
+        .claims = queue_counters(worker->queue)->claims,
+        .claim_calls = queue_counters(worker->queue)->claim_calls,
+        .rings = queue_counters(worker->queue)->rings,
+        .promoted = promoter_moved(worker->promoter),
+        .locks = worker->locks != NULL ? redlock_group_counters(worker->locks) : NULL,
+    };
+    struct error error = ERROR_NONE;
+    report_log(&worker->report, &frame, instant_now());
+    if (worker->options.report_path == NULL)
+        return;
+    buffer_clear(&worker->text);
+    report_write(&worker->report, &frame, instant_now(), &worker->text);
+    if (report_save(worker->options.report_path, &worker->text, &error))
+        return;
+    char why[LOG_QUOTE_MAX];
+    log_event(LOG_ERROR, "report_failed", "reason=%s", log_quote(error.text, why));
+    worker->exit_code = EXIT_CODE_FAILURE;
+}
+
+enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
+{
+    struct worker *worker = memory_new(struct worker);
+    struct error error = ERROR_NONE;
+    char text[LOG_QUOTE_MAX];
+    worker->options = *options;
+    worker->slot_count = options->config->worker.threads;
+    worker->wake_next = worker->slot_count;
+    worker->report.started = instant_now();
+    *abandoned = false;
+    if (!worker_build(worker, &error)) {
+        log_event(LOG_ERROR, "worker_failed", "reason=%s", log_quote(error.text, text));
+        worker_free(worker);
+        return EXIT_CODE_FAILURE;
+    }
+    log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu",
+              log_quote(worker->identity, text), worker->slot_count, options->config->worker.queues.count,
+              options->config->lock_node_count, plugins_handler_count(options->plugins));
+    loop_run(worker->loop);
+    report_finish(worker);
+    enum exit_code exit_code = worker->exit_code;
+    *abandoned = worker->abandoned;
+    if (!worker->abandoned) /* else a handler still uses what would be freed */
+        worker_free(worker);
+    return exit_code;
+}

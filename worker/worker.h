@@ -1,0 +1,25 @@
+/* A worker process: from a checked configuration to an orderly end.
+ *
+ * The calling thread becomes the loop thread; runner threads only run handlers. Signals: SIGTERM and SIGINT stop
+ * gracefully (nothing new is started, what has not started is given back, what runs has the configured time, then is
+ * cancelled and, if it does not listen, abandoned and given back); a second one stops now. */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include "worker/config.h"
+#include "worker/exit_code.h"
+#include "worker/plugin.h"
+
+struct worker_options {
+    const struct config *config;
+    const struct plugins *plugins; /* open */
+    bool drain;                    /* stop when there is nothing to do */
+    uint64_t max_tasks;            /* stop after that many were run; 0 = no limit */
+    const char *report_path;       /* where the report is written at the end; NULL = nowhere */
+};
+
+/* EXIT_CODE_OK after an orderly end; EXIT_CODE_FAILURE when it could not start, or had to abandon a handler that did
+ * not return: the process must then end without calling anything of the plugins, and `*abandoned` says so. */
+enum exit_code worker_run(const struct worker_options *options, bool *abandoned);
+
+#endif

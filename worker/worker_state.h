@@ -1,0 +1,93 @@
+/* Private to worker.c (the process), slot.c (one task at a time) and stop.c (the end). All of it belongs to the loop
+ * thread, but for `must_stop`, which runners read. */
+#ifndef WORKER_WORKER_STATE_H
+#define WORKER_WORKER_STATE_H
+
+#include "queue/promoter.h"
+#include "queue/queue.h"
+#include "redlock/redlock.h"
+#include "worker/flow.h"
+#include "worker/job_host.h"
+#include "worker/report.h"
+#include "worker/runner_pool.h"
+#include "worker/worker.h"
+
+/* Handlers that asked to run one at a time in this process. */
+struct serial {
+    const struct plugin_handler *handler;
+    struct slot *running;
+    struct list waiting; /* slots whose turn will come */
+};
+
+struct slot {
+    struct worker *worker;
+    unsigned number;
+    struct flow flow;
+    bool claims;             /* its outstanding turn claims a task */
+    struct list idle_link;   /* in worker->idle while FLOW_IDLE */
+    struct list serial_link; /* in a serial's waiting list */
+    struct buffer payload;
+    char queue[ENVELOPE_QUEUE_BYTES_MAX + 1];
+    char jid[ENVELOPE_JID_BYTES_MAX + 1];
+    struct envelope envelope;
+    struct error invalid; /* why the payload is no task */
+    const struct plugin_handler *handler;
+    struct serial *serial;
+    struct redlock_lock *lock;
+    struct hf_job job;
+    struct work work;
+    int code; /* what the handler returned */
+    bool started;
+    struct instant run_started;
+};
+
+struct worker {
+    struct worker_options options;
+    struct loop *loop;
+    struct redlock_group *locks; /* NULL = no lock nodes are configured */
+    struct redlock_terms terms;
+    struct queue *queue;
+    struct promoter *promoter;
+    struct runner_pool *pool;
+    struct slot *slots;
+    unsigned slot_count;
+    struct serial *serials;
+    unsigned serial_count;
+    struct list idle; /* slots that are FLOW_IDLE, the last one first */
+    unsigned idle_count;
+    unsigned wake_next; /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
+    char identity[256];
+    struct envelope_limits limits;
+    struct buffer text; /* where records are written */
+    struct report report;
+    uint64_t claimed; /* tasks taken or being asked for, for --max-tasks */
+    bool ready;       /* lock nodes were tried and a quorum is there */
+    bool stopping, leaving, abandoned;
+    atomic_bool must_stop;
+    struct loop_timer look;  /* at the lock nodes, and whether all is drained */
+    struct loop_timer limit; /* of the present phase of stopping */
+    struct instant leave_by; /* when waiting for answers to releases ends */
+    struct loop_signal *on_term, *on_int;
+    enum exit_code exit_code;
+};
+
+/* slot.c */
+void slot_init(struct slot *slot, struct worker *worker, unsigned number);
+void slot_fini(struct slot *slot);
+void slot_wake(struct slot *slot);
+void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
+                   size_t length);
+void slot_stop(struct slot *slot);
+
+/* worker.c */
+void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
+void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
+bool worker_may_claim(struct worker *worker);
+
+/* stop.c */
+void worker_stop(struct worker *worker, const char *reason);
+void worker_stop_now(struct worker *worker, const char *reason);
+/* A slot became idle while stopping. */
+void worker_stop_look(struct worker *worker);
+
+#endif
