@@ -23,6 +23,9 @@ SANITIZE ?=
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+ifeq ($(strip $(B)),)
+$(error B, the directory for all output, must not be empty)
+endif
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -66,11 +69,10 @@ LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlo
 # that begin with scripts/setup work on a machine that has nothing yet.
 PACKAGES := libuv hiredis libconfig sqlite3 jansson cmocka
 once      = $(eval $(1) := $(2))$($(1))
-no_packages = $(error a library is missing$(if $(1), ($(strip $(1))),: there is no pkg-config): run scripts/setup)
-find_missing = $(shell command -v pkg-config >/dev/null || echo pkg-config; \
+find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
-check_packages = $(if $(find_missing),$(call no_packages,$(find_missing)))
-PACKAGES_OK  = $(call once,PACKAGES_OK,$(check_packages))
+complain     = $(if $(1),$(error missing: $(1) -- run scripts/setup))
+PACKAGES_OK  = $(call once,PACKAGES_OK,$(call complain,$(strip $(find_missing))))
 # hiredis' own -I points inside its directory and would put names such as "async.h" on everybody's path; the
 # sources write <hiredis/hiredis.h>, so its parent is what they need.
 PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cflags $(filter-out hiredis,$(PACKAGES)); \
