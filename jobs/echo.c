@@ -1,0 +1,73 @@
+/* echo: does nothing, and says so at level debug. Class: echo. For trying things out, benchmarks and tests.
+ *
+ * Arguments: anything. The first one may ask for another ending:
+ *     ["fail"]     HF_FAIL: tried again
+ *     ["bury"]     HF_BURY: to the dead set
+ *     ["discard"]  HF_DISCARD
+ *     ["crash"]    abort(), the whole worker, if the setting crash = "allowed" is there; otherwise buried
+ * Settings: crash. */
+#include "jobs/kit.h"
+
+struct echo {
+    struct kit kit;
+    int may_crash;
+};
+
+static int crash(const struct echo *echo, hf_job *job)
+{
+    if (echo->may_crash)
+        abort();
+    echo->kit.job->error(job, "NotAllowed", "a crash was asked for, and the setting crash is not \"allowed\"");
+    return HF_BURY;
+}
+
+static int run(hf_job *job, void *state)
+{
+    const struct echo *echo = state;
+    const char *mode = "";
+    size_t length;
+    echo->kit.job->args(job, &length);
+    echo->kit.job->log(job, HF_LOG_DEBUG, "%zu bytes of arguments", length);
+    if (!echo->kit.job->arg_text(job, 0, &mode))
+        return HF_OK;
+    if (strcmp(mode, "discard") == 0)
+        return HF_DISCARD;
+    if (strcmp(mode, "crash") == 0)
+        return crash(echo, job);
+    if (strcmp(mode, "fail") != 0 && strcmp(mode, "bury") != 0)
+        return HF_OK;
+    echo->kit.job->error(job, "EchoError", "asked to %s", mode);
+    return strcmp(mode, "fail") == 0 ? HF_FAIL : HF_BURY;
+}
+
+static int open_echo(const hf_host *host, void **state, char *reason, size_t reason_size)
+{
+    struct echo *echo = calloc(1, sizeof *echo);
+    if (echo == NULL || kit_find(&echo->kit, host, reason, reason_size) != 0) {
+        free(echo);
+        return -1;
+    }
+    echo->may_crash = strcmp(kit_setting(host, "crash", ""), "allowed") == 0;
+    *state = echo;
+    return 0;
+}
+
+static const hf_handler handler = {
+    .size = sizeof handler,
+    .name = "echo",
+    .about = "does nothing; may be asked to fail",
+    .run = run,
+};
+static const hf_handler *const handlers[] = {&handler, NULL};
+
+const hf_plugin holdfast_plugin = {
+    .magic = HF_MAGIC,
+    .abi_major = HF_ABI_MAJOR,
+    .abi_minor = HF_ABI_MINOR,
+    .size = sizeof(hf_plugin),
+    .name = "echo",
+    .version = "1.0",
+    .open = open_echo,
+    .close = free,
+    .handlers = handlers,
+};

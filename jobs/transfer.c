@@ -1,0 +1,434 @@
+/* transfer: moves money between two accounts of an SQLite ledger. Class: transfer. The lock is used for correctness
+ * here: without it, money is lost.
+ *
+ * Arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]. Accounts are texts of 1 to 64 bytes or integers, the
+ * amount is a whole number from 1 to 10^12, and THINK_US (up to a minute) stands for the work between reading and
+ * writing. Resources to lock: both accounts.
+ *
+ * How it works. One transaction reads both balances; then it thinks; another transaction writes both *absolute*
+ * balances computed from what was read, and records the jid in the same transaction. That is only right if nobody
+ * else writes one of the accounts in between: what the lock is for. It does on purpose what programs do that read a
+ * record, work on it and save it.
+ *
+ * Repeats. `done` has one row for every jid, so a task that runs again (its worker died after the commit) changes
+ * nothing and is a success.
+ *
+ * Accounts may go negative, and one that does not exist yet has the opening balance. So every transfer can be done in
+ * any order, and the final balances can be computed independently by adding up the input.
+ *
+ * Cancellation. The last question before COMMIT is whether the lock is still certain, with the ledger's write lock
+ * already held: nothing that can wait lies between the question and the commit.
+ *
+ * Failures of the ledger (busy for too long, disk full, read-only) are HF_FAIL with SQLite's own text: the task is
+ * tried again later.
+ *
+ * Threads: each has its own connection, made on first use and closed when the thread ends or the plugin is closed.
+ *
+ * Settings: ledger (path, default "ledger.db"), journal ("wal", "delete" or "truncate"; default "wal"), synchronous
+ * ("off", "normal" or "full"; default "normal"), busy_timeout (milliseconds, default "5000"), opening_balance (default
+ * "0"), think_us (for tasks that do not say, default "0"). */
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "jobs/kit.h"
+
+enum { ACCOUNT_MAX = 64, ERROR_MAX = 256 };
+#define AMOUNT_MAX   INT64_C(1000000000000)
+#define THINK_US_MAX INT64_C(60000000)
+#define NS_PER_US    INT64_C(1000)
+#define NS_PER_MS    INT64_C(1000000)
+
+struct ledger {
+    struct kit kit;
+    char *path;
+    const char *journal, *synchronous; /* one of the words above */
+    int64_t busy_timeout_ms, opening_balance, think_us;
+    pthread_key_t connection_key;
+    pthread_mutex_t mutex; /* of the list */
+    struct connection *connections;
+};
+
+enum statement { BEGIN_READ, BEGIN_WRITE, COMMIT, ROLLBACK, IS_DONE, RECORD, READ, WRITE, STATEMENTS };
+
+static const char *const statement_texts[STATEMENTS] = {
+    [BEGIN_READ] = "BEGIN DEFERRED",
+    [BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [COMMIT] = "COMMIT",
+    [ROLLBACK] = "ROLLBACK",
+    [IS_DONE] = "SELECT 1 FROM done WHERE jid = ?1",
+    [RECORD] = "INSERT OR IGNORE INTO done (jid) VALUES (?1)",
+    [READ] = "SELECT balance FROM accounts WHERE name = ?1",
+    [WRITE] = "INSERT INTO accounts (name, balance) VALUES (?1, ?2) "
+              "ON CONFLICT (name) DO UPDATE SET balance = excluded.balance",
+};
+
+struct connection {
+    struct connection *next, *previous;
+    struct ledger *ledger;
+    sqlite3 *db;
+    sqlite3_stmt *statements[STATEMENTS];
+};
+
+struct order {
+    const char *from, *to, *jid;
+    int64_t amount, think_us;
+    char from_digits[24], to_digits[24];
+    int64_t from_balance, to_balance; /* as read, then as they are to be written */
+};
+
+/* --- SQLite ------------------------------------------------------------------------------------------------- */
+
+/* Runs one statement that returns at most one row; SQLITE_ROW, SQLITE_DONE or an error. */
+static int step(struct connection *connection, enum statement which, const char *text, int64_t number, int64_t *result)
+{
+    sqlite3_stmt *statement = connection->statements[which];
+    int parameters = sqlite3_bind_parameter_count(statement);
+    if (parameters >= 1)
+        sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC);
+    if (parameters >= 2)
+        sqlite3_bind_int64(statement, 2, number);
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && result != NULL)
+        *result = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return code;
+}
+
+static int step_is_done(struct connection *connection, enum statement which)
+{
+    return step(connection, which, NULL, 0, NULL) == SQLITE_DONE;
+}
+
+static void roll_back(struct connection *connection)
+{
+    if (!sqlite3_get_autocommit(connection->db))
+        step(connection, ROLLBACK, NULL, 0, NULL);
+}
+
+static int execute(sqlite3 *db, const char *text)
+{
+    return sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The words were checked when the plugin was opened, so nothing foreign gets into the text. A small cache: there may
+ * be a hundred connections. */
+static int settings_apply(const struct ledger *ledger, sqlite3 *db)
+{
+    char text[160];
+    sqlite3_busy_timeout(db, (int)ledger->busy_timeout_ms);
+    snprintf(text, sizeof text, "PRAGMA journal_mode = %s; PRAGMA synchronous = %s; PRAGMA cache_size = -128",
+             ledger->journal, ledger->synchronous);
+    return execute(db, text);
+}
+
+static int schema_create(sqlite3 *db)
+{
+    return execute(db, "BEGIN IMMEDIATE;"
+                       "CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, balance INTEGER NOT NULL);"
+                       "CREATE TABLE IF NOT EXISTS done (jid TEXT PRIMARY KEY) WITHOUT ROWID;"
+                       "COMMIT");
+}
+
+static int statements_prepare(struct connection *connection)
+{
+    for (int i = 0; i < STATEMENTS; i++)
+        if (sqlite3_prepare_v3(connection->db, statement_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                               &connection->statements[i], NULL) != SQLITE_OK)
+            return 0;
+    return 1;
+}
+
+static void connection_free(struct connection *connection)
+{
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(connection->statements[i]);
+    sqlite3_close(connection->db);
+    free(connection);
+}
+
+/* What SQLite says at the end; SQLITE_OK when the connection can be used. */
+static int connection_open(struct connection *connection, int is_first)
+{
+    struct ledger *ledger = connection->ledger;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(ledger->path, &connection->db, flags, NULL) == SQLITE_OK &&
+        settings_apply(ledger, connection->db) && (!is_first || schema_create(connection->db)) &&
+        statements_prepare(connection))
+        return SQLITE_OK;
+    return sqlite3_errcode(connection->db);
+}
+
+/* NULL with a reason. SQLite does not apply the busy timeout to the step into the WAL journal, nor to that out of it
+ * when another process closes its last connection, so waiting is done here. */
+static struct connection *connection_create(struct ledger *ledger, int is_first, char *reason, size_t reason_size)
+{
+    int64_t until = kit_now_ns() + ledger->busy_timeout_ms * NS_PER_MS;
+    for (;;) {
+        struct connection *connection = calloc(1, sizeof *connection);
+        if (connection == NULL)
+            return NULL;
+        connection->ledger = ledger;
+        int code = connection_open(connection, is_first);
+        if (code == SQLITE_OK)
+            return connection;
+        snprintf(reason, reason_size, "ledger %.128s: %s", ledger->path, sqlite3_errmsg(connection->db));
+        connection_free(connection);
+        if (code != SQLITE_BUSY || kit_now_ns() >= until)
+            return NULL;
+        sqlite3_sleep(5);
+    }
+}
+
+/* --- connections of threads --------------------------------------------------------------------------------- */
+
+static void connection_link(struct connection *connection)
+{
+    struct ledger *ledger = connection->ledger;
+    pthread_mutex_lock(&ledger->mutex);
+    connection->next = ledger->connections;
+    if (ledger->connections != NULL)
+        ledger->connections->previous = connection;
+    ledger->connections = connection;
+    pthread_mutex_unlock(&ledger->mutex);
+}
+
+/* The thread ends. */
+static void connection_drop(void *value)
+{
+    struct connection *connection = value;
+    struct ledger *ledger = connection->ledger;
+    pthread_mutex_lock(&ledger->mutex);
+    if (connection->previous != NULL)
+        connection->previous->next = connection->next;
+    else
+        ledger->connections = connection->next;
+    if (connection->next != NULL)
+        connection->next->previous = connection->previous;
+    pthread_mutex_unlock(&ledger->mutex);
+    connection_free(connection);
+}
+
+static struct connection *connection_of_thread(struct ledger *ledger, char *reason, size_t reason_size)
+{
+    struct connection *connection = pthread_getspecific(ledger->connection_key);
+    if (connection != NULL)
+        return connection;
+    connection = connection_create(ledger, 0, reason, reason_size);
+    if (connection == NULL)
+        return NULL;
+    if (pthread_setspecific(ledger->connection_key, connection) != 0) {
+        snprintf(reason, reason_size, "no memory for a thread's connection");
+        connection_free(connection);
+        return NULL;
+    }
+    connection_link(connection);
+    return connection;
+}
+
+/* --- the transfer ------------------------------------------------------------------------------------------- */
+
+static int fail(const struct ledger *ledger, struct connection *connection, hf_job *job)
+{
+    char text[ERROR_MAX]; /* ROLLBACK would replace it */
+    snprintf(text, sizeof text, "%s", sqlite3_errmsg(connection->db));
+    roll_back(connection);
+    ledger->kit.job->error(job, "LedgerError", "ledger %.128s: %s", ledger->path, text);
+    return HF_FAIL;
+}
+
+static int account_read(const struct ledger *ledger, struct connection *connection, const char *name, int64_t *balance)
+{
+    *balance = ledger->opening_balance;
+    int code = step(connection, READ, name, 0, balance);
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+/* The first transaction. `*is_repeat` tells that this task was done before. */
+static int balances_read(const struct ledger *ledger, struct connection *connection, struct order *order,
+                         int *is_repeat)
+{
+    int is_good = step_is_done(connection, BEGIN_READ);
+    int code = is_good ? step(connection, IS_DONE, order->jid, 0, NULL) : SQLITE_ERROR;
+    *is_repeat = code == SQLITE_ROW;
+    return (code == SQLITE_ROW || code == SQLITE_DONE) &&
+           account_read(ledger, connection, order->from, &order->from_balance) &&
+           account_read(ledger, connection, order->to, &order->to_balance) && step_is_done(connection, COMMIT);
+}
+
+/* The second transaction. */
+static int balances_write(const struct ledger *ledger, struct connection *connection, hf_job *job,
+                          const struct order *order)
+{
+    if (!step_is_done(connection, BEGIN_WRITE) || step(connection, RECORD, order->jid, 0, NULL) != SQLITE_DONE)
+        return fail(ledger, connection, job);
+    if (sqlite3_changes(connection->db) == 0) { /* done meanwhile, by another run of this task */
+        roll_back(connection);
+        return HF_OK;
+    }
+    if (step(connection, WRITE, order->from, order->from_balance, NULL) != SQLITE_DONE ||
+        step(connection, WRITE, order->to, order->to_balance, NULL) != SQLITE_DONE)
+        return fail(ledger, connection, job);
+    if (ledger->kit.cancel->cancelled(job)) {
+        roll_back(connection);
+        return HF_CANCELLED;
+    }
+    return step_is_done(connection, COMMIT) ? HF_OK : fail(ledger, connection, job);
+}
+
+static int bury(const struct ledger *ledger, hf_job *job, const char *why)
+{
+    ledger->kit.job->error(job, "BadArguments", "%s", why);
+    return HF_BURY;
+}
+
+static int order_run(struct ledger *ledger, struct connection *connection, hf_job *job, struct order *order)
+{
+    int is_repeat = 0;
+    if (!balances_read(ledger, connection, order, &is_repeat))
+        return fail(ledger, connection, job);
+    if (is_repeat) {
+        ledger->kit.job->log(job, HF_LOG_INFO, "was done before, nothing to change");
+        return HF_OK;
+    }
+    if (__builtin_sub_overflow(order->from_balance, order->amount, &order->from_balance) ||
+        __builtin_add_overflow(order->to_balance, order->amount, &order->to_balance))
+        return bury(ledger, job, "a balance would leave the range of 64 bits");
+    if (!kit_pause(&ledger->kit, job, order->think_us * NS_PER_US))
+        return HF_CANCELLED;
+    return balances_write(ledger, connection, job, order);
+}
+
+/* An account is a text, or an integer that is taken as its digits. */
+static const char *account_arg(const struct ledger *ledger, const hf_job *job, unsigned index, char digits[24])
+{
+    const char *name = NULL;
+    int64_t number;
+    if (ledger->kit.job->arg_text(job, index, &name))
+        return name[0] != '\0' && strlen(name) <= ACCOUNT_MAX ? name : NULL;
+    if (!ledger->kit.job->arg_integer(job, index, &number))
+        return NULL;
+    snprintf(digits, 24, "%lld", (long long)number);
+    return digits;
+}
+
+/* NULL, or what is wrong with the arguments. */
+static const char *order_read(const struct ledger *ledger, const hf_job *job, struct order *order)
+{
+    order->jid = ledger->kit.job->jid(job);
+    order->from = account_arg(ledger, job, 0, order->from_digits);
+    order->to = account_arg(ledger, job, 1, order->to_digits);
+    order->think_us = ledger->think_us;
+    if (order->from == NULL || order->to == NULL || !ledger->kit.job->arg_integer(job, 2, &order->amount))
+        return "expected [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]";
+    if (strcmp(order->from, order->to) == 0)
+        return "both accounts are the same";
+    if (order->amount < 1 || order->amount > AMOUNT_MAX)
+        return "the amount is to be from 1 to 10^12";
+    ledger->kit.job->arg_integer(job, 3, &order->think_us);
+    if (order->think_us < 0 || order->think_us > THINK_US_MAX)
+        return "THINK_US is to be from 0 to 60000000";
+    if (order->jid == NULL || order->jid[0] == '\0')
+        return "the task has no jid, so a repeat could not be noticed";
+    return NULL;
+}
+
+static int run(hf_job *job, void *state)
+{
+    struct ledger *ledger = state;
+    struct order order = {0};
+    char reason[ERROR_MAX] = "no memory";
+    const char *mistake = order_read(ledger, job, &order);
+    if (mistake != NULL)
+        return bury(ledger, job, mistake);
+    struct connection *connection = connection_of_thread(ledger, reason, sizeof reason);
+    if (connection != NULL)
+        return order_run(ledger, connection, job, &order);
+    ledger->kit.job->error(job, "LedgerError", "%s", reason);
+    return HF_FAIL;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------ */
+
+static int choose(const hf_host *host, const char *key, const char *const *words, const char **chosen, char *reason,
+                  size_t reason_size)
+{
+    const char *wanted = kit_setting(host, key, words[0]);
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(wanted, words[i]) == 0) {
+            *chosen = words[i];
+            return 0;
+        }
+    }
+    snprintf(reason, reason_size, "the setting %s is none of those that jobs/transfer.c names: %.64s", key, wanted);
+    return -1;
+}
+
+static int settings_read(struct ledger *ledger, const hf_host *host, char *reason, size_t reason_size)
+{
+    static const char *const journals[] = {"wal", "delete", "truncate", NULL};
+    static const char *const synchronous[] = {"normal", "off", "full", NULL};
+    ledger->busy_timeout_ms = 5000;
+    ledger->path = strdup(kit_setting(host, "ledger", "ledger.db"));
+    return ledger->path == NULL || kit_find(&ledger->kit, host, reason, reason_size) ||
+           choose(host, "journal", journals, &ledger->journal, reason, reason_size) ||
+           choose(host, "synchronous", synchronous, &ledger->synchronous, reason, reason_size) ||
+           kit_setting_number(host, "busy_timeout", 600000, &ledger->busy_timeout_ms, reason, reason_size) ||
+           kit_setting_number(host, "opening_balance", AMOUNT_MAX, &ledger->opening_balance, reason, reason_size) ||
+           kit_setting_number(host, "think_us", THINK_US_MAX, &ledger->think_us, reason, reason_size);
+}
+
+static int open_ledger(const hf_host *host, void **state, char *reason, size_t reason_size)
+{
+    struct ledger *ledger = calloc(1, sizeof *ledger);
+    if (ledger == NULL)
+        return -1;
+    if (settings_read(ledger, host, reason, reason_size) == 0) {
+        struct connection *first = connection_create(ledger, 1, reason, reason_size);
+        if (first != NULL)
+            connection_free(first);
+        if (first != NULL && pthread_key_create(&ledger->connection_key, connection_drop) == 0) {
+            pthread_mutex_init(&ledger->mutex, NULL);
+            *state = ledger;
+            return 0;
+        }
+    }
+    free(ledger->path);
+    free(ledger);
+    return -1;
+}
+
+/* The threads that ran are gone or idle by now; those that are only idle leave their connections to us. */
+static void close_ledger(void *state)
+{
+    struct ledger *ledger = state;
+    pthread_key_delete(ledger->connection_key);
+    while (ledger->connections != NULL) {
+        struct connection *connection = ledger->connections;
+        ledger->connections = connection->next;
+        connection_free(connection);
+    }
+    pthread_mutex_destroy(&ledger->mutex);
+    free(ledger->path);
+    free(ledger);
+}
+
+static const hf_handler handler = {
+    .size = sizeof handler,
+    .name = "transfer",
+    .about = "moves money between two accounts; arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]",
+    .flags = HF_LOCK_REQUIRED,
+    .run = run,
+};
+static const hf_handler *const handlers[] = {&handler, NULL};
+
+const hf_plugin holdfast_plugin = {
+    .magic = HF_MAGIC,
+    .abi_major = HF_ABI_MAJOR,
+    .abi_minor = HF_ABI_MINOR,
+    .size = sizeof(hf_plugin),
+    .name = "transfer",
+    .version = "1.0",
+    .open = open_ledger,
+    .close = close_ledger,
+    .handlers = handlers,
+};
