@@ -55,6 +55,8 @@ void report_write(const struct report *report, const struct report_frame *frame,
     envelope_append_string(out, frame->host, strlen(frame->host));
     buffer_format(out, ",\"pid\":%ld,\"threads\":%u,\"seconds\":%.3f", frame->pid, frame->threads,
                   seconds_since(report->started, now));
+    buffer_format(out, ",\"active_seconds\":%.3f,\"cpu_seconds\":%.3f",
+                  seconds_since(report->first_claim, report->last_ending), frame->cpu_seconds);
     for (int ending = 0; ending < FLOW_ENDINGS; ending++)
         number_write(out, flow_ending_name((enum flow_ending)ending), report->endings[ending]);
     number_write(out, "runs", report->runs);

@@ -12,6 +12,7 @@ enum { REPORT_RESOURCE_MAX = 160 };
 
 struct report {
     struct instant started;
+    struct instant first_claim, last_ending; /* 0 = none */
     uint64_t endings[FLOW_ENDINGS];
     uint64_t runs;
     uint64_t lock_waits;        /* locks that needed more than one pass */
@@ -25,6 +26,7 @@ void report_lock_wait(struct report *report, const struct redlock_event *event, 
 
 struct report_frame {
     const char *host;
+    double cpu_seconds; /* of the process, user and system */
     long pid;
     unsigned threads;
     uint64_t claims, claim_calls, rings, promoted;

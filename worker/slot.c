@@ -54,6 +54,8 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
     failure_clear(&slot->job.failure);
+    if (slot->worker->report.first_claim.ns == 0)
+        slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
     perform(slot, flow_claimed(&slot->flow, &task));
 }
@@ -330,6 +332,7 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
 static void ending_tell(struct slot *slot, enum flow_ending ending)
 {
     slot->worker->report.endings[ending]++;
+    slot->worker->report.last_ending = loop_now(slot->worker->loop);
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/invariant.h"
@@ -290,10 +291,23 @@ static bool report_save(const char *path, const struct buffer *text, struct erro
     return (fclose(file) == 0 && written) || error_set(error, "%s: %m", path);
 }
 
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / (double)US_PER_S;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
 static void report_finish(struct worker *worker)
 {
     struct report_frame frame = {
         .host = worker->options.config->worker.host,
+        .cpu_seconds = cpu_seconds(),
         .pid = (long)getpid(),
         .threads = worker->slot_count,
         .claims = queue_counters(worker->queue)->claims,

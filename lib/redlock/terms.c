@@ -19,8 +19,8 @@
 #define RETRY_MAX_NS            REDLOCK_MS(60000)
 #define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
 #define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
-/* A pass may use a tenth of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
-#define TIMEOUT_SHARE_OF_TTL 10
+/* A pass may use a quarter of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
+#define TIMEOUT_SHARE_OF_TTL 4
 #define PASS_SLACK_NS        REDLOCK_MS(10)
 
 static bool refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -110,7 +110,7 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
         terms->retry_jitter_ns > RETRY_MAX_NS)
         return refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
     if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
-        return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a tenth of the ttl");
+        return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;
 }
 
