@@ -20,15 +20,18 @@ struct json_scan {
     size_t depth, depth_limit;
     size_t keys, key_limit;
     bool failed;
-    bool entered;        /* a container was opened, and no item of it has been read */
-    struct error *error; /* may be NULL */
-    /* The name of the last object member, without quotes, and the bytes that will close the open containers. */
-    struct text_span name;
+    bool entered;          /* a container was opened, and no item of it has been read */
+    struct error *error;   /* may be NULL */
+    bool escaped;          /* the last string has escapes: cleared before each name, for which alone it is of use */
+    struct text_span name; /* of the last object member, without quotes */
+    bool name_escaped;
+    /* The bytes that will close the open containers. */
     char closing[JSON_DEPTH_MAX];
 };
 
 struct json_item {
     struct text_span name; /* of an object member: without quotes, escapes not undone */
+    bool name_escaped;     /* there are some */
     struct text_span value;
 };
 
