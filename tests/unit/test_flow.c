@@ -1,0 +1,239 @@
+/* The flow of a task: every order of events that a slot can meet. */
+#include "tests/support/test.h"
+
+#include "worker/flow.h"
+
+static const struct flow_task plain = {.is_valid = true, .is_known = true};
+static const struct flow_task locked = {.is_valid = true, .is_known = true, .wants_lock = true, .must_lock = true};
+
+static struct flow flow_claiming(void)
+{
+    struct flow flow = {0};
+    struct flow_step step = flow_wake(&flow);
+    assert_int_equal(step.move, FLOW_MOVE_CLAIM);
+    assert_int_equal(flow.state, FLOW_CLAIMING);
+    return flow;
+}
+
+static struct flow flow_running(const struct flow_task *task)
+{
+    struct flow flow = flow_claiming();
+    struct flow_step step = flow_claimed(&flow, task);
+    if (step.lock)
+        step = flow_locked(&flow);
+    assert_true(step.run);
+    assert_int_equal(flow.state, FLOW_READY);
+    return flow;
+}
+
+static void assert_ends(struct flow_step step, enum flow_ending ending, enum flow_move move)
+{
+    assert_true(step.ends);
+    assert_true(step.release);
+    assert_int_equal(step.ending, ending);
+    assert_int_equal(step.move, move);
+    assert_false(step.lock);
+    assert_false(step.run);
+}
+
+static void a_task_without_resource_runs_at_once(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    struct flow_step step = flow_claimed(&flow, &plain);
+    assert_true(step.run);
+    assert_false(step.lock);
+}
+
+static void a_locked_task_runs_only_when_its_lock_is_held(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    struct flow_step step = flow_claimed(&flow, &locked);
+    assert_true(step.lock);
+    assert_false(step.run);
+    assert_true(flow_locked(&flow).run);
+}
+
+static void a_done_task_is_finished_and_the_next_claimed_in_one_move(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&locked);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_CLAIM);
+    assert_int_equal(flow.state, FLOW_CLAIMING);
+    assert_true(flow_claimed(&flow, &plain).run);
+}
+
+static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){0}), FLOW_INVALID, FLOW_MOVE_BURY);
+    flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true}), FLOW_UNKNOWN_CLASS, FLOW_MOVE_RETRY);
+    flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_known = true, .must_lock = true}),
+                FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
+}
+
+static void a_refused_lock_parks_the_task_and_claims_the_next_after_it(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    flow_claimed(&flow, &locked);
+    assert_ends(flow_refused(&flow), FLOW_PARKED, FLOW_MOVE_PARK);
+    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
+}
+
+static void every_result_has_its_ending(void **state)
+{
+    (void)state;
+    static const struct {
+        enum flow_result result;
+        enum flow_ending ending;
+        enum flow_move move;
+    } cases[] = {
+        {FLOW_RUN_OK, FLOW_DONE, FLOW_MOVE_CLAIM},
+        {FLOW_RUN_DISCARDED, FLOW_DISCARDED, FLOW_MOVE_CLAIM},
+        {FLOW_RUN_HOPELESS, FLOW_DISCARDED, FLOW_MOVE_CLAIM},
+        {FLOW_RUN_FAILED, FLOW_FAILED, FLOW_MOVE_RETRY},
+        {FLOW_RUN_EXHAUSTED, FLOW_DEAD, FLOW_MOVE_BURY},
+        {FLOW_RUN_BURIED, FLOW_DEAD, FLOW_MOVE_BURY},
+        {FLOW_RUN_CANCELLED, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK},
+        {FLOW_RUN_NOT_STARTED, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct flow flow = flow_running(&plain);
+        assert_ends(flow_ran(&flow, cases[i].result, false), cases[i].ending, cases[i].move);
+    }
+}
+
+static void E38_the_result_of_a_run_whose_lock_was_lost_is_refused(void **state)
+{
+    (void)state;
+    for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
+        struct flow flow = flow_running(&locked);
+        assert_ends(flow_ran(&flow, (enum flow_result)result, true), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+    }
+    struct flow flow = flow_running(&locked);
+    assert_ends(flow_ran(&flow, FLOW_RUN_NOT_STARTED, true), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
+static void stopping_gives_back_what_has_not_started(void **state)
+{
+    (void)state;
+    struct flow claiming = flow_claiming();
+    assert_int_equal(flow_stop(&claiming, false).move, FLOW_MOVE_NONE);
+    assert_ends(flow_claimed(&claiming, &plain), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+
+    struct flow locking = flow_claiming();
+    flow_claimed(&locking, &locked);
+    flow_stop(&locking, false);
+    assert_ends(flow_refused(&locking), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+
+    struct flow late = flow_claiming();
+    flow_claimed(&late, &locked);
+    flow_stop(&late, false);
+    assert_ends(flow_locked(&late), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+
+    struct flow ready = flow_running(&plain);
+    assert_ends(flow_stop(&ready, true), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    assert_int_equal(flow_nothing(&ready).move, FLOW_MOVE_NONE);
+    assert_int_equal(ready.state, FLOW_IDLE);
+}
+
+static void stopping_lets_what_runs_finish_and_claims_no_more(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&locked);
+    assert_int_equal(flow_stop(&flow, false).move, FLOW_MOVE_NONE);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
+    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_NONE);
+    assert_int_equal(flow.state, FLOW_IDLE);
+}
+
+static void a_lost_claim_is_told_and_tried_again_once(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&plain);
+    flow_ran(&flow, FLOW_RUN_OK, false);
+    struct flow_step step = flow_claim_lost(&flow);
+    assert_int_equal(step.ending, FLOW_CLAIM_LOST);
+    assert_int_equal(step.move, FLOW_MOVE_CLAIM);
+    step = flow_claim_lost(&flow);
+    assert_int_equal(step.move, FLOW_MOVE_NONE);
+    assert_int_equal(flow.state, FLOW_IDLE);
+}
+
+static struct flow_step random_event(struct flow *flow, unsigned random)
+{
+    static const struct flow_task tasks[] = {
+        {0},
+        {.is_valid = true},
+        {.is_valid = true, .is_known = true},
+        {.is_valid = true, .is_known = true, .wants_lock = true},
+        {.is_valid = true, .is_known = true, .must_lock = true},
+    };
+    switch (flow->state) {
+    case FLOW_IDLE:
+        return flow_wake(flow);
+    case FLOW_CLAIMING:
+        if (random % 4 == 0)
+            return flow_nothing(flow);
+        if (random % 4 == 1)
+            return flow_claim_lost(flow);
+        return flow_claimed(flow, &tasks[random / 4 % 5]);
+    case FLOW_LOCKING:
+        return random % 2 ? flow_locked(flow) : flow_refused(flow);
+    case FLOW_READY:
+        return flow_ran(flow, (enum flow_result)(random % 8), random / 8 % 2);
+    case FLOW_SETTLING:
+        return random % 3 == 0 ? flow_claim_lost(flow) : flow_nothing(flow);
+    }
+    return (struct flow_step){0};
+}
+
+/* Every claimed task has exactly one ending by a move, and the lock is released exactly then. */
+static void every_claimed_task_ends_exactly_once(void **state)
+{
+    (void)state;
+    unsigned seed = 12345, claimed = 0, ended = 0, held = 0;
+    struct flow flow = {0};
+    for (int i = 0; i < 300000; i++) {
+        seed = seed * 1103515245u + 12345u;
+        enum flow_state before = flow.state;
+        bool had = flow.has_task;
+        struct flow_step step = random_event(&flow, seed >> 16);
+        if (before == FLOW_CLAIMING && !had && (flow.has_task || step.release))
+            claimed++;
+        if (step.lock)
+            held++;
+        if (step.release) {
+            ended++;
+            held = 0;
+            assert_true(step.ends);
+            assert_int_not_equal(step.move, FLOW_MOVE_NONE);
+        }
+        assert_true(held <= 1);
+        assert_true(claimed == ended || claimed == ended + 1);
+    }
+    assert_true(claimed > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_without_resource_runs_at_once),
+        cmocka_unit_test(a_locked_task_runs_only_when_its_lock_is_held),
+        cmocka_unit_test(a_done_task_is_finished_and_the_next_claimed_in_one_move),
+        cmocka_unit_test(what_must_not_run_leaves_by_the_move_that_fits),
+        cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
+        cmocka_unit_test(every_result_has_its_ending),
+        cmocka_unit_test(E38_the_result_of_a_run_whose_lock_was_lost_is_refused),
+        cmocka_unit_test(stopping_gives_back_what_has_not_started),
+        cmocka_unit_test(stopping_lets_what_runs_finish_and_claims_no_more),
+        cmocka_unit_test(a_lost_claim_is_told_and_tried_again_once),
+        cmocka_unit_test(every_claimed_task_ends_exactly_once),
+    };
+    return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
+}
