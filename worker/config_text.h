@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
 #include "worker/findings.h"
@@ -17,6 +18,7 @@ struct config_line {
     const char *file; /* as the user wrote it, or joined to the directory of the main file */
     unsigned number;
     bool has_cut_number;
+    int32_t cut_to; /* the lowest 32 bits of the last such number: what the parser may have made of it */
 };
 
 struct config_text {
