@@ -117,7 +117,7 @@ say = @printf '%-6s %s\n' '$(1)' '$(strip $(2))';
 endif
 
 # ---------------------------------------------------------------------------------------- targets
-.PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants format install clean help FORCE
+.PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
@@ -161,6 +161,11 @@ sanitized: tests
 
 tidy: ## check the house rules: layers, dependencies, sizes, banned functions, format
 	@status=0; $(MAKE) layers || status=1; scripts/tidy || status=1; exit $$status
+
+docs: $(PROGRAM) ## print the sample configuration and the pages that come from the program's own tables
+	$(PROGRAM) config --sample >conf/holdfast.conf
+	$(PROGRAM) config --manual >docs/configuration.md
+	$(PROGRAM) help --manual >docs/commands.md
 
 format: ## format all C files
 	clang-format -i $$(find lib worker jobs tests -name '*.[ch]')
