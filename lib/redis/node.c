@@ -186,6 +186,13 @@ size_t redis_node_unanswered(const struct redis_node *node)
     return node->out.length - node->answered;
 }
 
+struct instant redis_node_waits_since(const struct redis_node *node)
+{
+    if (pending_is_empty(&node->pending))
+        return INSTANT_NEVER;
+    return pending_at(&node->pending, node->pending.head)->queued_at;
+}
+
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node)
 {
     return &node->counters;

@@ -78,6 +78,8 @@ const char *redis_node_reason(const struct redis_node *node);
 bool redis_node_was_tried(const struct redis_node *node);
 /* Bytes and calls that were sent or are about to be, and are not answered. */
 size_t redis_node_unanswered(const struct redis_node *node);
+/* When the oldest request that is not answered was made; INSTANT_NEVER when all are answered. */
+struct instant redis_node_waits_since(const struct redis_node *node);
 
 struct redis_call {
     void (*done)(struct redis_call *call, const struct redis_result *result);

@@ -30,7 +30,7 @@ struct batch_call {
 
 struct batch {
     struct list link;      /* in group->batches */
-    struct list idle_link; /* in group->idle_batches */
+    struct list idle_link; /* in group->idle_batches or group->full_batches */
     struct redlock_group *group;
     enum batch_kind kind;
     unsigned lock_count, key_count, unanswered;
@@ -96,8 +96,6 @@ static void keys_encode(struct batch *batch, const struct redlock_lock *lock)
     }
 }
 
-static void batch_send(struct batch *batch);
-
 void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
                node_set nodes)
 {
@@ -106,7 +104,7 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
     struct batch *batch = batch_open(group, kind);
     if (batch->lock_count == BATCH_LOCKS_MAX || batch->key_count + lock->key_count > BATCH_KEYS_MAX) {
         group->gathering[kind] = NULL;
-        batch_send(batch);
+        list_append(&group->full_batches, &batch->idle_link);
         batch = batch_open(group, kind);
     }
     batch->entries[batch->lock_count++] = (struct batch_entry){.lock = lock,
@@ -160,6 +158,9 @@ static void batch_send(struct batch *batch)
 
 void batches_flush(struct redlock_group *group)
 {
+    struct list *full = NULL;
+    while ((full = list_take_first(&group->full_batches)) != NULL)
+        batch_send(list_owner(full, struct batch, idle_link));
     for (int kind = BATCH_RELEASE; kind <= BATCH_EXTEND; kind++) {
         struct batch *batch = group->gathering[kind];
         group->gathering[kind] = NULL;
@@ -210,7 +211,7 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
             continue;
         enum lease_vote vote = fits ? entry_vote(entry, result->reply->bytes) : LEASE_UNKNOWN;
         struct lease_step step = lease_vote(&entry->lock->lease, &entry->lock->terms, node, entry->round, vote, 0, now);
-        lock_perform(entry->lock, &step);
+        lock_take_step(entry->lock, step);
     }
     invariant(batch->unanswered > 0);
     if (--batch->unanswered == 0)

@@ -122,9 +122,22 @@ static void close_deliver(struct loop_message *message)
 static void *client_run(void *argument)
 {
     struct redlock_client *client = argument;
-    loop_timer_set(client->loop, &client->settle_timer, instant_now());
     loop_run(client->loop);
     return NULL;
+}
+
+struct count_request {
+    struct loop_message message;
+    struct redlock_client *client;
+    struct redlock_counters *counters;
+    sem_t done;
+};
+
+static void count_deliver(struct loop_message *message)
+{
+    struct count_request *request = list_owner(message, struct count_request, message);
+    *request->counters = *redlock_group_counters(request->client->group);
+    sem_post(&request->done);
 }
 
 /* --- on the callers' threads ----------------------------------------------------------------------------------- */
@@ -176,6 +189,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     if (client->group == NULL)
         return client_discard(client);
     client->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
+    loop_timer_set(client->loop, &client->settle_timer, loop_now(client->loop));
     if (!thread_start(client)) {
         snprintf(reason, reason_size, "no thread could be started");
         return client_discard(client);
@@ -191,6 +205,15 @@ void redlock_client_close(struct redlock_client *client)
     pthread_join(client->thread, NULL);
     client->group = NULL;
     client_discard(client);
+}
+
+void redlock_client_counters(struct redlock_client *client, struct redlock_counters *counters)
+{
+    struct count_request request = {.message.deliver = count_deliver, .client = client, .counters = counters};
+    sem_init(&request.done, 0, 0);
+    loop_post(client->loop, &request.message);
+    semaphore_wait(&request.done);
+    sem_destroy(&request.done);
 }
 
 enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,

@@ -1,4 +1,12 @@
-/* The group: N nodes, their connections, and what all locks over them share. */
+/* The group: N nodes, their connections, and what all locks over them share.
+ *
+ * Pace. Locks are decided by a majority, so users could go on for ever faster than the slowest node: it would fall
+ * behind without bound, until its connection is closed for too much unanswered, and its votes come too late anyway.
+ * Two rules keep every node within reach, and neither lets a slow or hung minority slow the others down for long:
+ *   - A node with much unanswered that still answers soon is waited for: grants stay where they are until it has
+ *     caught up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
+ *   - A node that is behind (it has not answered for its own timeout, or there is far too much in front) gets no
+ *     grants until it has answered: that is a vote less, as if it were down, and nothing to clean up. */
 #include "redlock/group.h"
 
 #include <stdio.h>
@@ -13,6 +21,11 @@
 
 #define NODE_CONNECT_TIMEOUT_NS (1 * NS_PER_S)
 
+#define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
+#define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* a node that takes longer is not waited for */
+#define PACE_LOOK_NS     (1 * NS_PER_MS)
+#define BEHIND_BYTES     ((size_t)2 << 20)
+
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
     (void)node;
@@ -22,16 +35,58 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
         owed_reconnected(member);
 }
 
+/* --- pace ----------------------------------------------------------------------------------------------------- */
+
+static int64_t answer_age_ns(const struct group_node *node)
+{
+    struct instant since = redis_node_waits_since(node->node);
+    struct instant now = loop_now(node->group->loop);
+    return instant_before(since, now) ? instant_since(since, now) : 0;
+}
+
+bool group_node_is_behind(const struct group_node *node)
+{
+    return answer_age_ns(node) >= node->timeout_ns || redis_node_unanswered(node->node) > BEHIND_BYTES;
+}
+
+static bool must_wait(const struct redlock_group *group)
+{
+    for (unsigned i = 0; i < group->node_count; i++) {
+        const struct group_node *node = &group->nodes[i];
+        if (redis_node_unanswered(node->node) > PACE_BYTES && answer_age_ns(node) < PACE_PATIENCE_NS &&
+            !group_node_is_behind(node))
+            return true;
+    }
+    return false;
+}
+
+static void pace_look(struct loop_timer *timer)
+{
+    struct redlock_group *group = list_owner(timer, struct redlock_group, pace_timer);
+    loop_at_turn_end(group->loop, LOOP_BATCH, &group->send);
+}
+
+/* --- the end of a turn ---------------------------------------------------------------------------------------- */
+
 /* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end a pass and gather
  * more; the loop then runs this hook again. */
 static void group_send(struct loop_hook *hook)
 {
     struct redlock_group *group = list_owner(hook, struct redlock_group, send);
     batches_flush(group);
+    if (list_is_empty(&group->granting))
+        return;
+    if (must_wait(group)) {
+        if (!loop_timer_is_set(&group->pace_timer))
+            loop_timer_set(group->loop, &group->pace_timer, instant_after(loop_now(group->loop), PACE_LOOK_NS));
+        return;
+    }
     struct list *link = NULL;
     while ((link = list_take_first(&group->granting)) != NULL)
         lock_send_grants(list_owner(link, struct redlock_lock, granting_link));
 }
+
+/* --- life ----------------------------------------------------------------------------------------------------- */
 
 static void node_open(struct redlock_group *group, unsigned index, const struct redlock_options *options)
 {
@@ -80,9 +135,11 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     list_init(&group->idle_batches);
     list_init(&group->locks);
     list_init(&group->idle_locks);
+    list_init(&group->full_batches);
     list_init(&group->granting);
     loop_hook_init(&group->send, group_send);
     loop_timer_init(&group->owed_timer, owed_fire);
+    loop_timer_init(&group->pace_timer, pace_look);
     for (unsigned i = 0; i < group->node_count; i++)
         node_open(group, i, options);
     return group;
@@ -92,6 +149,7 @@ void redlock_group_destroy(struct redlock_group *group)
 {
     loop_hook_cancel(&group->send);
     loop_timer_clear(group->loop, &group->owed_timer);
+    loop_timer_clear(group->loop, &group->pace_timer);
     for (unsigned i = 0; i < group->node_count; i++) {
         redis_node_destroy(group->nodes[i].node);
         owed_dispose(&group->nodes[i]);

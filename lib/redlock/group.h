@@ -48,8 +48,10 @@ struct redlock_group {
     struct list idle_batches;   /* finished ones, to be used again */
     struct list locks;          /* all that were ever created */
     struct list idle_locks;     /* destroyed ones, to be used again */
+    struct list full_batches;   /* of this turn, in the order in which they leave, before those that gather */
     struct list granting;       /* locks whose grants leave at the end of this turn */
     struct loop_hook send;
+    struct loop_timer pace_timer; /* set while grants are held back */
     struct loop_timer owed_timer;
     unsigned locks_in_use, batches_in_flight;
     struct redlock_counters counters;
@@ -75,7 +77,6 @@ struct redlock_lock {
     void *context;
     struct instant asked_at, acquired_at;
     unsigned passes;
-    node_set grant_to;  /* nodes the waiting grant goes to */
     struct buffer keys; /* all keys one after the other, prefix included */
     uint16_t key_ends[REDLOCK_RESOURCES_MAX];
     unsigned key_count;
@@ -96,8 +97,11 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
     return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
 }
 
-/* lock.c: performs a step of the lease; called with every non-empty step. */
-void lock_perform(struct redlock_lock *lock, const struct lease_step *step);
+/* group.c: whether a grant sent to the node now is of any use. */
+bool group_node_is_behind(const struct group_node *node);
+
+/* lock.c: performs what a step of the lease asks for. */
+void lock_take_step(struct redlock_lock *lock, struct lease_step step);
 void lock_send_grants(struct redlock_lock *lock);
 void lock_dispose(struct redlock_lock *lock);
 

@@ -12,13 +12,6 @@
 #include "redlock/scripts.h"
 #include "redlock/terms.h"
 
-/* Most votes decide nothing; an empty step changes no deadline either. */
-static void step_and_perform(struct redlock_lock *lock, struct lease_step step)
-{
-    if ((step.abandon | step.grant | step.extend | step.release) != 0 || step.news != LEASE_NEWS_NONE)
-        lock_perform(lock, &step);
-}
-
 /* --- votes --------------------------------------------------------------------------------------------------- */
 
 /* Tells owners apart without keeping their values; 0 is left for "not told". */
@@ -72,8 +65,7 @@ static void grant_done(struct redis_call *call, const struct redis_result *resul
     struct redlock_lock *lock = asked->lock;
     uint64_t owner = 0;
     enum lease_vote vote = grant_vote(lock, &lock->group->nodes[asked->node], result, &owner);
-    step_and_perform(lock,
-                     lease_vote(&lock->lease, &lock->terms, asked->node, asked->round, vote, owner, instant_now()));
+    lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, asked->node, asked->round, vote, owner, instant_now()));
 }
 
 /* --- sending grants ------------------------------------------------------------------------------------------ */
@@ -135,6 +127,8 @@ static void grant_encode(struct redlock_lock *lock, bool plain)
 
 static bool grant_send_to(struct redlock_lock *lock, struct group_node *node, bool *encoded_plain)
 {
+    if (group_node_is_behind(node))
+        return false;
     if (node->plain_set != *encoded_plain) {
         *encoded_plain = node->plain_set;
         grant_encode(lock, node->plain_set);
@@ -159,8 +153,8 @@ void lock_send_grants(struct redlock_lock *lock)
             unsent |= (node_set)(1u << i);
     for (unsigned i = 0; unsent != 0 && i < group->node_count; i++)
         if (unsent & (1u << i))
-            step_and_perform(lock,
-                             lease_vote(&lock->lease, &lock->terms, i, round, LEASE_UNSENT, 0, loop_now(group->loop)));
+            lock_take_step(lock,
+                           lease_vote(&lock->lease, &lock->terms, i, round, LEASE_UNSENT, 0, loop_now(group->loop)));
 }
 
 static void calls_cancel(struct redlock_lock *lock)
@@ -355,32 +349,38 @@ static void deadline_publish(struct redlock_lock *lock)
         atomic_store_explicit(&lock->deadline, until, memory_order_release);
 }
 
-void lock_perform(struct redlock_lock *lock, const struct lease_step *step)
+/* Also after a step that asks for nothing: a pass that reached no node at all goes to wait without a word. */
+static void timer_follow(struct redlock_lock *lock)
 {
-    if (step->abandon)
-        pass_abandon(lock, step->abandon);
-    if (step->grant)
-        pass_begin(lock);
-    if (step->extend)
-        batch_add(lock->group, BATCH_EXTEND, lock, lock->lease.round, step->extend);
-    if (step->release) {
-        calls_cancel(lock);
-        batch_add(lock->group, BATCH_RELEASE, lock, lock->lease.round, step->release);
-    }
-    deadline_publish(lock);
     struct instant next = lease_next(&lock->lease, &lock->terms);
     if (next.ns == INSTANT_NEVER.ns)
         loop_timer_clear(lock->group->loop, &lock->timer);
-    else
+    else if (!loop_timer_is_set(&lock->timer) || lock->timer.item.at.ns != next.ns)
         loop_timer_set(lock->group->loop, &lock->timer, next);
-    if (step->news != LEASE_NEWS_NONE)
-        news_tell(lock, step);
+}
+
+void lock_take_step(struct redlock_lock *lock, struct lease_step step)
+{
+    if (step.abandon)
+        pass_abandon(lock, step.abandon);
+    if (step.grant)
+        pass_begin(lock);
+    if (step.extend)
+        batch_add(lock->group, BATCH_EXTEND, lock, lock->lease.round, step.extend);
+    if (step.release) {
+        calls_cancel(lock);
+        batch_add(lock->group, BATCH_RELEASE, lock, lock->lease.round, step.release);
+    }
+    deadline_publish(lock);
+    timer_follow(lock);
+    if (step.news != LEASE_NEWS_NONE)
+        news_tell(lock, &step);
 }
 
 static void timer_fired(struct loop_timer *timer)
 {
     struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
-    step_and_perform(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
+    lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
 }
 
 /* --- what callers do ------------------------------------------------------------------------------------------ */
@@ -427,38 +427,12 @@ void lock_dispose(struct redlock_lock *lock)
     free(lock);
 }
 
-static bool resource_is_sound(const char *resource)
-{
-    size_t length = strnlen(resource, REDLOCK_RESOURCE_BYTES_MAX + 1);
-    return length >= 1 && length <= REDLOCK_RESOURCE_BYTES_MAX;
-}
-
-/* Sorted insertion without repetition: everybody asks for several resources in the same order (E45). */
-static unsigned resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX])
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < request->resource_count; i++) {
-        unsigned place = 0;
-        while (place < count && strcmp(sorted[place], request->resources[i]) < 0)
-            place++;
-        if (place < count && strcmp(sorted[place], request->resources[i]) == 0)
-            continue;
-        memmove(&sorted[place + 1], &sorted[place], (count - place) * sizeof sorted[0]);
-        sorted[place] = request->resources[i];
-        count++;
-    }
-    return count;
-}
-
 static bool request_take(struct redlock_lock *lock, const struct redlock_request *request)
 {
-    if (request->resource_count < 1 || request->resource_count > REDLOCK_RESOURCES_MAX)
+    const char *sorted[REDLOCK_RESOURCES_MAX];
+    lock->key_count = redlock_resources_sort(request, sorted);
+    if (lock->key_count == 0)
         return false;
-    for (size_t i = 0; i < request->resource_count; i++)
-        if (!resource_is_sound(request->resources[i]))
-            return false;
-    const char *sorted[REDLOCK_RESOURCES_MAX + 1];
-    lock->key_count = resources_sort(request, sorted);
     buffer_clear(&lock->keys);
     for (unsigned i = 0; i < lock->key_count; i++) {
         buffer_append(&lock->keys, lock->group->key_prefix, lock->group->key_prefix_length);
@@ -477,14 +451,14 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
     lock->group->locks_in_use++;
     lock->asked_at = loop_now(lock->group->loop);
     lock->passes = 0;
-    step_and_perform(lock, lease_acquire(&lock->lease, &lock->terms, lock->asked_at));
+    lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, lock->asked_at));
     return true;
 }
 
 void redlock_lock_release(struct redlock_lock *lock)
 {
     loop_assert_inside(lock->group->loop);
-    step_and_perform(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
+    lock_take_step(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
 }
 
 bool redlock_lock_is_free(const struct redlock_lock *lock)

@@ -141,6 +141,10 @@ enum redlock_wait {
 /* Any thread. Ends the lock and frees `held`, whatever the outcome. */
 REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
 
+struct redlock_counters; /* part 3 */
+/* Any thread: what the client has counted since it was opened. */
+REDLOCK_API void redlock_client_counters(struct redlock_client *client, struct redlock_counters *counters);
+
 /* --- part 3: the asynchronous group, on the loop ------------------------------------------------------------- */
 
 struct loop;          /* base/loop.h */

@@ -114,6 +114,34 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
     return true;
 }
 
+static bool resource_is_sound(const char *resource)
+{
+    size_t length = strnlen(resource, REDLOCK_RESOURCE_BYTES_MAX + 1);
+    return length >= 1 && length <= REDLOCK_RESOURCE_BYTES_MAX;
+}
+
+/* Sorted insertion without repetition: everybody asks for several resources in the same order (E45). */
+unsigned redlock_resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX])
+{
+    unsigned count = 0;
+    if (request->resource_count > REDLOCK_RESOURCES_MAX)
+        return 0;
+    for (size_t i = 0; i < request->resource_count; i++)
+        if (!resource_is_sound(request->resources[i]))
+            return 0;
+    for (size_t i = 0; i < request->resource_count; i++) {
+        unsigned place = 0;
+        while (place < count && strcmp(sorted[place], request->resources[i]) < 0)
+            place++;
+        if (place < count && strcmp(sorted[place], request->resources[i]) == 0)
+            continue;
+        memmove(&sorted[place + 1], &sorted[place], (count - place) * sizeof sorted[0]);
+        sorted[place] = request->resources[i];
+        count++;
+    }
+    return count;
+}
+
 struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, int64_t slowest_timeout_ns)
 {
     struct lease_terms lease = {

@@ -1,0 +1,542 @@
+/* Lock cycles per second: acquire, hold, release, over and over, by many users at once.
+ *
+ * Three ways to use the library, chosen by --mode:
+ *   loop                the asynchronous group; a user is a small state machine on the loop, its release is awaited
+ *   threads             the blocking client; a user is a thread, its release is awaited
+ *   threads-background  the same, but the release is acknowledged behind the user's back
+ *
+ * A refused user tries again after --retry-ms and up to as much more at random, without end: the library does it, with
+ * as many tries as it allows. `fails` counts the refused passes, so (cycles + fails) / cycles is the tries per hold.
+ * Times are taken from before the acquire: acq_* until it was had, the others until the cycle is over. Only cycles
+ * that end within the measured time count, and only the CPU time spent in it.
+ *
+ * One JSON line goes to standard output; everything for people goes to standard error. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/histogram.h"
+#include "base/invariant.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "redlock/redlock.h"
+#include "tests/support/loop_until.h"
+
+enum { USERS_MAX = 4096, RESOURCES_MAX = 1000000, NAME_MAX_LENGTH = 32, EXIT_USAGE = 2 };
+enum mode { MODE_LOOP, MODE_THREADS, MODE_BACKGROUND };
+
+#define TRIES_MAX    1000
+#define NODE_TIMEOUT (2 * NS_PER_S) /* a saturated machine is no failed node */
+#define GRACE_NS     (20 * NS_PER_S)
+
+static const char *const mode_names[] = {"loop", "threads", "threads-background"};
+
+struct settings {
+    enum mode mode;
+    const char *host;
+    unsigned ports[REDLOCK_NODES_MAX];
+    size_t port_count;
+    unsigned users, resources;
+    double seconds, zipf;
+    int64_t hold_ns, retry_ns, ttl_ns;
+};
+
+struct figures {
+    uint64_t cycles, fails;
+    struct histogram acquire, cycle;
+};
+
+struct user {
+    uint64_t noise;
+    char name[NAME_MAX_LENGTH]; /* of its owner text, and of its resource when each user has one of its own */
+    struct redlock_lock *lock;
+    struct loop_timer hold;
+    bool waits; /* on the loop: for its lock */
+    pthread_t thread;
+    struct instant asked, had;
+    struct figures *figures; /* of the loop, or its own */
+};
+
+static struct settings settings = {
+    .host = "127.0.0.1",
+    .users = 64,
+    .seconds = 2,
+    .retry_ns = 5 * NS_PER_MS,
+    .ttl_ns = 10 * NS_PER_S,
+};
+static struct redlock_node nodes[REDLOCK_NODES_MAX];
+static struct redlock_options options;
+static struct redlock_terms terms;
+static double *shares;                     /* of the first i + 1 resources, rising to 1 */
+static char (*resources)[NAME_MAX_LENGTH]; /* NULL: one a user */
+static struct instant started, ends;
+static struct figures total;
+
+/* --- the command line ----------------------------------------------------------------------------------------- */
+
+static void usage(FILE *out)
+{
+    fputs("usage: lock-bench --ports P,P,... [options]\n"
+          "Takes and releases Redlocks over the nodes on these ports, and prints one line of JSON.\n"
+          "  --host H        host of all nodes (127.0.0.1)\n"
+          "  --conc C        users at once, 1 to 4096 (64)\n"
+          "  --secs S        how long, in seconds (2)\n"
+          "  --resources R   how many resources the users share; 0: each has its own (0)\n"
+          "  --zipf Z        how uneven they are asked for: 0 all alike, 1 the n-th 1/n as often (0)\n"
+          "  --hold-us H     how long a lock is held, in microseconds (0)\n"
+          "  --retry-ms M    a refused user waits this long, and up to as much more (5)\n"
+          "  --ttl-ms T      ttl of the locks, 500 to 60000 (10000)\n"
+          "  --mode M        loop, threads or threads-background (loop)\n"
+          "  --help          this text\n",
+          out);
+}
+
+_Noreturn static void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+_Noreturn static void fail(int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("lock-bench: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs(status == EXIT_USAGE ? " (see --help)\n" : "\n", stderr);
+    va_end(arguments);
+    exit(status);
+}
+
+static double number_take(const char *name, const char *text, double low, double high)
+{
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !(value >= low && value <= high))
+        fail(EXIT_USAGE, "--%s takes a number from %g to %g, not '%s'", name, low, high, text);
+    return value;
+}
+
+static unsigned count_take(const char *name, const char *text, unsigned low, unsigned high)
+{
+    double value = number_take(name, text, low, high);
+    if (value != floor(value))
+        fail(EXIT_USAGE, "--%s takes a whole number, not '%s'", name, text);
+    return (unsigned)value;
+}
+
+static void ports_take(char *text)
+{
+    char *rest = text, *word = NULL;
+    while ((word = strsep(&rest, ",")) != NULL) {
+        if (settings.port_count == REDLOCK_NODES_MAX)
+            fail(EXIT_USAGE, "--ports takes at most %d ports", REDLOCK_NODES_MAX);
+        settings.ports[settings.port_count++] = count_take("ports", word, 1, 65535);
+    }
+}
+
+static enum mode mode_take(const char *text)
+{
+    for (enum mode mode = MODE_LOOP; mode <= MODE_BACKGROUND; mode++)
+        if (strcmp(text, mode_names[mode]) == 0)
+            return mode;
+    fail(EXIT_USAGE, "--mode takes loop, threads or threads-background, not '%s'", text);
+}
+
+static void option_take(int option, const char *name, char *text)
+{
+    switch (option) {
+    case 'p':
+        ports_take(text);
+        return;
+    case 'h':
+        settings.host = text;
+        return;
+    case 'c':
+        settings.users = count_take(name, text, 1, USERS_MAX);
+        return;
+    case 's':
+        settings.seconds = number_take(name, text, 0.01, 3600);
+        return;
+    case 'r':
+        settings.resources = count_take(name, text, 0, RESOURCES_MAX);
+        return;
+    case 'z':
+        settings.zipf = number_take(name, text, 0, 10);
+        return;
+    case 'u':
+        settings.hold_ns = (int64_t)(number_take(name, text, 0, 1e9) * (double)NS_PER_US);
+        return;
+    case 'm':
+        settings.retry_ns = (int64_t)(number_take(name, text, 0, 60000) * (double)NS_PER_MS);
+        return;
+    case 't':
+        settings.ttl_ns = (int64_t)(number_take(name, text, 500, 60000) * (double)NS_PER_MS);
+        return;
+    case 'M':
+        settings.mode = mode_take(text);
+        return;
+    case '?':
+        usage(stdout);
+        exit(0);
+    default:
+        exit(EXIT_USAGE); /* getopt has said why */
+    }
+}
+
+static void command_line_take(int count, char **words)
+{
+    static const struct option known[] = {
+        {"ports", required_argument, NULL, 'p'},
+        {"host", required_argument, NULL, 'h'},
+        {"conc", required_argument, NULL, 'c'},
+        {"secs", required_argument, NULL, 's'},
+        {"resources", required_argument, NULL, 'r'},
+        {"zipf", required_argument, NULL, 'z'},
+        {"hold-us", required_argument, NULL, 'u'},
+        {"retry-ms", required_argument, NULL, 'm'},
+        {"ttl-ms", required_argument, NULL, 't'},
+        {"mode", required_argument, NULL, 'M'},
+        {"help", no_argument, NULL, 'H'},
+        {NULL, 0, NULL, 0},
+    };
+    int option = 0, place = 0;
+    while ((option = getopt_long(count, words, "", known, &place)) != -1)
+        option_take(option == 'H' ? '?' : option == '?' ? 0 : option, known[place].name, optarg);
+    if (optind < count)
+        fail(EXIT_USAGE, "unexpected argument '%s'", words[optind]);
+    if (settings.port_count == 0)
+        fail(EXIT_USAGE, "--ports is missing: which nodes?");
+}
+
+/* --- what is asked for ---------------------------------------------------------------------------------------- */
+
+static void resources_make(void)
+{
+    if (settings.resources == 0)
+        return;
+    shares = memory_zeroed(settings.resources, sizeof *shares);
+    resources = memory_zeroed(settings.resources, sizeof *resources);
+    double sum = 0;
+    for (unsigned i = 0; i < settings.resources; i++) {
+        snprintf(resources[i], sizeof resources[i], "resource%u", i);
+        sum += 1 / pow(i + 1.0, settings.zipf);
+        shares[i] = sum;
+    }
+    for (unsigned i = 0; i < settings.resources; i++)
+        shares[i] /= sum;
+}
+
+static const char *resource_draw(struct user *user)
+{
+    if (settings.resources == 0)
+        return user->name;
+    user->noise ^= user->noise << 13;
+    user->noise ^= user->noise >> 7;
+    user->noise ^= user->noise << 17;
+    double at = (double)(user->noise >> 11) / (double)(UINT64_C(1) << 53);
+    unsigned low = 0, high = settings.resources - 1;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (shares[middle] > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return resources[low];
+}
+
+static void options_make(void)
+{
+    char reason[256];
+    for (size_t i = 0; i < settings.port_count; i++)
+        nodes[i] = (struct redlock_node){.host = settings.host, .port = settings.ports[i], .timeout_ns = NODE_TIMEOUT};
+    /* a node may take up to a tenth of the ttl */
+    for (size_t i = 0; i < settings.port_count; i++)
+        if (nodes[i].timeout_ns > settings.ttl_ns / 10)
+            nodes[i].timeout_ns = settings.ttl_ns / 10;
+    options = (struct redlock_options){
+        .nodes = nodes, .node_count = settings.port_count, .key_prefix = "lock:", .client_name = "lock-bench"};
+    terms = (struct redlock_terms){.ttl_ns = settings.ttl_ns,
+                                   .tries = TRIES_MAX,
+                                   .retry_delay_ns = settings.retry_ns > 0 ? settings.retry_ns : 1,
+                                   .retry_jitter_ns = settings.retry_ns > 0 ? settings.retry_ns : 1};
+    if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
+        fail(EXIT_USAGE, "%s", reason);
+}
+
+static struct user *users_make(void)
+{
+    struct user *made = memory_zeroed(settings.users, sizeof *made);
+    for (unsigned i = 0; i < settings.users; i++) {
+        made[i].noise = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        snprintf(made[i].name, sizeof made[i].name, "user%u", i);
+    }
+    return made;
+}
+
+/* --- measuring ------------------------------------------------------------------------------------------------ */
+
+static int64_t cpu_us(void)
+{
+    struct rusage use;
+    invariant(getrusage(RUSAGE_SELF, &use) == 0);
+    return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * US_PER_S + use.ru_utime.tv_usec + use.ru_stime.tv_usec;
+}
+
+static int64_t cpu_before_us, cpu_used_us;
+
+static void measuring_begins(void)
+{
+    started = instant_now();
+    ends = instant_after(started, (int64_t)(settings.seconds * (double)NS_PER_S));
+    cpu_before_us = cpu_us();
+}
+
+static void measuring_ends(void)
+{
+    cpu_used_us = cpu_us() - cpu_before_us;
+}
+
+static bool is_over(struct instant now)
+{
+    return instant_reached(now, ends);
+}
+
+static void cycle_count(struct user *user, struct instant now)
+{
+    if (is_over(now))
+        return;
+    user->figures->cycles++;
+    histogram_record(&user->figures->acquire, instant_since(user->asked, user->had) / NS_PER_US);
+    histogram_record(&user->figures->cycle, instant_since(user->asked, now) / NS_PER_US);
+}
+
+static void figures_print(void)
+{
+    double cycles = (double)total.cycles;
+    printf("{\"mode\": \"%s\", \"nodes\": %zu, \"conc\": %u, \"cycles\": %" PRIu64
+           ", \"secs\": %.3f, \"fails\": %" PRIu64 ", \"acq_p50_us\": %" PRId64 ", \"acq_p99_us\": %" PRId64
+           ", \"p50_us\": %" PRId64 ", \"p99_us\": %" PRId64 ", \"client_cpu_us\": %.2f}\n",
+           mode_names[settings.mode], settings.port_count, settings.users, total.cycles, settings.seconds, total.fails,
+           histogram_quantile(&total.acquire, 0.5), histogram_quantile(&total.acquire, 0.99),
+           histogram_quantile(&total.cycle, 0.5), histogram_quantile(&total.cycle, 0.99),
+           cycles > 0 ? (double)cpu_used_us / cycles : 0);
+}
+
+/* --- users on the loop ---------------------------------------------------------------------------------------- */
+
+static struct loop *loop;
+static struct user *users;
+static unsigned busy_users;
+static struct loop_timer end_timer;
+
+static void user_begin(struct user *user)
+{
+    user->asked = instant_now();
+    if (is_over(user->asked)) {
+        if (--busy_users == 0)
+            loop_stop(loop);
+        return;
+    }
+    const char *resource = resource_draw(user);
+    user->waits = true;
+    invariant(redlock_lock_acquire(
+        user->lock, &(struct redlock_request){.resources = &resource, .resource_count = 1, .owner = user->name}));
+}
+
+static void hold_over(struct loop_timer *timer)
+{
+    redlock_lock_release(list_owner(timer, struct user, hold)->lock);
+}
+
+static void user_answered(struct user *user, const struct redlock_event *event)
+{
+    user->waits = false;
+    if (event->answer != REDLOCK_ACQUIRED) {
+        total.fails += event->answer == REDLOCK_CANCELLED ? 0 : event->passes;
+        user_begin(user);
+        return;
+    }
+    total.fails += event->passes - 1;
+    user->had = instant_now();
+    if (settings.hold_ns == 0)
+        redlock_lock_release(user->lock);
+    else
+        loop_timer_set(loop, &user->hold, instant_after(user->had, settings.hold_ns));
+}
+
+static void user_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    (void)lock;
+    struct user *user = context;
+    if (event->kind == REDLOCK_EVENT_ANSWER) {
+        user_answered(user, event);
+    } else if (event->kind == REDLOCK_EVENT_RELEASED) {
+        cycle_count(user, instant_now());
+        user_begin(user);
+    }
+}
+
+/* Who waits for a resource now waits no longer. */
+static void time_over(struct loop_timer *timer)
+{
+    (void)timer;
+    measuring_ends();
+    for (unsigned i = 0; i < settings.users; i++)
+        if (users[i].waits)
+            redlock_lock_release(users[i].lock);
+}
+
+static bool is_settled(void *group)
+{
+    return redlock_group_is_settled(group);
+}
+
+static bool is_idle(void *group)
+{
+    return redlock_group_busy(group) == 0;
+}
+
+static struct redlock_group *group_open(void)
+{
+    char reason[256];
+    struct error error = ERROR_NONE;
+    loop = loop_create(&error);
+    if (loop == NULL)
+        fail(1, "%s", error.text);
+    struct redlock_group *group = redlock_group_create(loop, &options, reason, sizeof reason);
+    if (group == NULL)
+        fail(EXIT_USAGE, "%s", reason);
+    (void)loop_until(loop, is_settled, group, GRACE_NS);
+    if (redlock_group_nodes_up(group) < settings.port_count / 2 + 1)
+        fail(1, "only %u of the %zu nodes can be reached: no majority", redlock_group_nodes_up(group),
+             settings.port_count);
+    return group;
+}
+
+static void loop_measure(void)
+{
+    struct redlock_group *group = group_open();
+    for (unsigned i = 0; i < settings.users; i++) {
+        users[i].lock = redlock_lock_create(group, &terms, user_event, &users[i]);
+        users[i].figures = &total;
+        loop_timer_init(&users[i].hold, hold_over);
+    }
+    measuring_begins();
+    loop_timer_init(&end_timer, time_over);
+    loop_timer_set(loop, &end_timer, ends);
+    busy_users = settings.users;
+    for (unsigned i = 0; i < settings.users; i++)
+        user_begin(&users[i]);
+    loop_run(loop);
+    (void)loop_until(loop, is_idle, group, GRACE_NS);
+    redlock_group_destroy(group);
+    loop_destroy(loop);
+}
+
+/* --- users with a thread each --------------------------------------------------------------------------------- */
+
+static struct redlock_client *client;
+static pthread_barrier_t ready;
+
+static void cycle_run(struct user *user)
+{
+    char reason[256];
+    const char *resource = resource_draw(user);
+    struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = user->name};
+    struct redlock_held *held = NULL;
+    user->asked = instant_now();
+    enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
+    if (answer != REDLOCK_ACQUIRED)
+        return;
+    user->had = instant_now();
+    if (settings.hold_ns > 0)
+        nanosleep(&(struct timespec){.tv_sec = settings.hold_ns / NS_PER_S, .tv_nsec = settings.hold_ns % NS_PER_S},
+                  NULL);
+    (void)redlock_client_release(held, settings.mode == MODE_BACKGROUND ? REDLOCK_BACKGROUND : REDLOCK_AWAIT);
+    cycle_count(user, instant_now());
+}
+
+static void *user_run(void *argument)
+{
+    struct user *user = argument;
+    pthread_barrier_wait(&ready); /* all are there */
+    pthread_barrier_wait(&ready); /* the time was taken */
+    while (!is_over(instant_now()))
+        cycle_run(user);
+    return NULL;
+}
+
+static void client_open(void)
+{
+    char reason[256];
+    client = redlock_client_open(&options, reason, sizeof reason);
+    if (client == NULL)
+        fail(1, "%s", reason);
+    const char *resource = "lock-bench";
+    struct redlock_request request = {.resources = &resource, .resource_count = 1};
+    struct redlock_terms once = terms;
+    struct redlock_held *held = NULL;
+    once.tries = 1;
+    enum redlock_answer answer = redlock_client_acquire(client, &once, &request, &held, reason, sizeof reason);
+    if (answer == REDLOCK_NO_QUORUM)
+        fail(1, "%s", reason);
+    if (answer == REDLOCK_ACQUIRED)
+        (void)redlock_client_release(held, REDLOCK_AWAIT);
+}
+
+static void users_join(void)
+{
+    for (unsigned i = 0; i < settings.users; i++) {
+        pthread_join(users[i].thread, NULL);
+        total.cycles += users[i].figures->cycles;
+        histogram_merge(&total.acquire, &users[i].figures->acquire);
+        histogram_merge(&total.cycle, &users[i].figures->cycle);
+        free(users[i].figures);
+    }
+}
+
+static void threads_measure(void)
+{
+    struct redlock_counters counters;
+    client_open();
+    pthread_barrier_init(&ready, NULL, settings.users + 1);
+    for (unsigned i = 0; i < settings.users; i++) {
+        users[i].figures = memory_new(struct figures);
+        if (pthread_create(&users[i].thread, NULL, user_run, &users[i]) != 0)
+            fail(1, "thread %u of %u cannot be started", i + 1, settings.users);
+    }
+    pthread_barrier_wait(&ready);
+    measuring_begins();
+    pthread_barrier_wait(&ready);
+    struct timespec until = {.tv_sec = ends.ns / NS_PER_S, .tv_nsec = ends.ns % NS_PER_S};
+    clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
+    measuring_ends();
+    users_join();
+    redlock_client_counters(client, &counters);
+    total.fails = counters.passes - counters.acquired;
+    redlock_client_close(client);
+}
+
+int main(int count, char **words)
+{
+    command_line_take(count, words);
+    options_make();
+    resources_make();
+    users = users_make();
+    if (settings.mode == MODE_LOOP)
+        loop_measure();
+    else
+        threads_measure();
+    figures_print();
+    free(users);
+    free(shares);
+    free(resources);
+    return 0;
+}
