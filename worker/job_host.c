@@ -153,9 +153,14 @@ static enum hf_cancel_reason cancel_reason(const hf_job *job)
     return atomic_load_explicit(job->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
-static int cancel_cancelled(const hf_job *job)
+bool job_was_cancelled(const struct hf_job *job)
 {
     return cancel_reason(job) != HF_NOT_CANCELLED;
+}
+
+static int cancel_cancelled(const hf_job *job)
+{
+    return job_was_cancelled(job);
 }
 
 static const hf_cancel_api cancel_api = {

@@ -29,6 +29,8 @@ struct hf_job {
 
 /* True while the lock is certain, or none is needed. Any thread. */
 bool job_lock_is_valid(const struct hf_job *job);
+/* True once the handler has been asked to stop. Any thread. */
+bool job_was_cancelled(const struct hf_job *job);
 /* Frees what was lent. */
 void job_finish(struct hf_job *job);
 

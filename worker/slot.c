@@ -54,6 +54,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
     failure_clear(&slot->job.failure);
+    slot->started = false;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
@@ -164,7 +165,10 @@ static enum flow_result run_result(struct slot *slot)
         failure_set(&slot->job.failure, "HF::Buried", "its handler buried it");
         return FLOW_RUN_BURIED;
     case HF_CANCELLED:
-        return FLOW_RUN_CANCELLED;
+        if (job_was_cancelled(&slot->job))
+            return FLOW_RUN_CANCELLED;
+        failure_set(&slot->job.failure, "HF::BadResult", "its handler says that it was cancelled, and it was not");
+        return failed_result(slot);
     case HF_FAIL:
         failure_set(&slot->job.failure, "HF::Failed", "its handler failed without giving a reason");
         return failed_result(slot);
