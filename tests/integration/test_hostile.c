@@ -282,6 +282,41 @@ static void test_the_connect_deadline_covers_the_handshake(void **state)
     assert_recovers();
 }
 
+static void test_e43_a_call_is_repeated_once_at_most(void **state)
+{
+    (void)state;
+    static const struct redis_script script = {
+        .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
+    const struct redis_script *const scripts[] = {&script};
+    hostile = hostile_server_start(HOSTILE_NOSCRIPT);
+    struct redis_node_options options = options_for(hostile_server_port(hostile));
+    options.scripts = scripts;
+    options.script_count = 1;
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "EVALSHA %s 0", script.sha1));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_ERROR);
+    assert_int_equal(call.error, REDIS_ERROR_NOSCRIPT);
+    assert_int_equal(counters()->script_reloads, 1);
+}
+
+static void test_attempts_to_connect_back_off(void **state)
+{
+    (void)state;
+    hostile = hostile_server_start(HOSTILE_MUTE);
+    struct redis_node_options options = options_for(hostile_server_port(hostile));
+    options.connect_timeout_ns = 10 * NS_PER_MS;
+    options.backoff_min_ns = 20 * NS_PER_MS;
+    options.backoff_max_ns = 100 * NS_PER_MS;
+    node_probe_start(&probe, loop, &options);
+    loop_for(loop, 600 * NS_PER_MS);
+    /* One in (10 + 20) ms at most, and a slow machine makes fewer; without a pause there would be 60. */
+    assert_true(hostile_server_accepted(hostile) >= 2);
+    assert_true(hostile_server_accepted(hostile) <= 21);
+}
+
 static void test_a_real_server_takes_the_place_of_a_hostile_one(void **state)
 {
     (void)state;
@@ -325,6 +360,8 @@ int main(void)
         test(test_e11_a_server_error_is_an_error_and_no_failure_of_the_node),
         test(test_a_greeting_is_not_the_reply_to_the_handshake),
         test(test_the_connect_deadline_covers_the_handshake),
+        test(test_e43_a_call_is_repeated_once_at_most),
+        test(test_attempts_to_connect_back_off),
         test(test_a_real_server_takes_the_place_of_a_hostile_one),
     };
 #undef test

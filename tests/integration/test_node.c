@@ -114,6 +114,32 @@ static void test_a_thousand_calls_of_a_turn_leave_in_few_writes_and_return_in_or
     assert_int_equal(redis_node_unanswered(probe.node), 0);
 }
 
+static long long streamed;
+
+static void stream_on(struct call_probe *call)
+{
+    assert_int_equal(call->outcome, REDIS_VALUE);
+    assert_int_equal(call->integer, ++streamed);
+    if (streamed <= 20000)
+        issue(call, 5000, "INCR counter");
+}
+
+static void test_a_stream_of_calls_that_never_runs_dry(void **state)
+{
+    (void)state;
+    static struct call_probe calls[50];
+    memset(calls, 0, sizeof calls);
+    streamed = 0;
+    for (int i = 0; i < 50; i++) {
+        calls[i].on_done = stream_on;
+        issue(&calls[i], 5000, "INCR counter");
+    }
+    while (redis_node_unanswered(probe.node) > 0)
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(streamed, 20050);
+    assert_int_equal(counters()->disconnects, 0);
+}
+
 static void test_nothing_completes_inside_a_call(void **state)
 {
     (void)state;
@@ -443,6 +469,7 @@ int main(void)
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         test(test_a_thousand_calls_of_a_turn_leave_in_few_writes_and_return_in_order),
+        test(test_a_stream_of_calls_that_never_runs_dry),
         test(test_nothing_completes_inside_a_call),
         test(test_values_of_every_kind),
         test(test_e11_a_server_error_is_no_value_and_keeps_the_connection),

@@ -34,6 +34,7 @@ struct hostile_server {
     unsigned port;
     atomic_int mode;
     atomic_bool stops;
+    atomic_uint accepted;
     struct client clients[CLIENTS];
 };
 
@@ -79,6 +80,7 @@ static bool misbehave(struct client *client, enum hostile_mode mode)
         [HOSTILE_RESP3] = "%1\r\n+a\r\n+b\r\n",
         [HOSTILE_LATE] = "+OK\r\n",
         [HOSTILE_BUSY_ERROR] = "-BUSY Redis is busy running a script.\r\n",
+        [HOSTILE_NOSCRIPT] = "-NOSCRIPT No matching script. Please use EVAL.\r\n",
     };
     if (mode == HOSTILE_RESET) {
         client_close(client, true);
@@ -132,14 +134,19 @@ static size_t request_length(const struct buffer *in)
 static bool answer_requests(struct client *client, enum hostile_mode mode)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    static const char load[] = "*3\r\n$6\r\nSCRIPT\r\n";
+    static const char digest[] = "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n";
     size_t length;
     while (client->in.length > 0 && (length = request_length(&client->in)) > 0) {
         bool is_ping = length == sizeof ping - 1 && memcmp(client->in.bytes, ping, length) == 0;
+        bool is_load = length > sizeof load - 1 && memcmp(client->in.bytes, load, sizeof load - 1) == 0;
         buffer_drop_front(&client->in, length);
         if (mode == HOSTILE_MUTE || client->closes)
             continue;
         if (is_ping)
             buffer_append_text(&client->out, "+PONG\r\n");
+        else if (is_load)
+            buffer_append_text(&client->out, digest);
         else if (!misbehave(client, mode))
             return false;
     }
@@ -157,6 +164,7 @@ static void accept_client(struct hostile_server *server)
         if (server->clients[i].fd >= 0)
             continue;
         server->clients[i].fd = fd;
+        atomic_fetch_add(&server->accepted, 1);
         if (atomic_load(&server->mode) == HOSTILE_UNASKED)
             buffer_append_text(&server->clients[i].out, "+HELLO\r\n");
         return;
@@ -217,6 +225,7 @@ struct hostile_server *hostile_server_start(enum hostile_mode mode)
         server->clients[i].fd = -1;
     atomic_init(&server->mode, (int)mode);
     atomic_init(&server->stops, false);
+    atomic_init(&server->accepted, 0);
 
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
@@ -251,6 +260,11 @@ unsigned hostile_server_port(const struct hostile_server *server)
     return server->port;
 }
 
+unsigned hostile_server_accepted(const struct hostile_server *server)
+{
+    return atomic_load(&server->accepted);
+}
+
 void hostile_server_set_mode(struct hostile_server *server, enum hostile_mode mode)
 {
     atomic_store(&server->mode, (int)mode);
@@ -275,6 +289,7 @@ const char *hostile_mode_name(enum hostile_mode mode)
         [HOSTILE_RESP3] = "RESP3",
         [HOSTILE_LATE] = "late",
         [HOSTILE_BUSY_ERROR] = "busy error",
+        [HOSTILE_NOSCRIPT] = "no script",
         [HOSTILE_UNASKED] = "unasked",
         [HOSTILE_MUTE] = "mute",
     };

@@ -1,6 +1,6 @@
 /* A server that speaks Redis badly on purpose. It runs in a thread of its own and listens on a free port of
- * 127.0.0.1. Every mode but the last two answers PING as it should, so that a client's handshake succeeds, and does its
- * worst with the first other request. */
+ * 127.0.0.1. Every mode but the last two answers PING and SCRIPT LOAD ("return 1" only) as it should, so that a client's
+ * handshake succeeds, and does its worst with the first other request. */
 #ifndef SUPPORT_HOSTILE_SERVER_H
 #define SUPPORT_HOSTILE_SERVER_H
 
@@ -23,6 +23,7 @@ enum hostile_mode {
     HOSTILE_RESP3,        /* a map */
     HOSTILE_LATE,         /* the reply, 300 ms later */
     HOSTILE_BUSY_ERROR,   /* a server error */
+    HOSTILE_NOSCRIPT,     /* knows no script, whatever was loaded */
     HOSTILE_UNASKED,      /* a reply to nothing, as soon as a client connects */
     HOSTILE_MUTE,         /* accepts, and never answers anything, PING included */
     HOSTILE_MODES,
@@ -33,6 +34,8 @@ void hostile_server_destroy(struct hostile_server *server);
 
 unsigned hostile_server_port(const struct hostile_server *server);
 void hostile_server_set_mode(struct hostile_server *server, enum hostile_mode mode);
+/* How many connections it has accepted. */
+unsigned hostile_server_accepted(const struct hostile_server *server);
 const char *hostile_mode_name(enum hostile_mode mode);
 
 #endif
