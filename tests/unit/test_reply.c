@@ -1,4 +1,5 @@
-/* What replies mean, and the reader: every value in every fragmentation, and limits that hold before memory is spent. */
+/* What replies mean, and the reader: every value in every fragmentation, and limits that hold before memory is
+ * spent. */
 #include "tests/support/test.h"
 
 #include <malloc.h>
