@@ -3,15 +3,33 @@
  * Producers only push; they send no message. So for each queue one connection of its own waits in a blocking move
  * from the queue into this process's bell, which is a claim like any other: if the reply is lost the task is still
  * there, and every claim call empties the bells first. The wait ends by itself after a while, so that a connection
- * that died silently is noticed. */
+ * that died silently is noticed.
+ *
+ * A wait that was sent may move a task as long as the server has its connection, and that can be longer than we have
+ * it: a server that was stopped reads what we wrote before it notices that we hung up. So each connection is
+ * introduced first (CLIENT INFO tells how the server calls it), and when one was lost while it waited, it is killed by
+ * id and address before another one waits and before the process leaves. Then no task can get into the bell of a
+ * process that has gone. (An id alone would not do: a server that was restarted gives it to somebody else.)
+ *
+ * A node that refuses the move (it is out of memory, say) would be asked in a tight loop, so the bell rests, and
+ * rings after each rest, because nobody else would tell about tasks. Runs on the loop. */
 #include "queue/queue_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 
 #define WAIT_S        5
 #define WAIT_SLACK_NS (2 * NS_PER_S)
+#define REST_NS       (1 * NS_PER_S)
+
+static struct instant call_deadline(const struct queue *queue)
+{
+    return instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+}
+
+/* --- ringing -------------------------------------------------------------------------------------------------- */
 
 static void put_back_done(struct errand *errand, const struct redis_reply *reply)
 {
@@ -36,26 +54,47 @@ static void bell_put_back(struct bell *bell)
     errand_start(&bell->put_back);
 }
 
+static void bell_ring(struct bell *bell)
+{
+    struct queue *queue = bell->queue;
+    if (queue->listening)
+        queue->options.rang(queue->options.context);
+}
+
 static void bell_arm(struct bell *bell);
 
 static void bell_rang(struct redis_call *call, const struct redis_result *result)
 {
     struct bell *bell = list_owner(call, struct bell, wait);
     struct queue *queue = bell->queue;
-    bool rang = result->outcome == REDIS_VALUE && result->reply->kind == REDIS_STRING;
-    if (rang && queue->listening) {
-        queue->counters.rings++;
-        queue->options.rang(queue->options.context);
-    } else if (rang && !queue->leaving) {
-        bell_put_back(bell);
+    bool rang = result->outcome == REDIS_VALUE && (result->reply->kind == REDIS_STRING || bell->doubtful);
+    bell->doubtful = result->reply == NULL; /* the next reply counts as a ring: this one may have been one */
+    if (result->reply != NULL)
+        bell->waits = false;
+    if (result->outcome == REDIS_ERROR && result->reply != NULL) {
+        errands_log_refusal(&queue->errands, result);
+        loop_timer_set(queue->loop, &bell->rest, instant_after(loop_now(queue->loop), REST_NS));
     }
+    queue->counters.rings += rang;
+    if (rang && !queue->listening && !queue->leaving)
+        bell_put_back(bell);
+    else if (rang)
+        bell_ring(bell);
+    bell_arm(bell);
+}
+
+static void rest_over(struct loop_timer *timer)
+{
+    struct bell *bell = list_owner(timer, struct bell, rest);
+    bell_ring(bell);
     bell_arm(bell);
 }
 
 static void bell_arm(struct bell *bell)
 {
     struct queue *queue = bell->queue;
-    if (!queue->listening || queue->leaving || redis_call_is_outstanding(&bell->wait))
+    bool is_busy = redis_call_is_outstanding(&bell->wait) || loop_timer_is_set(&bell->rest);
+    if (!queue->listening || queue->leaving || !bell->introduced || is_busy)
         return;
     struct buffer *out = &queue->request;
     buffer_clear(out);
@@ -69,6 +108,8 @@ static void bell_arm(struct bell *bell)
     struct instant deadline = instant_after(loop_now(queue->loop), WAIT_S * NS_PER_S + WAIT_SLACK_NS);
     if (!redis_node_call(bell->node, out, deadline, &bell->wait))
         return; /* armed when the connection is up */
+    bell->waits = true;
+    bell->waiting = bell->line;
 }
 
 void bells_arm(struct queue *queue)
@@ -77,25 +118,88 @@ void bells_arm(struct queue *queue)
         bell_arm(&queue->bells[i]);
 }
 
-static void client_id_told(struct redis_call *call, const struct redis_result *result)
+/* --- ending a wait -------------------------------------------------------------------------------------------- */
+
+static void bell_introduced(struct bell *bell)
 {
-    struct bell *bell = list_owner(call, struct bell, asking);
-    if (result->outcome == REDIS_VALUE && result->reply->kind == REDIS_INTEGER)
-        bell->client_id = result->reply->integer;
+    bell->introduced = true;
+    bell_ring(bell); /* tasks may have come while nobody waited, or a ring was lost */
+    bell_arm(bell);
 }
 
-static void client_id_ask(struct bell *bell)
+/* CLIENT UNBLOCK id, or CLIENT KILL ID id ADDR address, one at a time. */
+static void client_command(struct bell *bell, struct redis_node *node, const char *command, bool with_address,
+                           void (*done)(struct redis_call *call, const struct redis_result *result))
 {
     struct queue *queue = bell->queue;
-    bell->client_id = 0;
+    struct buffer *out = &queue->request;
+    if (redis_call_is_outstanding(&bell->ending))
+        return;
+    buffer_clear(out);
+    redis_request_begin(out, with_address ? 6 : 3);
+    redis_request_text(out, "CLIENT");
+    redis_request_text(out, command);
+    if (with_address)
+        redis_request_text(out, "ID");
+    redis_request_integer(out, bell->waiting.id);
+    if (with_address) {
+        redis_request_text(out, "ADDR");
+        redis_request_text(out, bell->waiting.address);
+    }
+    bell->ending.done = done;
+    if (!redis_node_call(node, out, call_deadline(queue), &bell->ending))
+        return; /* asked again when the connection is up, or by the next look */
+}
+
+/* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. */
+static void line_killed(struct redis_call *call, const struct redis_result *result)
+{
+    struct bell *bell = list_owner(call, struct bell, ending);
+    if (result->reply == NULL)
+        return;
+    bell->waits = false;
+    if (redis_node_state(bell->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&bell->asking))
+        bell_introduced(bell);
+}
+
+static void wait_unblocked(struct redis_call *call, const struct redis_result *result)
+{
+    (void)call, (void)result; /* the wait itself answers */
+}
+
+/* --- the connection ------------------------------------------------------------------------------------------- */
+
+/* "id=7 addr=127.0.0.1:4242 laddr=..." */
+static void line_read(struct bell_line *line, const struct redis_reply *reply)
+{
+    *line = (struct bell_line){.id = 0};
+    if (reply == NULL || reply->kind != REDIS_STRING ||
+        sscanf(reply->bytes, "id=%lld addr=%159s", &line->id, line->address) != 2)
+        line->id = 0;
+}
+
+static void line_told(struct redis_call *call, const struct redis_result *result)
+{
+    struct bell *bell = list_owner(call, struct bell, asking);
+    if (result->reply == NULL)
+        return; /* the connection is lost, or about to be */
+    line_read(&bell->line, result->reply);
+    if (bell->waits && bell->waiting.id != 0)
+        client_command(bell, bell->node, "KILL", true, line_killed);
+    else
+        bell_introduced(bell);
+}
+
+static void line_ask(struct bell *bell)
+{
+    struct queue *queue = bell->queue;
     buffer_clear(&queue->request);
     redis_request_begin(&queue->request, 2);
     redis_request_text(&queue->request, "CLIENT");
-    redis_request_text(&queue->request, "ID");
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
-    redis_call_cancel(&bell->asking);
-    if (!redis_node_call(bell->node, &queue->request, deadline, &bell->asking))
-        bell->client_id = 0;
+    redis_request_text(&queue->request, "INFO");
+    /* Without an answer the connection is of no use, and the silence limit ends it. */
+    if (!redis_node_call(bell->node, &queue->request, INSTANT_NEVER, &bell->asking))
+        return;
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
@@ -103,68 +207,73 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)node;
     (void)reason;
     struct bell *bell = context;
-    struct queue *queue = bell->queue;
-    if (state != REDIS_NODE_UP)
-        return;
-    client_id_ask(bell);
-    if (queue->listening) /* tasks may have come while nobody listened, or a ring was lost */
-        queue->options.rang(queue->options.context);
-    bell_arm(bell);
+    bell->introduced = false;
+    bell->line.id = 0;
+    if (state == REDIS_NODE_UP)
+        line_ask(bell);
+}
+
+static void bell_create(struct bell *bell, struct queue *queue, const char *name)
+{
+    struct redis_node_options node = queue->options.node;
+    struct buffer node_name = {0};
+    buffer_format(&node_name, "%s/bell:%s", node.name, name);
+    bell->queue = queue;
+    bell->name = name;
+    bell->wait.done = bell_rang;
+    bell->asking.done = line_told;
+    loop_timer_init(&bell->rest, rest_over);
+    errand_init(&bell->put_back, &queue->errands, put_back_done);
+    node.name = buffer_text(&node_name);
+    node.scripts = NULL;
+    node.script_count = 0;
+    node.changed = node_changed;
+    node.context = bell;
+    node.silence_limit_ns = WAIT_S * NS_PER_S + 2 * WAIT_SLACK_NS;
+    bell->node = redis_node_create(queue->loop, &node);
+    buffer_fini(&node_name);
 }
 
 void bells_create(struct queue *queue)
 {
     queue->bells = memory_zeroed(queue->options.name_count, sizeof queue->bells[0]);
-    for (unsigned i = 0; i < queue->options.name_count; i++) {
-        struct bell *bell = &queue->bells[i];
-        bell->queue = queue;
-        bell->name = queue->names[i];
-        bell->wait.done = bell_rang;
-        bell->asking.done = client_id_told;
-        errand_init(&bell->put_back, &queue->errands, put_back_done);
-        struct redis_node_options node = queue->options.node;
-        node.scripts = NULL;
-        node.script_count = 0;
-        node.changed = node_changed;
-        node.context = bell;
-        node.silence_limit_ns = WAIT_S * NS_PER_S + 2 * WAIT_SLACK_NS;
-        bell->node = redis_node_create(queue->loop, &node);
-    }
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        bell_create(&queue->bells[i], queue, queue->names[i]);
 }
 
 void bells_destroy(struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.name_count; i++) {
         redis_node_destroy(queue->bells[i].node);
+        redis_call_cancel(&queue->bells[i].ending); /* may be the queue's own connection */
+        loop_timer_clear(queue->loop, &queue->bells[i].rest);
         errand_fini(&queue->bells[i].put_back);
     }
     free(queue->bells);
 }
 
-static void bell_unblock(struct bell *bell)
+/* --- the end -------------------------------------------------------------------------------------------------- */
+
+static bool bell_silence(struct bell *bell)
 {
     struct queue *queue = bell->queue;
-    buffer_clear(&queue->request);
-    redis_request_begin(&queue->request, 3);
-    redis_request_text(&queue->request, "CLIENT");
-    redis_request_text(&queue->request, "UNBLOCK");
-    redis_request_integer(&queue->request, bell->client_id);
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
-    if (!redis_node_call(queue->node, &queue->request, deadline, NULL))
-        return; /* asked again by the next look, or the wait ends by itself */
+    bool is_here = redis_call_is_outstanding(&bell->wait);
+    if (!bell->waits || (bell->waiting.id == 0 && !is_here))
+        return true;
+    if (bell->waiting.id == 0)
+        return false; /* the wait ends by itself */
+    if (is_here && bell->line.id != 0)
+        client_command(bell, queue->node, "UNBLOCK", false, wait_unblocked);
+    else
+        client_command(bell, queue->node, "KILL", true, line_killed);
+    return false;
 }
 
 bool bells_silence(struct queue *queue)
 {
     bool silent = true;
-    for (unsigned i = 0; i < queue->options.name_count; i++) {
-        struct bell *bell = &queue->bells[i];
-        if (!redis_call_is_outstanding(&bell->wait))
-            continue;
-        silent = false;
-        if (bell->client_id != 0)
-            bell_unblock(bell);
-    }
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        silent = bell_silence(&queue->bells[i]) && silent;
     return silent;
 }
 

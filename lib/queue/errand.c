@@ -5,6 +5,9 @@
 #define RETRY_NS    (200 * NS_PER_MS)
 #define COMPLAIN_NS (1 * NS_PER_S)
 
+/* A request that held a large task gives its memory back. */
+enum { REQUEST_KEPT_MAX = 64 * 1024 };
+
 static void retry_fire(struct loop_timer *timer)
 {
     struct errands *errands = list_owner(timer, struct errands, retry);
@@ -12,9 +15,9 @@ static void retry_fire(struct loop_timer *timer)
         errands_connected(errands);
 }
 
-void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns)
+void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns, uint64_t *repeats)
 {
-    *errands = (struct errands){.loop = loop, .timeout_ns = timeout_ns};
+    *errands = (struct errands){.loop = loop, .timeout_ns = timeout_ns, .repeats = repeats};
     list_init(&errands->waiting);
     loop_timer_init(&errands->retry, retry_fire);
 }
@@ -42,7 +45,7 @@ void errands_connected(struct errands *errands)
         errand_send(list_owner(link, struct errand, link));
 }
 
-static void refusal_log(struct errands *errands, const struct redis_result *result)
+void errands_log_refusal(struct errands *errands, const struct redis_result *result)
 {
     if (instant_before(loop_now(errands->loop), instant_after(errands->complained, COMPLAIN_NS)))
         return;
@@ -57,12 +60,14 @@ static void errand_answered(struct redis_call *call, const struct redis_result *
     struct errand *errand = list_owner(call, struct errand, call);
     struct errands *errands = errand->errands;
     if (result->outcome == REDIS_VALUE) {
-        errands->open--;
+        if (errand->request.capacity > REQUEST_KEPT_MAX)
+            buffer_fini(&errand->request);
         errand->done(errand, result->reply);
         return;
     }
+    (*errands->repeats)++;
     if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN)
-        refusal_log(errands, result);
+        errands_log_refusal(errands, result);
     list_append(&errands->waiting, &errand->link);
     if (!loop_timer_is_set(&errands->retry))
         loop_timer_set(errands->loop, &errands->retry, instant_after(loop_now(errands->loop), RETRY_NS));
@@ -75,15 +80,19 @@ void errand_init(struct errand *errand, struct errands *errands,
     list_init(&errand->link);
 }
 
-void errand_fini(struct errand *errand)
+void errand_cancel(struct errand *errand)
 {
     redis_call_cancel(&errand->call);
     list_remove(&errand->link);
+}
+
+void errand_fini(struct errand *errand)
+{
+    errand_cancel(errand);
     buffer_fini(&errand->request);
 }
 
 void errand_start(struct errand *errand)
 {
-    errand->errands->open++;
     errand_send(errand);
 }

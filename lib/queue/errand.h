@@ -18,7 +18,7 @@ struct errands {
     struct list waiting;
     struct loop_timer retry;
     struct instant complained; /* when a refusal was last logged */
-    unsigned open;             /* errands that are not done */
+    uint64_t *repeats;         /* counts the calls that have to be repeated */
 };
 
 struct errand {
@@ -30,8 +30,10 @@ struct errand {
     void (*done)(struct errand *errand, const struct redis_reply *reply);
 };
 
-void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns);
+void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns, uint64_t *repeats);
 void errands_fini(struct errands *errands);
+/* Logs that the node refuses something, now and then. */
+void errands_log_refusal(struct errands *errands, const struct redis_result *result);
 /* The connection came up: everything that waits goes out. */
 void errands_connected(struct errands *errands);
 
@@ -40,5 +42,7 @@ void errand_init(struct errand *errand, struct errands *errands,
 void errand_fini(struct errand *errand);
 /* Sends what the owner encoded into `request`. */
 void errand_start(struct errand *errand);
+/* It is not repeated any more and has no end. */
+void errand_cancel(struct errand *errand);
 
 #endif

@@ -12,6 +12,9 @@
 
 #include "base/buffer.h"
 
+/* What `dead` keeps, as the data model says: half a year, and fewer than ten thousand entries. */
+enum { DEAD_AGE_S = 15552000, DEAD_ENTRIES = 10000 };
+
 struct queue_keys {
     char *queues, *schedule, *retry, *dead, *processes, *claims;
     char *queue_prefix; /* "queue:" */

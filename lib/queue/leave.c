@@ -19,7 +19,7 @@ static void leave_answered(struct redis_call *call, const struct redis_result *r
 {
     struct queue *queue = list_owner(call, struct queue, leave_call);
     if (result->outcome == REDIS_VALUE)
-        leave_end(queue, true);
+        leave_end(queue, result->reply->kind == REDIS_INTEGER && result->reply->integer == 0);
     /* else: the timer tries again; the script finds nothing the second time */
 }
 
@@ -60,6 +60,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->listening = false;
     queue->left = done;
     queue->leave_by = deadline;
+    errand_cancel(&queue->presence); /* it must not list the process again afterwards */
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);
 }
@@ -76,7 +77,8 @@ static void backlog_told(struct redis_call *call, const struct redis_result *res
     queue->counted(queue->options.context, &backlog);
 }
 
-void queue_count(struct queue *queue, int64_t horizon_ns, void (*told)(void *context, const struct queue_backlog *backlog))
+void queue_count(struct queue *queue, int64_t horizon_ns,
+                 void (*told)(void *context, const struct queue_backlog *backlog))
 {
     struct buffer *out = &queue->request;
     redis_call_cancel(&queue->count_call);

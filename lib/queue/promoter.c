@@ -25,7 +25,7 @@ struct promoter {
     struct envelope envelope;
     struct buffer request, keys, entries, text;
     unsigned set; /* which one is being looked at */
-    bool more;    /* the look was full: there may be more */
+    bool more;    /* something was due: there may be more */
     uint64_t moved;
 };
 
@@ -49,7 +49,7 @@ static void look_later(struct promoter *promoter)
 
 static void look_send(struct promoter *promoter);
 
-/* Goes on with the same set while it gives full looks, then with the other, then sleeps. */
+/* Goes on with the same set while it gives something, then with the other, then sleeps. */
 static void look_next(struct promoter *promoter)
 {
     if (!promoter->more && ++promoter->set == SETS)
@@ -65,8 +65,9 @@ static void promote_answered(struct redis_call *call, const struct redis_result 
         look_later(promoter);
         return;
     }
-    if (result->reply->kind == REDIS_INTEGER)
-        promoter->moved += (uint64_t)result->reply->integer;
+    long long moved = result->reply->kind == REDIS_INTEGER ? result->reply->integer : 0;
+    promoter->moved += (uint64_t)moved;
+    promoter->more = moved > 0;
     look_next(promoter);
 }
 
@@ -111,13 +112,14 @@ static void promote_send(struct promoter *promoter, const struct redis_reply *du
         entry_add(promoter, &due->elements[i]);
     struct buffer *out = &promoter->request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_promote, 3 + due->count, 3 * due->count);
+    redis_request_script(out, &queue_script_promote, 3 + due->count, 2 + 3 * due->count);
     redis_request_text(out, set_key(promoter));
     redis_request_text(out, keys->queues);
     redis_request_text(out, keys->dead);
     buffer_append(out, promoter->keys.bytes, promoter->keys.length);
+    redis_request_integer(out, DEAD_AGE_S);
+    redis_request_integer(out, DEAD_ENTRIES);
     buffer_append(out, promoter->entries.bytes, promoter->entries.length);
-    promoter->more = due->count == ENTRIES_A_LOOK;
     promoter->call.done = promote_answered;
     if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
         look_later(promoter);

@@ -12,9 +12,8 @@
 #include "queue/scripts.h"
 
 #define CLAIM_BYTES_DEFAULT (1 << 20)
-/* As the data model says: half a year, and fewer than ten thousand entries. */
-#define DEAD_AGE_S   15552000
-#define DEAD_ENTRIES 10000
+
+enum { TASK_NAME_MAX = 256 };
 
 /* One script call: the slots that share it. */
 struct turn {
@@ -61,54 +60,80 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
         queue->options.changed(queue->options.context, state);
 }
 
+static void give_back_send(struct queue *queue, unsigned number, const char *name);
+
 /* --- answers -------------------------------------------------------------------------------------------------- */
 
-static void slot_lost(struct claim_slot *slot)
+static void slot_holds(struct claim_slot *slot, const void *id)
 {
-    slot->has_id = false;
-}
-
-static void slot_kept(struct claim_slot *slot)
-{
-    memcpy(slot->id, slot->next, CLAIM_ID_BYTES);
+    memcpy(slot->id, id, CLAIM_ID_BYTES);
     slot->has_id = true;
 }
 
 static void slot_answer(struct queue *queue, unsigned number, enum queue_answer answer, const char *name,
                         const char *payload, size_t length)
 {
-    struct claim_slot *slot = &queue->slots[number];
-    slot->asking = false;
-    if (answer == QUEUE_LOST)
-        slot_lost(slot);
-    else
-        slot_kept(slot);
+    queue->slots[number].asking = false;
     queue->counters.claims += answer == QUEUE_CLAIMED;
     queue->options.answered(queue->options.context, number, answer, name, payload, length);
 }
 
+/* Cuts "queue newline payload"; the payload's start, or NULL when our script did not write this. */
+static const char *task_cut(const char *text, size_t length, char name[TASK_NAME_MAX])
+{
+    const char *line = memchr(text, '\n', length);
+    if (line == NULL || line - text >= TASK_NAME_MAX)
+        return NULL;
+    memcpy(name, text, (size_t)(line - text));
+    name[line - text] = '\0';
+    return line + 1;
+}
+
 static void slot_claimed(struct queue *queue, unsigned number, const char *text, size_t length)
 {
-    char name[256];
-    const char *line = memchr(text, '\n', length);
-    size_t name_length = line != NULL ? (size_t)(line - text) : sizeof name;
-    if (name_length >= sizeof name) { /* not written by our script */
-        log_event(LOG_ERROR, "claim_unreadable", "slot=%u bytes=%zu", number, length);
-        slot_answer(queue, number, QUEUE_LOST, NULL, NULL, 0);
+    char name[TASK_NAME_MAX];
+    const char *payload = task_cut(text, length, name);
+    slot_holds(&queue->slots[number], queue->slots[number].next);
+    if (payload != NULL) {
+        slot_answer(queue, number, QUEUE_CLAIMED, name, payload, length - (size_t)(payload - text));
         return;
     }
-    memcpy(name, text, name_length);
-    name[name_length] = '\0';
-    slot_answer(queue, number, QUEUE_CLAIMED, name, line + 1, length - name_length - 1);
+    log_event(LOG_ERROR, "claim_unreadable", "slot=%u bytes=%zu", number, length);
+    slot_answer(queue, number, QUEUE_LOST, NULL, NULL, 0);
+}
+
+/* The claim is gone. Where a process that recovered it has been, we are listed no more. Where the node knows an older
+ * state (a fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
+static void slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
+{
+    char name[TASK_NAME_MAX];
+    struct claim_slot *slot = &queue->slots[number];
+    slot->has_id = false;
+    presence_send(queue);
+    if (length >= CLAIM_ID_BYTES)
+        slot_holds(slot, place);
+    if (length > CLAIM_ID_BYTES && task_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
+        log_event(LOG_WARN, "claim_older", "slot=%u advice=\"the node knew an older task of it, which is given back\"",
+                  number);
+        slot->sets_right = true;
+        give_back_send(queue, number, name);
+        return;
+    }
+    slot_answer(queue, number, QUEUE_LOST, NULL, NULL, 0);
 }
 
 static void slot_read(struct queue *queue, unsigned number, const struct redis_reply *reply)
 {
-    char kind = reply->kind == REDIS_STRING && reply->length > 0 ? reply->bytes[0] : '!';
-    if (kind == '+')
+    char kind = reply->kind == REDIS_STRING && reply->length > 0 ? reply->bytes[0] : '\0';
+    if (kind == '+') {
         slot_claimed(queue, number, reply->bytes + 1, reply->length - 1);
-    else
-        slot_answer(queue, number, kind == '-' ? QUEUE_NOTHING : QUEUE_LOST, NULL, NULL, 0);
+    } else if (kind == '-') {
+        slot_holds(&queue->slots[number], queue->slots[number].next);
+        slot_answer(queue, number, QUEUE_NOTHING, NULL, NULL, 0);
+    } else {
+        bool tells = kind == '!';
+        slot_lost(queue, number, tells ? reply->bytes + 1 : NULL, tells ? reply->length - 1 : 0);
+    }
 }
 
 static void turn_done(struct errand *errand, const struct redis_reply *reply)
@@ -140,6 +165,7 @@ static struct turn *turn_new(struct queue *queue)
 
 static void lists_encode(struct queue *queue, struct buffer *out)
 {
+    redis_request_text(out, queue->keys.processes);
     redis_request_text(out, queue->keys.claims);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         queue_keys_request_bell(&queue->keys, queue->names[i], out);
@@ -153,8 +179,9 @@ static void turn_encode(struct turn *turn)
     struct buffer *out = &turn->errand.request;
     size_t lists = 2 * (size_t)queue->options.name_count;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 1 + lists, 1 + lists + 4 * (size_t)turn->count);
+    redis_request_script(out, &queue_script_claim, 2 + lists, 2 + lists + 4 * (size_t)turn->count);
     lists_encode(queue, out);
+    redis_request_text(out, queue->identity);
     redis_request_integer(out, (int64_t)queue->options.claim_bytes);
     for (size_t i = 0; i < lists; i++)
         redis_request_text(out, queue->names[i % queue->options.name_count]);
@@ -202,8 +229,15 @@ static void move_done(struct errand *errand, const struct redis_reply *reply)
 {
     struct claim_slot *slot = list_owner(errand, struct claim_slot, move);
     struct queue *queue = list_owner(errand->errands, struct queue, errands);
-    bool moved = reply->kind == REDIS_INTEGER && reply->integer == 1;
-    slot_answer(queue, (unsigned)(slot - queue->slots), moved ? QUEUE_NOTHING : QUEUE_LOST, NULL, NULL, 0);
+    unsigned number = (unsigned)(slot - queue->slots);
+    enum queue_answer answer = slot->sets_right ? QUEUE_LOST : QUEUE_NOTHING;
+    slot->sets_right = false;
+    if (reply->kind != REDIS_INTEGER || reply->integer != 1) {
+        slot_lost(queue, number, NULL, 0);
+        return;
+    }
+    slot_holds(slot, slot->next);
+    slot_answer(queue, number, answer, NULL, NULL, 0);
 }
 
 static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
@@ -245,9 +279,10 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     errand_start(&slot->move);
 }
 
-void queue_give_back(struct queue *queue, unsigned number, const char *name)
+static void give_back_send(struct queue *queue, unsigned number, const char *name)
 {
-    struct claim_slot *slot = slot_ask(queue, number);
+    struct claim_slot *slot = &queue->slots[number];
+    random_bytes(slot->next, CLAIM_ID_BYTES);
     struct buffer *out = &slot->move.request;
     buffer_clear(out);
     redis_request_script(out, &queue_script_give_back, 2, 3);
@@ -255,6 +290,12 @@ void queue_give_back(struct queue *queue, unsigned number, const char *name)
     queue_keys_request_queue(&queue->keys, name, out);
     slot_encode(slot, number, out);
     errand_start(&slot->move);
+}
+
+void queue_give_back(struct queue *queue, unsigned number, const char *name)
+{
+    (void)slot_ask(queue, number);
+    give_back_send(queue, number, name);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
@@ -282,7 +323,7 @@ static void node_open(struct queue *queue)
     /* One call may carry every slot's payload, one of them of any size that a producer dared. */
     node->reply_limit = (size_t)512 << 20;
     node->element_limit = 4096;
-    node->unanswered_limit = (size_t)64 << 20;
+    node->unanswered_limit = (size_t)1 << 30;
     queue->node = redis_node_create(queue->loop, node);
 }
 
@@ -296,7 +337,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     loop_hook_init(&queue->gather, gather_send);
     list_init(&queue->turns);
     list_init(&queue->idle_turns);
-    errands_init(&queue->errands, loop, options->timeout_ns);
+    errands_init(&queue->errands, loop, options->timeout_ns, &queue->counters.repeats);
     for (unsigned i = 0; i < options->slots; i++)
         errand_init(&queue->slots[i].move, &queue->errands, move_done);
     errand_init(&queue->presence, &queue->errands, presence_done);

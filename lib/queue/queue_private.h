@@ -15,7 +15,14 @@ struct claim_slot {
     bool has_id;        /* false: the place was never written */
     bool asking;        /* a call is outstanding or gathered */
     bool wants;         /* the call claims */
+    bool sets_right;    /* the call gives back what the node had in the place of a lost claim */
     struct errand move; /* postpone and give back */
+};
+
+/* A connection as the server calls it. */
+struct bell_line {
+    long long id; /* 0 = not known */
+    char address[160];
 };
 
 struct bell {
@@ -23,10 +30,16 @@ struct bell {
     const char *name; /* of the queue */
     struct redis_node *node;
     struct redis_call wait;   /* the blocking move */
-    struct redis_call asking; /* CLIENT ID */
+    struct redis_call asking; /* CLIENT INFO */
+    struct redis_call ending; /* of a wait */
+    struct loop_timer rest;   /* after a refusal */
     struct errand put_back;
     bool putting_back;
-    long long client_id; /* 0 = not known */
+    bool doubtful;         /* a wait ended without an answer */
+    bool introduced;       /* the connection is known, and no other one waits any more */
+    bool waits;            /* a wait was sent over `waiting`, and its end is not known */
+    struct bell_line line; /* the connection that is up */
+    struct bell_line waiting;
 };
 
 struct queue {
@@ -63,7 +76,7 @@ struct queue {
 void bells_create(struct queue *queue);
 void bells_destroy(struct queue *queue);
 void bells_arm(struct queue *queue);
-/* Asks the node to end the blocking moves; true once none is outstanding. */
+/* Ends the blocking moves; true once none can move a task any more. */
 bool bells_silence(struct queue *queue);
 
 #endif

@@ -2,16 +2,17 @@
 --
 -- KEYS: claims of the process, the queue. ARGV: slot, id that its place holds, new id.
 -- Answers 1 when it is back (also by an earlier call with the same new id), 0 when the claim is lost.
-local place = redis.call('HGET', KEYS[1], ARGV[1])
-local id = place and string.sub(place, 1, 16) or ''
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
     return 1
 end
-if id ~= ARGV[2] then
+local line = string.find(place, '\n', 17, true)
+if id ~= ARGV[2] or not line then
     return 0
 end
+redis.call('LLEN', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
 redis.call('HDEL', KEYS[1], ARGV[1])
-local line = string.find(place, '\n', 17, true)
 redis.call('RPUSH', KEYS[2], string.sub(place, line + 1))
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1

@@ -5,14 +5,15 @@
 -- ARGV: slot, id that its place holds, new id, delay in seconds, payload, then for `dead` the longest age in seconds
 --       and the greatest number of entries (0 = no trimming).
 -- Answers 1 when moved (also by an earlier call with the same new id), 0 when the claim is lost.
-local place = redis.call('HGET', KEYS[1], ARGV[1])
-local id = place and string.sub(place, 1, 16) or ''
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
     return 1
 end
-if id ~= ARGV[2] then
+if id ~= ARGV[2] or #place <= 16 then
     return 0
 end
+redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
 redis.call('HDEL', KEYS[1], ARGV[1])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000

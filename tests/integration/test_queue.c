@@ -1,0 +1,480 @@
+/* The life of a task at the queue node, one arrow and one rule a test. What trouble does to it is in
+ * test_queue_trouble.c, waking and leaving in test_bell.c and test_queue_leave.c. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/keys.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+
+static struct loop *loop;
+static struct redis_server *server;
+static struct queue_probe probe, other;
+
+static int setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    free(redis_server_command(server, "FLUSHALL"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    queue_probe_stop(&probe);
+    queue_probe_stop(&other);
+    loop_destroy(loop);
+    return 0;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+static void start(const char *names)
+{
+    queue_probe_start(&probe, loop, redis_server_port(server), names, NULL);
+}
+
+static void push(const char *queue, const char *payload)
+{
+    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
+}
+
+static void assert_places(const char *expected)
+{
+    char *places = queue_probe_places(server);
+    assert_string_equal(places, expected);
+    free(places);
+}
+
+/* One number of `INFO commandstats`, 0 when the command was never called. */
+static unsigned calls_of(const char *command)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    char pattern[64];
+    unsigned calls = 0;
+    snprintf(pattern, sizeof pattern, "cmdstat_%s:calls=", command);
+    const char *at = strstr(stats, pattern);
+    if (at != NULL)
+        calls = (unsigned)strtoul(at + strlen(pattern), NULL, 10);
+    free(stats);
+    return calls;
+}
+
+/* --- claiming ------------------------------------------------------------------------------------------------- */
+
+static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    push("a", "two");
+    push("a", "three");
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+    queue_probe_claim(&probe, 2, "three");
+    queue_probe_claim(&probe, 3, NULL);
+    assert_string_equal(probe.slots[0].queue, "a");
+    assert_int_equal(queue_counters(probe.queue)->claims, 3);
+}
+
+static void test_slots_of_one_call_get_tasks_in_order(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    push("a", "two");
+    push("a", "three");
+    for (unsigned slot = 0; slot < 4; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_string_equal(probe.slots[1].payload, "two");
+    assert_string_equal(probe.slots[2].payload, "three");
+    assert_int_equal(probe.slots[3].answer, QUEUE_NOTHING);
+}
+
+static void test_queues_are_emptied_in_the_order_given(void **state)
+{
+    (void)state;
+    start("urgent normal idle");
+    push("idle", "i1");
+    push("normal", "n1");
+    push("urgent", "u1");
+    push("normal", "n2");
+    for (unsigned slot = 0; slot < 4; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    static const char *const expected[][2] = {{"urgent", "u1"}, {"normal", "n1"}, {"normal", "n2"}, {"idle", "i1"}};
+    for (unsigned slot = 0; slot < 4; slot++) {
+        assert_string_equal(probe.slots[slot].queue, expected[slot][0]);
+        assert_string_equal(probe.slots[slot].payload, expected[slot][1]);
+    }
+}
+
+static void test_payloads_keep_their_bytes(void **state)
+{
+    (void)state;
+    start("a");
+    free(redis_server_command(server, "LPUSH queue:a \"x\\n\\x00\\xff\\r\\n\\\"y\""));
+    queue_probe_turn(&probe, 0, true);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
+    assert_int_equal(probe.slots[0].length, 8);
+    assert_memory_equal(probe.slots[0].payload, "x\n\0\xff\r\n\"y", 8);
+    queue_probe_give_back(&probe, 0);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_reply(server, "1", "LREM queue:a 0 \"x\\n\\x00\\xff\\r\\n\\\"y\"");
+}
+
+static void test_finish_and_claim_are_one_call(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    push("a", "two");
+    queue_probe_claim(&probe, 0, "one");
+    char places[128];
+    snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->claims);
+    assert_places(places);
+    unsigned before = calls_of("evalsha");
+    queue_probe_claim(&probe, 0, "two");
+    assert_int_equal(calls_of("evalsha"), before + 1);
+    queue_probe_turn(&probe, 0, false);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("");
+}
+
+static void test_slots_of_one_turn_share_one_call(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.slots = 64});
+    queue_probe_wait_up(&probe);
+    for (int i = 0; i < 50; i++)
+        push(i % 2 == 0 ? "a" : "b", "task");
+    unsigned before = calls_of("evalsha");
+    for (unsigned slot = 0; slot < 64; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
+    assert_int_equal(queue_counters(probe.queue)->claims, 50);
+    assert_int_equal(calls_of("evalsha"), before + 1);
+}
+
+static void test_a_call_claims_a_bounded_number_of_bytes(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a",
+                      &(struct queue_options){.slots = 8, .claim_bytes = 2500000});
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 8 do redis.call('LPUSH', KEYS[1], i .. string.rep('x', 1000000)) end\" 1 queue:a"));
+    unsigned next = 1;
+    while (next <= 8) {
+        for (unsigned slot = 0; slot < 8; slot++)
+            queue_probe_turn(&probe, slot, true);
+        queue_probe_wait_all(&probe);
+        for (unsigned slot = 0; slot < 8; slot++) {
+            unsigned expected = slot < 2 ? next + slot : 0;
+            bool is_claimed = probe.slots[slot].answer == QUEUE_CLAIMED;
+            assert_int_equal(is_claimed ? probe.slots[slot].payload[0] - '0' : 0, expected);
+        }
+        next += 2;
+        char expected[2 * 8 + 1] = "";
+        for (unsigned i = 8; i >= next; i--)
+            snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "%u", i);
+        assert_reply(server, expected,
+                     "EVAL \"local s = '' for _, t in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do s = s .. "
+                     "string.sub(t, 1, 1) end return s\" 1 queue:a");
+    }
+}
+
+static void test_a_task_larger_than_the_budget_is_claimed_alone(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.claim_bytes = 10});
+    push("a", "much-longer-than-ten-bytes");
+    push("a", "two");
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, true);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "much-longer-than-ten-bytes");
+    assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
+    queue_probe_claim(&probe, 1, "two");
+}
+
+/* --- postponing and giving back --------------------------------------------------------------------------------- */
+
+static void assert_postponed(enum queue_place place, const char *key, double delay)
+{
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    double before = (double)wall_now().us / 1e6;
+    queue_probe_postpone(&probe, 0, place, (int64_t)(delay * 1e9), "rewritten");
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    double after = (double)wall_now().us / 1e6;
+
+    char *entry = redis_server_command(server, "ZRANGE %s 0 -1 WITHSCORES", key);
+    assert_memory_equal(entry, "rewritten\n", 10);
+    double score = strtod(entry + 10, NULL);
+    assert_true(score >= before + delay - 1e-5 && score <= after + delay + 1e-5);
+    free(entry);
+    char place_text[64];
+    snprintf(place_text, sizeof place_text, "%s rewritten", key);
+    assert_places(place_text);
+    queue_probe_claim(&probe, 0, NULL);
+}
+
+static void test_postponed_to_retry(void **state)
+{
+    (void)state;
+    assert_postponed(QUEUE_RETRY, "retry", 15.25);
+}
+
+static void test_postponed_to_schedule(void **state)
+{
+    (void)state;
+    assert_postponed(QUEUE_SCHEDULE, "schedule", 0.000001);
+}
+
+static void test_buried(void **state)
+{
+    (void)state;
+    assert_postponed(QUEUE_DEAD, "dead", 0);
+}
+
+/* A burst of moves must leave scores that differ: dashboards handle equal ones badly. */
+static void test_scores_of_a_burst_differ(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.slots = 64});
+    for (int i = 0; i < 64; i++) {
+        char payload[16];
+        snprintf(payload, sizeof payload, "task%d", i);
+        push("a", payload);
+    }
+    for (unsigned slot = 0; slot < 64; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    for (unsigned slot = 0; slot < 64; slot++)
+        queue_probe_postpone(&probe, slot, QUEUE_RETRY, 0, probe.slots[slot].payload);
+    queue_probe_wait_all(&probe);
+    assert_reply(server, "64",
+                 "EVAL \"local seen, n = {}, 0 local e = redis.call('ZRANGE', 'retry', 0, -1, 'WITHSCORES') "
+                 "for i = 2, #e, 2 do if not seen[e[i]] then seen[e[i]] = true n = n + 1 end end return n\" 0");
+}
+
+static void test_dead_keeps_9999_entries_of_half_a_year(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    free(redis_server_command(server, "EVAL \"local t = redis.call('TIME')[1] for i = 1, 10500 do "
+                                      "redis.call('ZADD', 'dead', t - 10501 + i, 'young' .. i) end "
+                                      "redis.call('ZADD', 'dead', t - 15552100, 'old') return 1\" 0"));
+    queue_probe_postpone(&probe, 0, QUEUE_DEAD, 0, "one");
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_reply(server, "9999", "ZCARD dead");
+    assert_reply(server, "one", "ZRANGE dead -1 -1");
+    assert_reply(server, "(nil)", "ZSCORE dead old");
+
+    free(redis_server_command(server, "ZREMRANGEBYRANK dead 0 5000"));
+    free(redis_server_command(server,
+                              "EVAL \"return redis.call('ZADD', 'dead', redis.call('TIME')[1] - 15552100, 'old')\" 0"));
+    push("a", "two");
+    queue_probe_claim(&probe, 0, "two");
+    queue_probe_postpone(&probe, 0, QUEUE_DEAD, 0, "two");
+    queue_probe_wait(&probe, 0);
+    assert_reply(server, "4999", "ZCARD dead");
+    assert_reply(server, "(nil)", "ZSCORE dead old");
+}
+
+static void test_retry_and_schedule_are_not_trimmed(void **state)
+{
+    (void)state;
+    start("a");
+    free(
+        redis_server_command(server, "EVAL \"for i = 1, 10500 do redis.call('ZADD', 'retry', i, 'task' .. i) end\" 0"));
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
+    queue_probe_wait(&probe, 0);
+    assert_reply(server, "10501", "ZCARD retry");
+}
+
+static void test_given_back_at_the_head(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    push("a", "two");
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_give_back(&probe, 0);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("queue:a one\nqueue:a two");
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+}
+
+/* --- losing ----------------------------------------------------------------------------------------------------- */
+
+/* A recovery takes the place away; whatever the slot says then is answered LOST and changes nothing. */
+static void test_lost_when_the_place_was_taken(void **state)
+{
+    (void)state;
+    start("a");
+    for (unsigned slot = 0; slot < 4; slot++) {
+        push("a", "task");
+        queue_probe_claim(&probe, slot, "task");
+    }
+    free(redis_server_command(server, "DEL %s", queue_keys_of(probe.queue)->claims));
+    push("a", "later");
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, false);
+    queue_probe_postpone(&probe, 2, QUEUE_RETRY, 0, "task");
+    queue_probe_give_back(&probe, 3);
+    for (unsigned slot = 0; slot < 4; slot++)
+        assert_int_equal(queue_probe_wait(&probe, slot), QUEUE_LOST);
+    assert_places("queue:a later");
+    queue_probe_claim(&probe, 0, "later");
+}
+
+/* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is
+ * not forgotten, and the slot can go on. */
+static void test_an_older_place_is_given_back(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nolder\"", queue_keys_of(probe.queue)->claims));
+    queue_probe_turn(&probe, 0, true);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
+    assert_places("queue:a older");
+    queue_probe_claim(&probe, 0, "older");
+
+    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdef\"", queue_keys_of(probe.queue)->claims));
+    queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "older");
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
+    assert_places("");
+    queue_probe_turn(&probe, 0, true);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
+    queue_probe_claim(&probe, 0, NULL);
+}
+
+/* --- a foreign value under one of our keys ------------------------------------------------------------------------ */
+
+static bool refused_twice(void *context)
+{
+    (void)context;
+    return queue_counters(probe.queue)->repeats >= 2;
+}
+
+/* Nothing moves while the clash lasts, and the call succeeds once it is gone. */
+static void assert_waits_for_the_end_of_the_clash(const char *key, const char *places)
+{
+    assert_true(loop_until(loop, refused_twice, NULL, TEST_PATIENCE_NS));
+    assert_places(places);
+    free(redis_server_command(server, "DEL %s", key));
+}
+
+static void test_a_foreign_key_does_not_swallow_a_postponed_task(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    free(redis_server_command(server, "SET retry foreign"));
+    queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
+    char places[128];
+    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->claims);
+    assert_waits_for_the_end_of_the_clash("retry", places);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("retry one");
+}
+
+static void test_a_foreign_key_does_not_swallow_a_task_given_back(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    free(redis_server_command(server, "SET queue:a foreign"));
+    queue_probe_give_back(&probe, 0);
+    char places[128];
+    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->claims);
+    assert_waits_for_the_end_of_the_clash("queue:a", places);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("queue:a one");
+}
+
+static void test_a_foreign_key_does_not_stop_other_queues(void **state)
+{
+    (void)state;
+    start("a b");
+    push("a", "one");
+    free(redis_server_command(server, "SET queue:b foreign"));
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, true);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
+}
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static void test_the_space_is_put_before_every_key(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.space = "dry:"});
+    free(redis_server_command(server, "LPUSH dry:queue:a one"));
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
+    queue_probe_wait(&probe, 0);
+    char expected[128];
+    snprintf(expected, sizeof expected, "dry:hf:claims:%s\ndry:hf:processes\ndry:retry", probe.identity);
+    assert_reply(server, expected, "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tasks_are_claimed_in_the_order_of_pushing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slots_of_one_call_get_tasks_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_queues_are_emptied_in_the_order_given, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_payloads_keep_their_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finish_and_claim_are_one_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slots_of_one_turn_share_one_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_call_claims_a_bounded_number_of_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_task_larger_than_the_budget_is_claimed_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_postponed_to_retry, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_postponed_to_schedule, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_buried, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_scores_of_a_burst_differ, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dead_keeps_9999_entries_of_half_a_year, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_retry_and_schedule_are_not_trimmed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_back_at_the_head, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lost_when_the_place_was_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_older_place_is_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_swallow_a_postponed_task, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_swallow_a_task_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_stop_other_queues, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_space_is_put_before_every_key, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
