@@ -61,7 +61,8 @@ struct lock_call {
     struct redis_call call;
     struct redlock_lock *lock;
     uint32_t round;
-    uint32_t node;
+    uint16_t node;
+    bool plain; /* SET without GET */
 };
 
 struct redlock_lock {

@@ -32,19 +32,16 @@ static void name_clash_log(const struct redlock_lock *lock, const struct group_n
 
 /* A node error is never "taken" (E11). The exception is a value of another type under our key: that is taken, and
  * said loudly (E22). */
-static enum lease_vote grant_vote(const struct redlock_lock *lock, struct group_node *node,
-                                  const struct redis_result *result, uint64_t *owner)
+static enum lease_vote grant_vote(const struct lock_call *asked, const struct redis_result *result, uint64_t *owner)
 {
     if (result->outcome == REDIS_UNKNOWN)
         return LEASE_UNKNOWN;
     if (result->outcome == REDIS_ERROR) {
         if (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
             return LEASE_UNSENT;
-        if (result->error == REDIS_ERROR_SYNTAX)
-            node->plain_set = true;
         if (result->error != REDIS_ERROR_WRONGTYPE)
             return LEASE_UNKNOWN;
-        name_clash_log(lock, node);
+        name_clash_log(asked->lock, &asked->lock->group->nodes[asked->node]);
         return LEASE_NO;
     }
     const struct redis_reply *reply = result->reply;
@@ -53,19 +50,9 @@ static enum lease_vote grant_vote(const struct redlock_lock *lock, struct group_
         return LEASE_NO;
     }
     /* SET NX GET and the script answer nil when granted; SET NX alone answers OK, and nil when refused. */
-    bool plain = node->plain_set && lock->key_count == 1;
     if (reply->kind == REDIS_NIL)
-        return plain ? LEASE_NO : LEASE_YES;
-    return plain && redis_reply_is_status(reply, "OK") ? LEASE_YES : LEASE_UNKNOWN;
-}
-
-static void grant_done(struct redis_call *call, const struct redis_result *result)
-{
-    struct lock_call *asked = list_owner(call, struct lock_call, call);
-    struct redlock_lock *lock = asked->lock;
-    uint64_t owner = 0;
-    enum lease_vote vote = grant_vote(lock, &lock->group->nodes[asked->node], result, &owner);
-    lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, asked->node, asked->round, vote, owner, instant_now()));
+        return asked->plain ? LEASE_NO : LEASE_YES;
+    return asked->plain && redis_reply_is_status(reply, "OK") ? LEASE_YES : LEASE_UNKNOWN;
 }
 
 /* --- sending grants ------------------------------------------------------------------------------------------ */
@@ -125,18 +112,33 @@ static void grant_encode(struct redlock_lock *lock, bool plain)
         grant_encode_many(lock, out);
 }
 
+/* False when nothing was written. The request is in group->request, without GET if `*encoded_plain`. */
 static bool grant_send_to(struct redlock_lock *lock, struct group_node *node, bool *encoded_plain)
 {
     if (group_node_is_behind(node))
         return false;
-    if (node->plain_set != *encoded_plain) {
-        *encoded_plain = node->plain_set;
-        grant_encode(lock, node->plain_set);
+    bool plain = node->plain_set && lock->key_count == 1;
+    if (plain != *encoded_plain) {
+        *encoded_plain = plain;
+        grant_encode(lock, plain);
     }
     struct lock_call *asked = &lock->calls[node->index];
     asked->round = lock->lease.round;
+    asked->plain = plain;
     struct instant deadline = instant_after(lock->lease.pass_started, node->timeout_ns);
     return redis_node_call(node->node, &lock->group->request, deadline, &asked->call);
+}
+
+/* An older server refuses SET with both NX and GET, and did nothing: it is asked again in its own words. */
+static bool grant_repeat_plain(struct lock_call *asked, const struct redis_result *result)
+{
+    struct redlock_lock *lock = asked->lock;
+    if (result->outcome != REDIS_ERROR || result->error != REDIS_ERROR_SYNTAX || asked->plain || lock->key_count > 1 ||
+        asked->round != lock->lease.round)
+        return false;
+    bool encoded_plain = false;
+    lock->group->nodes[asked->node].plain_set = true;
+    return grant_send_to(lock, &lock->group->nodes[asked->node], &encoded_plain);
 }
 
 /* All grants are written before any "could not be sent" is counted: the first such vote may end the pass, and then
@@ -155,6 +157,17 @@ void lock_send_grants(struct redlock_lock *lock)
         if (unsent & (1u << i))
             lock_take_step(lock,
                            lease_vote(&lock->lease, &lock->terms, i, round, LEASE_UNSENT, 0, loop_now(group->loop)));
+}
+
+static void grant_done(struct redis_call *call, const struct redis_result *result)
+{
+    struct lock_call *asked = list_owner(call, struct lock_call, call);
+    struct redlock_lock *lock = asked->lock;
+    if (grant_repeat_plain(asked, result))
+        return;
+    uint64_t owner = 0;
+    enum lease_vote vote = grant_vote(asked, result, &owner);
+    lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, asked->node, asked->round, vote, owner, instant_now()));
 }
 
 static void calls_cancel(struct redlock_lock *lock)
@@ -404,7 +417,7 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
         loop_timer_init(&lock->timer, timer_fired);
         lease_init(&lock->lease, (uint32_t)random_between(0, UINT32_MAX));
         for (unsigned i = 0; i < group->node_count; i++)
-            lock->calls[i] = (struct lock_call){.call.done = grant_done, .lock = lock, .node = i};
+            lock->calls[i] = (struct lock_call){.call.done = grant_done, .lock = lock, .node = (uint16_t)i};
     }
     lock->event = event;
     lock->context = context;

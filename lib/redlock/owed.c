@@ -3,11 +3,14 @@
  * A grant whose connection broke may have been executed; so may the release behind it, or not. The node that missed
  * a release would refuse the resource to everybody until the ttl has passed, so the encoded call is kept and sent
  * again when the node is back (E18), or a moment later when it was refused for a passing reason (E40: bounded retries
- * on errors). Comparing values makes a repetition harmless (E41). It is dropped once the keys have expired by
+ * on errors). A server may still execute what it received on the old connection after what comes on the new one, so
+ * a call that did not find everything is repeated once, a moment later (E2). Comparing values makes a repetition
+ * harmless (E41). It is dropped once the keys have expired by
  * themselves, and when a node owes too much: then the ttl does the work. */
 #include "redlock/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -20,6 +23,7 @@ struct owed_release {
     struct buffer request;
     struct instant until;
     enum owed_when when;
+    bool was_executed;
     struct redis_call call;
 };
 
@@ -38,14 +42,21 @@ static void owed_timer_arm(struct redlock_group *group)
         loop_timer_set(group->loop, &group->owed_timer, instant_after(loop_now(group->loop), OWED_RETRY_NS));
 }
 
+static bool deleted_all(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_STRING && strspn(reply->bytes, "1") == reply->length;
+}
+
 static void owed_done(struct redis_call *call, const struct redis_result *result)
 {
     struct owed_release *owed = list_owner(call, struct owed_release, call);
-    if (result->outcome == REDIS_VALUE) {
+    if (result->outcome == REDIS_VALUE && (owed->was_executed || deleted_all(result->reply))) {
         owed_forget(owed);
         return;
     }
-    owed->when = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN ? OWED_SOON : OWED_AFTER_RECONNECT;
+    owed->was_executed = result->outcome == REDIS_VALUE;
+    bool is_connected = owed->was_executed || (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN);
+    owed->when = is_connected ? OWED_SOON : OWED_AFTER_RECONNECT;
     owed_timer_arm(owed->node->group);
 }
 
