@@ -33,9 +33,11 @@ struct wall_time {
 struct instant   instant_now(void);
 struct wall_time wall_now(void);
 
+/* `ns` may be negative: a moment before `from`. What lies beyond the end of time is NEVER. */
 static inline struct instant instant_after(struct instant from, int64_t ns)
 {
-    return from.ns > INT64_MAX - ns ? INSTANT_NEVER : (struct instant){from.ns + ns};
+    struct instant after;
+    return __builtin_add_overflow(from.ns, ns, &after.ns) ? INSTANT_NEVER : after;
 }
 
 static inline bool instant_before(struct instant a, struct instant b)
