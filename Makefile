@@ -84,8 +84,9 @@ worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson) -ldl)
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
-# What a job needs beyond libc, by the name of its file.
+# What a job needs beyond libc, and a test beyond our own, by the name of its file.
 transfer_LIBS = $(sqlite3_LIBS)
+test_transfer_LIBS = $(sqlite3_LIBS)
 
 # ------------------------------------------------------------------------------------------ flags
 accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))
@@ -240,7 +241,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 define link_test
 $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
-$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
+$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
 TEST_LINK := $(call archive,support) $(LINK_ORDER)
 $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)

@@ -4,12 +4,18 @@
  * What is checked is what is loaded: the directory is opened once, the file is opened relative to it with O_PATH (a
  * FIFO or a device is thereby never opened for real), its facts come from that descriptor, and dlopen gets the
  * descriptor's entry in /proc. Renaming or replacing anything in between changes nothing (CWE-367). The directories
- * above are the administrator's business. */
+ * above are the administrator's business.
+ *
+ * A file that ends too early, because it is still being copied or its disk was full, is found here: the C library maps
+ * what the program headers speak of and dies of SIGBUS. */
 #include "worker/plugin_file.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +25,7 @@
 #include "base/memory.h"
 #include "worker/suggest.h"
 
-enum { PLUGINS_MAX = 256 };
+enum { PLUGINS_MAX = 256, SEGMENTS_MAX = 64 };
 
 /* Reports and returns false when somebody else than root or this user could change it. */
 static bool is_trusted(const struct stat *facts, const char *path, struct findings *findings)
@@ -115,6 +121,51 @@ static bool file_is_good(int fd, const char *path, struct findings *findings)
     return is_trusted(&facts, path, findings);
 }
 
+static bool segment_is_whole(const ElfW(Phdr) * segment, uint64_t file_size)
+{
+    return segment->p_type != PT_LOAD ||
+           (segment->p_offset <= file_size && segment->p_filesz <= file_size - segment->p_offset);
+}
+
+/* Whether all that would be mapped is there. What else may be wrong with a library, dlopen reports itself. */
+static bool segments_are_whole(int fd, uint64_t file_size)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segments[SEGMENTS_MAX];
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return false;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segments[0])
+        return true; /* not for this machine, or no library */
+    size_t length = header.e_phnum * sizeof segments[0];
+    if (header.e_phnum > SEGMENTS_MAX || header.e_phoff > file_size ||
+        pread(fd, segments, length, (off_t)header.e_phoff) != (ssize_t)length)
+        return false;
+    for (size_t i = 0; i < header.e_phnum; i++)
+        if (!segment_is_whole(&segments[i], file_size))
+            return false;
+    return true;
+}
+
+/* A descriptor of O_PATH cannot be read: it is opened once more, through its entry in /proc. */
+static bool file_is_whole(int path_fd, const char *path, struct findings *findings)
+{
+    char opened[64];
+    struct stat facts;
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", path_fd);
+    int fd = open(opened, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &facts) != 0) {
+        findings_error(findings, "%s: cannot be read: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool is_whole = segments_are_whole(fd, (uint64_t)facts.st_size);
+    if (!is_whole)
+        findings_error(findings, "%s: is no library, or was cut off; was it copied completely?", path);
+    close(fd);
+    return is_whole;
+}
+
 int plugin_file_open(int directory_fd, const char *directory, const char *name, struct findings *findings)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -131,7 +182,7 @@ int plugin_file_open(int directory_fd, const char *directory, const char *name, 
         report_missing(directory_fd, path, name, errno, findings);
         return -1;
     }
-    if (file_is_good(fd, path, findings))
+    if (file_is_good(fd, path, findings) && file_is_whole(fd, path, findings))
         return fd;
     close(fd);
     return -1;

@@ -1,0 +1,48 @@
+/* A host for one job plugin, without a worker: what the handler asks for comes from struct hf_job, which the test
+ * fills, and what it says ends there. The plugin is the real .so of the build tree. */
+#ifndef SUPPORT_FAKE_HOST_H
+#define SUPPORT_FAKE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jobs/job.h"
+
+enum { FAKE_ARGS_MAX = 8, FAKE_SETTINGS_MAX = 8 };
+
+struct fake_arg {
+    const char *text; /* NULL: an integer */
+    int64_t number;
+};
+
+#define FAKE_TEXT(value)   ((struct fake_arg){.text = (value)})
+#define FAKE_NUMBER(value) ((struct fake_arg){.number = (value)})
+
+struct hf_job {
+    const char *jid;
+    struct fake_arg args[FAKE_ARGS_MAX];
+    unsigned arg_count;
+    /* Called whenever the handler asks whether it is cancelled, before the answer; may be NULL. */
+    void (*when_asked)(hf_job *job);
+    void *context;
+    bool is_cancelled;
+    unsigned asked;       /* how often it asked */
+    char error_class[64]; /* what it said through error() */
+    char error[512];
+    unsigned logged;
+};
+
+struct fake_setting {
+    const char *key, *value;
+};
+
+struct fake_plugin; /* opaque */
+
+/* Loads build/jobs/NAME.so and opens it. Settings end with key == NULL. NULL when it refuses: the reason is in
+ * `reason` (512 bytes). Anything else that goes wrong fails the test. */
+struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting *settings, char *reason);
+int fake_plugin_run(struct fake_plugin *plugin, hf_job *job); /* any thread */
+void fake_plugin_close(struct fake_plugin *plugin);
+
+#endif

@@ -1,0 +1,444 @@
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "worker/plugin.h"
+#include "worker/startup.h"
+
+/* A directory of plugins that every test fills for itself. */
+struct place {
+    char directory[256];
+    char built[256]; /* where the build put the test plugins */
+};
+
+static const char *path_in(const struct place *place, const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", place->directory, name);
+    return path;
+}
+
+/* Copies a test plugin into the directory, under a name of its own. */
+static void put(const struct place *place, const char *plugin, const char *name)
+{
+    char from[600], bytes[4096];
+    snprintf(from, sizeof from, "%s/%s.so", place->built, plugin);
+    FILE *in = fopen(from, "r"), *out = fopen(path_in(place, name), "w");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, length, out), length);
+    assert_int_equal(fclose(out), 0);
+    fclose(in);
+    chmod(path_in(place, name), 0644);
+}
+
+static int enter(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    const char *above = getenv("TMPDIR"), *build = getenv("HOLDFAST_BUILD");
+    snprintf(place->directory, sizeof place->directory, "%s/test-plugin-XXXXXX", above != NULL ? above : "/tmp");
+    snprintf(place->built, sizeof place->built, "%s/tests/plugins", build != NULL ? build : "build");
+    *state = place;
+    return mkdtemp(place->directory) == NULL;
+}
+
+static int leave(void **state)
+{
+    static const char *const files[] = {"good.so", "copy.so",  "link.so", "fifo.so",    "text.so",
+                                        "cut.so",  "other.so", ".so",     ".hidden.so", "note.txt"};
+    struct place *place = *state;
+    chmod(place->directory, 0700);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        unlink(path_in(place, files[i]));
+    int failed = rmdir(place->directory);
+    free(place);
+    return failed;
+}
+
+static struct plugins *load(const char *directory, const char *name, struct findings *findings)
+{
+    char copy[128];
+    char *names[] = {copy};
+    snprintf(copy, sizeof copy, "%s", name);
+    *findings = (struct findings){.count = 0};
+    return plugins_load(directory, names, 1, findings);
+}
+
+/* The test plugin `name` is refused with exactly this error, behind its path. */
+static void assert_refused(const char *directory, const char *name, const char *error)
+{
+    struct findings findings;
+    struct plugins *plugins = load(directory, name, &findings);
+    char expected[1024];
+    snprintf(expected, sizeof expected, "%s/%s.so: %s", directory, name, error);
+    if (findings.errors != 1 || strcmp(findings.items[0].text, expected) != 0) {
+        findings_print(&findings, stderr);
+        fail_msg("expected: %s", expected);
+    }
+    assert_int_equal(plugins_handler_count(plugins), 0);
+    plugins_close(plugins);
+    findings_fini(&findings);
+}
+
+static void assert_finding(struct findings *findings, const char *part)
+{
+    if (findings_find(findings, part) == NULL) {
+        findings_print(findings, stderr);
+        fail_msg("expected: %s", part);
+    }
+    findings_fini(findings);
+}
+
+/* --- good ones ---------------------------------------------------------------------------------------------- */
+
+static const void *no_api(const char *name, unsigned version)
+{
+    (void)name;
+    (void)version;
+    return NULL;
+}
+
+static const char *answer;
+
+static const char *the_setting(const hf_host *host, const char *key)
+{
+    (void)host;
+    return strcmp(key, "answer") == 0 ? answer : NULL;
+}
+
+static const struct hf_host *host_for(void *context, const char *plugin_name)
+{
+    assert_string_equal(plugin_name, "good");
+    (*(int *)context)++;
+    static const hf_host host = {.size = sizeof host,
+                                 .abi_major = HF_ABI_MAJOR,
+                                 .abi_minor = HF_ABI_MINOR,
+                                 .api = no_api,
+                                 .setting = the_setting};
+    return &host;
+}
+
+static void a_good_plugin_is_loaded_and_opened(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "good", &findings);
+    int asked = 0;
+    struct error error = ERROR_NONE;
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(plugins_count(plugins), 1);
+    assert_string_equal(plugin_name(plugins_at(plugins, 0)), "good");
+    assert_string_equal(plugin_version(plugins_at(plugins, 0)), "1.2");
+    assert_int_equal(plugins_handler_count(plugins), 2);
+    assert_string_equal(plugins_handler_at(plugins, 0)->class_name, "another");
+    const struct plugin_handler *handler = plugins_find(plugins, "good.first");
+    assert_non_null(handler);
+    assert_int_equal(handler->flags, HF_LOCK_REQUIRED | HF_SERIAL);
+    assert_string_equal(handler->about, "the first");
+    assert_int_equal(handler->check("[]", 2, NULL, 0), 1);
+    assert_null(plugins_find(plugins, "good"));
+    assert_null(plugins_find(plugins, ""));
+    answer = "forty-two";
+    assert_true(plugins_open(plugins, host_for, &asked, &error));
+    assert_int_equal(asked, 1);
+    assert_string_equal(plugin_handler_state(handler), "forty-two");
+    plugins_close(plugins);
+}
+
+static void a_plugin_that_refuses_to_open_says_why(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "good", &findings);
+    int asked = 0;
+    struct error error = ERROR_NONE;
+    answer = "refuse";
+    assert_false(plugins_open(plugins, host_for, &asked, &error));
+    assert_non_null(strstr(error.text, "good.so: the plugin refused to open: \"the answer is refuse\""));
+    plugins_close(plugins);
+}
+
+static void a_whole_directory_is_loaded_and_nothing_else_in_it(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    put(place, "good", "good.so");
+    put(place, "bad_handlers", ".hidden.so");
+    put(place, "bad_handlers", "note.txt");
+    put(place, "bad_handlers", ".so");
+    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(plugins_count(plugins), 1);
+    plugins_close(plugins);
+}
+
+static void a_plugin_with_an_older_and_shorter_handler_is_loaded(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "old_handler", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_non_null(plugins_find(plugins, "old"));
+    assert_null(plugins_find(plugins, "old")->check);
+    plugins_close(plugins);
+}
+
+/* Each library gets a name of its own from its descriptor: one that is reused would give the first library again. */
+static void plugins_of_later_loads_are_not_mixed_up(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    for (int i = 0; i < 3; i++) {
+        struct plugins *one = load(place->built, "good", &findings);
+        struct plugins *two = load(place->built, "old_handler", &findings);
+        assert_string_equal(plugin_name(plugins_at(one, 0)), "good");
+        assert_string_equal(plugin_name(plugins_at(two, 0)), "old_handler");
+        plugins_close(one);
+        plugins_close(two);
+    }
+}
+
+/* --- bad descriptors ---------------------------------------------------------------------------------------- */
+
+static void wrong_descriptors_are_refused(void **state)
+{
+    const struct place *place = *state;
+    assert_refused(place->built, "no_symbol",
+                   "is no plugin of Holdfast: it does not export the symbol holdfast_plugin (see jobs/job.h; HF_EXPORT "
+                   "makes it visible)");
+    assert_refused(place->built, "wrong_magic",
+                   "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
+                   "jobs/job.h");
+    assert_refused(place->built, "other_major",
+                   "was built for version 1.1 of the interface, this worker has 0.1; build it with the job.h of this "
+                   "worker");
+    assert_refused(place->built, "newer_minor",
+                   "was built for version 0.2 of the interface, this worker has 0.1; build it with the job.h of this "
+                   "worker");
+    assert_refused(place->built, "no_handlers", "has no handler");
+    char text[128];
+    snprintf(text, sizeof text,
+             "states a size of %zu bytes for its hf_plugin, which has %zu; set .size = sizeof(hf_plugin)",
+             sizeof(hf_plugin) / 2, sizeof(hf_plugin));
+    assert_refused(place->built, "short_descriptor", text);
+    snprintf(text, sizeof text,
+             "states a size of 1048576 bytes for its hf_plugin, which has %zu; set .size = sizeof(hf_plugin)",
+             sizeof(hf_plugin));
+    assert_refused(place->built, "huge_descriptor", text);
+}
+
+static void wrong_handlers_are_refused_one_by_one(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "bad_handlers", &findings);
+    assert_int_equal(findings.errors, 4);
+    assert_non_null(findings_find(&findings, "handler 0 states a size of 8 bytes"));
+    assert_non_null(findings_find(&findings, "handler 1 has no name"));
+    assert_non_null(findings_find(&findings, "handler 2 has no name"));
+    assert_non_null(findings_find(&findings, "the handler of idle has no run function"));
+    assert_non_null(plugins_find(plugins, "fine"));
+    plugins_close(plugins);
+    findings_fini(&findings);
+}
+
+static void two_plugins_for_one_class_are_an_error_that_names_both(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    put(place, "good", "good.so");
+    put(place, "same_class", "other.so");
+    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    assert_int_equal(findings.errors, 1);
+    const char *text = findings_find(&findings, "its handler for the class good.first is the second one");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "/other.so: "));
+    assert_non_null(strstr(text, "/good.so has one already"));
+    plugins_close(plugins);
+    findings_fini(&findings);
+}
+
+static void two_plugins_of_one_name_are_an_error(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    put(place, "good", "good.so");
+    put(place, "same_name", "other.so");
+    plugins_close(plugins_load(place->directory, NULL, 0, &findings));
+    assert_int_equal(findings.errors, 1);
+    assert_finding(&findings, "/other.so: calls itself good, as ");
+}
+
+/* --- bad files ---------------------------------------------------------------------------------------------- */
+
+static void files_that_others_may_write_are_refused(void **state)
+{
+    const struct place *place = *state;
+    put(place, "good", "good.so");
+    chmod(path_in(place, "good.so"), 0666);
+    assert_refused(place->directory, "good",
+                   "others may write it (mode 666), and it runs inside the worker; chmod go-w it");
+    chmod(path_in(place, "good.so"), 0664);
+    assert_refused(place->directory, "good",
+                   "others may write it (mode 664), and it runs inside the worker; chmod go-w it");
+}
+
+static void a_directory_that_others_may_write_is_refused(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    put(place, "good", "good.so");
+    chmod(place->directory, 0777);
+    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    assert_int_equal(plugins_count(plugins), 0);
+    plugins_close(plugins);
+    assert_finding(&findings, "others may write it (mode 777)");
+}
+
+static void files_of_other_users_are_refused(void **state)
+{
+    const struct place *place = *state;
+    put(place, "good", "good.so");
+    if (geteuid() != 0 || chown(path_in(place, "good.so"), 12345, 0) != 0)
+        skip();
+    assert_refused(place->directory, "good",
+                   "belongs to user 12345; it runs inside the worker, so it has to belong to root or to user 0");
+}
+
+static void what_is_no_library_is_refused(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    put(place, "good", "good.so");
+    put(place, "good", "cut.so");
+    assert_int_equal(truncate(path_in(place, "cut.so"), 1000), 0);
+    assert_int_equal(mkfifo(path_in(place, "fifo.so"), 0600), 0);
+    assert_int_equal(symlink("good.so", path_in(place, "link.so")), 0);
+    FILE *text = fopen(path_in(place, "text.so"), "w");
+    fputs("no library at all\n", text);
+    fclose(text);
+    chmod(path_in(place, "text.so"), 0644);
+    struct plugins *plugins = plugins_load(place->directory, NULL, 0, &findings);
+    assert_int_equal(findings.errors, 4);
+    assert_non_null(findings_find(&findings, "/cut.so: is no library, or was cut off"));
+    assert_non_null(findings_find(&findings, "/fifo.so: is no regular file; a plugin is a regular file"));
+    assert_non_null(findings_find(&findings, "/link.so: is a symbolic link; a plugin is a regular file"));
+    assert_non_null(findings_find(&findings, "/text.so: is no library, or was cut off"));
+    assert_null(findings_find(&findings, "/proc/self"));
+    assert_int_equal(plugins_count(plugins), 1);
+    plugins_close(plugins);
+    findings_fini(&findings);
+}
+
+/* Whatever the length: mapping what is not there would be the end of the process. */
+static void a_library_cut_anywhere_is_refused(void **state)
+{
+    const struct place *place = *state;
+    struct stat facts;
+    put(place, "good", "cut.so");
+    assert_int_equal(stat(path_in(place, "cut.so"), &facts), 0);
+    for (off_t length = 0; length < facts.st_size / 2; length += length < 1100 ? 7 : 997) {
+        struct findings findings;
+        put(place, "good", "cut.so");
+        assert_int_equal(truncate(path_in(place, "cut.so"), length), 0);
+        plugins_close(load(place->directory, "cut", &findings));
+        assert_int_equal(findings.errors, 1);
+        findings_fini(&findings);
+    }
+}
+
+static void a_missing_plugin_is_suggested(void **state)
+{
+    const struct place *place = *state;
+    put(place, "good", "good.so");
+    assert_refused(place->directory, "godo",
+                   "this plugin cannot be opened: No such file or directory (did you mean good?)");
+}
+
+static void names_with_directories_are_refused(void **state)
+{
+    const struct place *place = *state;
+    static const char *const names[] = {"../good", "/etc/good", "", ".good", "a/b"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct findings findings;
+        plugins_close(load(place->built, names[i], &findings));
+        assert_finding(&findings, "is no name of a plugin: a file name without directory and without .so");
+    }
+}
+
+static void a_missing_or_empty_directory_is_an_error(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings = {0};
+    plugins_close(plugins_load(place->directory, NULL, 0, &findings));
+    assert_finding(&findings, "there is no plugin (*.so) in this directory; see worker.jobs_directory");
+    plugins_close(plugins_load(path_in(place, "nowhere"), NULL, 0, &findings));
+    assert_finding(&findings, "nowhere: this directory of plugins cannot be opened: No such file or directory");
+}
+
+/* --- with a configuration ----------------------------------------------------------------------------------- */
+
+static void classes_that_may_need_a_lock_need_lock_nodes(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "good", &findings);
+    struct config_class classes[] = {{.source.where = (char[]){"t:1"}, .name = (char[]){"good.first"}},
+                                     {.source.where = (char[]){"t:2"}, .name = (char[]){"anothre"}}};
+    struct config config = {.path = (char[]){"t"}, .classes = classes, .class_count = 2};
+    classes[0].lock = CONFIG_LOCK_NONE;
+    startup_check(&config, plugins, &findings);
+    assert_int_equal(findings.errors, 1);
+    assert_non_null(findings_find(&findings, "t: there are no lock_nodes, but tasks of the class another may need"));
+    assert_finding(&findings, "t:2: no plugin that is loaded serves the class anothre (did you mean another?)");
+    classes[1] =
+        (struct config_class){.source.where = (char[]){"t:2"}, .name = (char[]){"another"}, .lock = CONFIG_LOCK_NONE};
+    startup_check(&config, plugins, &findings);
+    assert_int_equal(findings.errors + findings.warnings, 0);
+    plugins_close(plugins);
+}
+
+static void the_configuration_decides_over_the_flags_of_a_handler(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "good", &findings);
+    struct config_class class = {.name = (char[]){"good.first"}};
+    struct config config = {.classes = &class, .class_count = 1};
+    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "good.first")), CONFIG_LOCK_REQUIRED);
+    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "another")), CONFIG_LOCK_OPTIONAL);
+    class.lock = CONFIG_LOCK_NONE;
+    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "good.first")), CONFIG_LOCK_NONE);
+    plugins_close(plugins);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_good_plugin_is_loaded_and_opened),
+        TEST(a_plugin_that_refuses_to_open_says_why),
+        TEST(a_whole_directory_is_loaded_and_nothing_else_in_it),
+        TEST(a_plugin_with_an_older_and_shorter_handler_is_loaded),
+        TEST(plugins_of_later_loads_are_not_mixed_up),
+        TEST(wrong_descriptors_are_refused),
+        TEST(wrong_handlers_are_refused_one_by_one),
+        TEST(two_plugins_for_one_class_are_an_error_that_names_both),
+        TEST(two_plugins_of_one_name_are_an_error),
+        TEST(files_that_others_may_write_are_refused),
+        TEST(a_directory_that_others_may_write_is_refused),
+        TEST(files_of_other_users_are_refused),
+        TEST(what_is_no_library_is_refused),
+        TEST(a_library_cut_anywhere_is_refused),
+        TEST(a_missing_plugin_is_suggested),
+        TEST(names_with_directories_are_refused),
+        TEST(a_missing_or_empty_directory_is_an_error),
+        TEST(classes_that_may_need_a_lock_need_lock_nodes),
+        TEST(the_configuration_decides_over_the_flags_of_a_handler),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

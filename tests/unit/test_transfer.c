@@ -1,0 +1,404 @@
+/* The transfer job against a fake host: right when one runs after the other, wrong when two interleave. That is the
+ * whole reason for its lock, so both halves are proved. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/fake_host.h"
+
+struct bank {
+    char directory[256];
+    char ledger[300];
+    struct fake_plugin *plugin;
+    struct fake_setting settings[FAKE_SETTINGS_MAX];
+};
+
+static void bank_open(struct bank *bank)
+{
+    char reason[512] = "";
+    bank->plugin = fake_plugin_open("transfer", bank->settings, reason);
+    if (bank->plugin == NULL)
+        fail_msg("%s", reason);
+}
+
+static int enter(void **state)
+{
+    struct bank *bank = calloc(1, sizeof *bank);
+    const char *above = getenv("TMPDIR");
+    snprintf(bank->directory, sizeof bank->directory, "%s/test-transfer-XXXXXX", above != NULL ? above : "/tmp");
+    if (mkdtemp(bank->directory) == NULL)
+        return -1;
+    snprintf(bank->ledger, sizeof bank->ledger, "%s/ledger.db", bank->directory);
+    bank->settings[0] = (struct fake_setting){"ledger", bank->ledger};
+    bank->settings[1] = (struct fake_setting){"synchronous", "off"};
+    bank->settings[2] = (struct fake_setting){"busy_timeout", "2000"};
+    bank_open(bank);
+    *state = bank;
+    return 0;
+}
+
+static int leave(void **state)
+{
+    struct bank *bank = *state;
+    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+    if (bank->plugin != NULL)
+        fake_plugin_close(bank->plugin);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        char path[320];
+        snprintf(path, sizeof path, "%s%s", bank->ledger, endings[i]);
+        unlink(path);
+    }
+    int failed = rmdir(bank->directory);
+    free(bank);
+    return failed;
+}
+
+/* The first column of the first row. */
+static int64_t ask(const struct bank *bank, const char *query)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(bank->ledger, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &statement, NULL), SQLITE_OK);
+    int code = sqlite3_step(statement);
+    int64_t value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : INT64_MIN;
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return value;
+}
+
+static int64_t balance(const struct bank *bank, const char *account)
+{
+    char query[160];
+    snprintf(query, sizeof query, "SELECT balance FROM accounts WHERE name = '%s'", account);
+    return ask(bank, query);
+}
+
+static hf_job order(const char *jid, const char *from, const char *to, int64_t amount)
+{
+    return (hf_job){.jid = jid, .args = {FAKE_TEXT(from), FAKE_TEXT(to), FAKE_NUMBER(amount)}, .arg_count = 3};
+}
+
+static int transfer(struct bank *bank, const char *jid, const char *from, const char *to, int64_t amount)
+{
+    hf_job job = order(jid, from, to, amount);
+    return fake_plugin_run(bank->plugin, &job);
+}
+
+/* --- what it does ------------------------------------------------------------------------------------------- */
+
+static void money_moves_and_accounts_may_go_negative(void **state)
+{
+    struct bank *bank = *state;
+    assert_int_equal(transfer(bank, "1", "a", "b", 30), HF_OK);
+    assert_int_equal(transfer(bank, "2", "b", "c", 50), HF_OK);
+    assert_int_equal(balance(bank, "a"), -30);
+    assert_int_equal(balance(bank, "b"), -20);
+    assert_int_equal(balance(bank, "c"), 50);
+}
+
+static void one_after_the_other_gives_what_adding_up_gives(void **state)
+{
+    struct bank *bank = *state;
+    int64_t expected[7] = {0};
+    unsigned random = 12345;
+    for (int i = 0; i < 300; i++) {
+        random = random * 1103515245 + 12345;
+        unsigned from = (random >> 16) % 7, to = (from + 1 + (random >> 20) % 6) % 7;
+        int64_t amount = 1 + (random >> 24);
+        char jid[32], names[2][16];
+        snprintf(jid, sizeof jid, "jid-%d", i);
+        snprintf(names[0], sizeof names[0], "%u", from);
+        snprintf(names[1], sizeof names[1], "%u", to);
+        assert_int_equal(transfer(bank, jid, names[0], names[1], amount), HF_OK);
+        expected[from] -= amount;
+        expected[to] += amount;
+    }
+    for (unsigned i = 0; i < 7; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%u", i);
+        assert_int_equal(balance(bank, name), expected[i]);
+    }
+    assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 300);
+    assert_int_equal(ask(bank, "SELECT sum(balance) FROM accounts"), 0);
+}
+
+static void a_repeat_changes_nothing(void **state)
+{
+    struct bank *bank = *state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(transfer(bank, "once", "a", "b", 10), HF_OK);
+    assert_int_equal(balance(bank, "b"), 10);
+    assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 1);
+}
+
+static void accounts_may_be_integers_and_begin_with_the_opening_balance(void **state)
+{
+    struct bank *bank = *state;
+    fake_plugin_close(bank->plugin);
+    bank->settings[3] = (struct fake_setting){"opening_balance", "1000"};
+    bank_open(bank);
+    hf_job job = {.jid = "1", .args = {FAKE_NUMBER(17), FAKE_TEXT("b"), FAKE_NUMBER(5)}, .arg_count = 3};
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
+    assert_int_equal(balance(bank, "17"), 995);
+    assert_int_equal(balance(bank, "b"), 1005);
+}
+
+/* --- why it needs its lock ---------------------------------------------------------------------------------- */
+
+static void run_another_in_between(hf_job *job)
+{
+    struct bank *bank = job->context;
+    job->when_asked = NULL;
+    assert_int_equal(transfer(bank, "second", "b", "c", 40), HF_OK);
+}
+
+/* Both read b = 0. The first one writes last, so that it overwrites what the second did to b. */
+static void interleaved_without_a_lock_it_loses_money(void **state)
+{
+    struct bank *bank = *state;
+    hf_job first = order("first", "a", "b", 100);
+    first.context = bank;
+    first.when_asked = run_another_in_between; /* it asks after it has read and thought */
+    assert_int_equal(fake_plugin_run(bank->plugin, &first), HF_OK);
+    assert_int_equal(balance(bank, "a"), -100);
+    assert_int_equal(balance(bank, "c"), 40);
+    assert_int_equal(balance(bank, "b"), 100); /* 60 would be right */
+    assert_int_equal(ask(bank, "SELECT sum(balance) FROM accounts"), 40);
+}
+
+static void run_the_same_in_between(hf_job *job)
+{
+    struct bank *bank = job->context;
+    job->when_asked = NULL;
+    assert_int_equal(transfer(bank, job->jid, "a", "b", 100), HF_OK);
+}
+
+/* A task that was recovered while its first run was still alive: only one of them counts. */
+static void the_same_task_interleaved_with_itself_counts_once(void **state)
+{
+    struct bank *bank = *state;
+    hf_job job = order("same", "a", "b", 100);
+    job.context = bank;
+    job.when_asked = run_the_same_in_between;
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
+    assert_int_equal(balance(bank, "b"), 100);
+}
+
+/* --- being cancelled ---------------------------------------------------------------------------------------- */
+
+static void cancel_at_the_second_question(hf_job *job)
+{
+    job->is_cancelled = job->asked >= 2;
+}
+
+static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
+{
+    struct bank *bank = *state;
+    hf_job job = order("1", "a", "b", 100);
+    job.when_asked = cancel_at_the_second_question; /* the first follows the thinking, the second precedes COMMIT */
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_CANCELLED);
+    assert_int_equal(job.asked, 2);
+    assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);
+    assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 0);
+    assert_int_equal(transfer(bank, "1", "a", "b", 100), HF_OK);
+    assert_int_equal(balance(bank, "b"), 100);
+}
+
+static void cancel_at_once(hf_job *job)
+{
+    job->is_cancelled = true;
+}
+
+static void thinking_ends_when_cancelled(void **state)
+{
+    struct bank *bank = *state;
+    hf_job job = order("1", "a", "b", 100);
+    job.args[job.arg_count++] = FAKE_NUMBER(60 * 1000 * 1000); /* a minute: longer than the test may take */
+    job.when_asked = cancel_at_once;
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_CANCELLED);
+    assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 0);
+}
+
+/* --- what goes wrong ---------------------------------------------------------------------------------------- */
+
+static void senseless_orders_are_buried(void **state)
+{
+    struct bank *bank = *state;
+    hf_job jobs[] = {
+        order("1", "a", "a", 5),      order("2", "a", "b", 0),
+        order("3", "a", "b", -5),     order("4", "a", "b", INT64_C(1000000000001)),
+        order("5", "", "b", 5),       order("", "a", "b", 5),
+        {.jid = "7", .arg_count = 0}, {.jid = "8", .args = {FAKE_TEXT("a"), FAKE_TEXT("b")}, .arg_count = 2},
+        order("9", "a", "b", 5),
+    };
+    jobs[8].args[jobs[8].arg_count++] = FAKE_NUMBER(-1);
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        assert_int_equal(fake_plugin_run(bank->plugin, &jobs[i]), HF_BURY);
+        assert_string_equal(jobs[i].error_class, "BadArguments");
+        assert_true(jobs[i].error[0] != '\0');
+    }
+    assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);
+}
+
+static void balances_out_of_range_are_buried(void **state)
+{
+    struct bank *bank = *state;
+    assert_int_equal(transfer(bank, "1", "a", "b", 1), HF_OK);
+    ask(bank, "UPDATE accounts SET balance = 9223372036854775807 WHERE name = 'b'");
+    assert_int_equal(transfer(bank, "2", "a", "b", 1), HF_BURY);
+    assert_int_equal(balance(bank, "a"), -1);
+}
+
+static void a_ledger_that_stays_busy_fails_and_can_be_tried_again(void **state)
+{
+    struct bank *bank = *state;
+    sqlite3 *other;
+    fake_plugin_close(bank->plugin);
+    bank->settings[2] = (struct fake_setting){"busy_timeout", "20"};
+    bank_open(bank);
+    assert_int_equal(transfer(bank, "0", "a", "b", 1), HF_OK); /* the thread has its connection */
+    assert_int_equal(sqlite3_open(bank->ledger, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    hf_job job = order("1", "a", "b", 5);
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_FAIL);
+    assert_string_equal(job.error_class, "LedgerError");
+    assert_non_null(strstr(job.error, "database is locked"));
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    assert_int_equal(transfer(bank, "1", "a", "b", 5), HF_OK);
+    assert_int_equal(balance(bank, "b"), 6);
+}
+
+/* A limit on the size of files is what a full disk looks like to the program. */
+static void a_full_disk_fails_and_loses_nothing(void **state)
+{
+    struct bank *bank = *state;
+    struct rlimit before, full;
+    assert_int_equal(transfer(bank, "0", "a", "b", 1), HF_OK);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = (struct rlimit){.rlim_cur = 1, .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    hf_job job = order("1", "a", "b", 5);
+    int code = fake_plugin_run(bank->plugin, &job);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(code, HF_FAIL);
+    assert_string_equal(job.error_class, "LedgerError");
+    assert_non_null(strstr(job.error, "ledger.db: "));
+    assert_int_equal(balance(bank, "b"), 1);
+    assert_int_equal(transfer(bank, "1", "a", "b", 5), HF_OK);
+    assert_int_equal(balance(bank, "b"), 6);
+}
+
+static void wrong_settings_are_refused_with_a_reason(void **state)
+{
+    struct bank *bank = *state;
+    char reason[512] = "";
+    static const struct fake_setting wrong[][2] = {
+        {{"journal", "wall"}, {0}},       {{"synchronous", "never"}, {0}},    {{"busy_timeout", "5s"}, {0}},
+        {{"opening_balance", "-1"}, {0}}, {{"think_us", "99999999999"}, {0}}, {{"ledger", "/nowhere/at/all.db"}, {0}},
+    };
+    (void)bank;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_null(fake_plugin_open("transfer", wrong[i], reason));
+        assert_non_null(strstr(reason, i == 5 ? "unable to open database file" : wrong[i][0].key));
+    }
+    unlink("ledger.db"); /* in case one of them got that far */
+}
+
+/* --- threads and processes ---------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, EACH = 50 };
+
+struct teller {
+    struct bank *bank;
+    int number;
+    pthread_t thread;
+    bool failed;
+};
+
+/* Every thread has accounts of its own: what the locks see to. */
+static void *teller_run(void *context)
+{
+    struct teller *teller = context;
+    for (int i = 0; i < EACH; i++) {
+        char jid[32], from[16], to[16];
+        snprintf(jid, sizeof jid, "%d-%d", teller->number, i);
+        snprintf(from, sizeof from, "from%d", teller->number);
+        snprintf(to, sizeof to, "to%d", teller->number);
+        hf_job job = order(jid, from, to, 2);
+        teller->failed |= fake_plugin_run(teller->bank->plugin, &job) != HF_OK;
+    }
+    return NULL;
+}
+
+static void threads_with_accounts_of_their_own_do_not_disturb_each_other(void **state)
+{
+    struct teller tellers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        tellers[i] = (struct teller){.bank = *state, .number = i};
+        assert_int_equal(pthread_create(&tellers[i].thread, NULL, teller_run, &tellers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        char account[16];
+        pthread_join(tellers[i].thread, NULL);
+        assert_false(tellers[i].failed);
+        snprintf(account, sizeof account, "to%d", i);
+        assert_int_equal(balance(*state, account), 2 * EACH);
+    }
+}
+
+static void workers_that_start_together_share_a_new_ledger(void **state)
+{
+    struct bank *bank = *state;
+    int gate[2], status, failed = 0;
+    fake_plugin_close(bank->plugin);
+    bank->plugin = NULL;
+    unlink(bank->ledger);
+    assert_int_equal(pipe(gate), 0);
+    for (int i = 0; i < 8; i++) {
+        if (fork() != 0)
+            continue;
+        char byte, reason[512];
+        close(gate[1]);
+        bool at_the_gate = read(gate[0], &byte, 1) == 0; /* opens for all when the parent closes it */
+        struct fake_plugin *plugin = fake_plugin_open("transfer", bank->settings, reason);
+        _exit(at_the_gate && plugin != NULL ? 0 : 1);
+    }
+    close(gate[0]);
+    close(gate[1]);
+    for (int i = 0; i < 8; i++) {
+        assert_true(wait(&status) > 0);
+        failed += status != 0;
+    }
+    assert_int_equal(failed, 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(money_moves_and_accounts_may_go_negative),
+        TEST(one_after_the_other_gives_what_adding_up_gives),
+        TEST(a_repeat_changes_nothing),
+        TEST(accounts_may_be_integers_and_begin_with_the_opening_balance),
+        TEST(interleaved_without_a_lock_it_loses_money),
+        TEST(the_same_task_interleaved_with_itself_counts_once),
+        TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
+        TEST(thinking_ends_when_cancelled),
+        TEST(senseless_orders_are_buried),
+        TEST(balances_out_of_range_are_buried),
+        TEST(a_ledger_that_stays_busy_fails_and_can_be_tried_again),
+        TEST(a_full_disk_fails_and_loses_nothing),
+        TEST(wrong_settings_are_refused_with_a_reason),
+        TEST(threads_with_accounts_of_their_own_do_not_disturb_each_other),
+        TEST(workers_that_start_together_share_a_new_ledger),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
