@@ -85,7 +85,11 @@ static int result_write(const struct render *render, hf_job *job, const char *pa
         unlink(unfinished);
         return HF_CANCELLED;
     }
-    return rename(unfinished, path) == 0 ? HF_OK : fail(render, job, path);
+    if (rename(unfinished, path) == 0)
+        return HF_OK;
+    int code = fail(render, job, path);
+    unlink(unfinished);
+    return code;
 }
 
 static int run(hf_job *job, void *state)

@@ -1,0 +1,254 @@
+/* The small jobs against a fake host: echo, sleep, render. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/fake_host.h"
+
+static struct fake_plugin *open_plugin(const char *name, const struct fake_setting *settings)
+{
+    char reason[512] = "";
+    struct fake_plugin *plugin = fake_plugin_open(name, settings, reason);
+    if (plugin == NULL)
+        fail_msg("%s", reason);
+    return plugin;
+}
+
+static const struct fake_setting no_settings[] = {{NULL, NULL}};
+
+static hf_job job_with(struct fake_arg arg)
+{
+    return (hf_job){.jid = "j", .args = {arg}, .arg_count = 1};
+}
+
+/* --- echo --------------------------------------------------------------------------------------------------- */
+
+static void echo_ends_as_it_is_asked_to(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mode;
+        int code;
+        const char *error;
+    } cases[] = {
+        {"hello", HF_OK, ""},
+        {"fail", HF_FAIL, "asked to fail"},
+        {"bury", HF_BURY, "asked to bury"},
+        {"discard", HF_DISCARD, ""},
+        {"crash", HF_BURY, "a crash was asked for, and the setting crash is not \"allowed\""},
+    };
+    struct fake_plugin *plugin = open_plugin("echo", no_settings);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hf_job job = job_with(FAKE_TEXT(cases[i].mode));
+        assert_int_equal(fake_plugin_run(plugin, &job), cases[i].code);
+        assert_string_equal(job.error, cases[i].error);
+        assert_int_equal(job.logged, 1);
+    }
+    hf_job empty = {.jid = "j"};
+    assert_int_equal(fake_plugin_run(plugin, &empty), HF_OK);
+    fake_plugin_close(plugin);
+}
+
+static void crash_when_allowed(void)
+{
+    static const struct fake_setting allowed[] = {{"crash", "allowed"}, {NULL, NULL}};
+    char reason[512];
+    struct fake_plugin *plugin = fake_plugin_open("echo", allowed, reason);
+    hf_job job = job_with(FAKE_TEXT("crash"));
+    if (plugin != NULL)
+        fake_plugin_run(plugin, &job);
+}
+
+static void echo_crashes_only_where_that_is_allowed(void **state)
+{
+    (void)state;
+    assert_true(test_aborts(crash_when_allowed));
+}
+
+/* --- sleep -------------------------------------------------------------------------------------------------- */
+
+static void cancel_at_the_third_question(hf_job *job)
+{
+    job->is_cancelled = job->asked >= 3;
+}
+
+static void sleep_waits_and_wakes_when_cancelled(void **state)
+{
+    (void)state;
+    struct fake_plugin *plugin = open_plugin("sleep", no_settings);
+    hf_job job = job_with(FAKE_NUMBER(30));
+    struct instant before = instant_now();
+    assert_int_equal(fake_plugin_run(plugin, &job), HF_OK);
+    assert_true(instant_since(before, instant_now()) >= 30 * NS_PER_MS);
+    job = job_with(FAKE_NUMBER(3600 * 1000)); /* an hour */
+    job.when_asked = cancel_at_the_third_question;
+    assert_int_equal(fake_plugin_run(plugin, &job), HF_CANCELLED);
+    fake_plugin_close(plugin);
+}
+
+static void sleep_buries_senseless_arguments(void **state)
+{
+    (void)state;
+    struct fake_plugin *plugin = open_plugin("sleep", no_settings);
+    hf_job jobs[] = {
+        job_with(FAKE_NUMBER(-1)), job_with(FAKE_NUMBER(INT64_MAX)), job_with(FAKE_TEXT("1")), {.jid = "j"}};
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
+        assert_int_equal(fake_plugin_run(plugin, &jobs[i]), HF_BURY);
+    fake_plugin_close(plugin);
+}
+
+/* --- render ------------------------------------------------------------------------------------------------- */
+
+struct place {
+    char directory[256], log[300], result[300];
+    struct fake_setting settings[4];
+    struct fake_plugin *plugin;
+};
+
+static int enter(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    const char *above = getenv("TMPDIR");
+    snprintf(place->directory, sizeof place->directory, "%s/test-jobs-XXXXXX", above != NULL ? above : "/tmp");
+    if (mkdtemp(place->directory) == NULL)
+        return -1;
+    snprintf(place->log, sizeof place->log, "%s/log", place->directory);
+    snprintf(place->result, sizeof place->result, "%s/page-1.txt", place->directory);
+    place->settings[0] = (struct fake_setting){"directory", place->directory};
+    place->settings[1] = (struct fake_setting){"log", place->log};
+    place->plugin = open_plugin("render", place->settings);
+    *state = place;
+    return 0;
+}
+
+static int leave(void **state)
+{
+    struct place *place = *state;
+    fake_plugin_close(place->plugin);
+    unlink(place->log);
+    unlink(place->result);
+    int failed = rmdir(place->directory); /* fails if an unfinished file was left */
+    free(place);
+    return failed;
+}
+
+static unsigned lines_in(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    unsigned lines = 0;
+    if (file == NULL)
+        return 0;
+    for (int c; (c = fgetc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+static hf_job page(const char *key, int64_t work_ms)
+{
+    return (hf_job){.jid = "jid-1", .args = {FAKE_TEXT(key), FAKE_NUMBER(work_ms)}, .arg_count = 2};
+}
+
+static void render_computes_a_result_once(void **state)
+{
+    struct place *place = *state;
+    char text[64] = "";
+    for (int i = 0; i < 3; i++) {
+        hf_job job = page("page-1", 1);
+        assert_int_equal(fake_plugin_run(place->plugin, &job), HF_OK);
+    }
+    assert_int_equal(lines_in(place->log), 1);
+    FILE *result = fopen(place->result, "r");
+    assert_non_null(fgets(text, sizeof text, result));
+    fclose(result);
+    assert_string_equal(text, "page-1, rendered by task jid-1\n");
+}
+
+static void render_computes_again_what_is_not_fresh(void **state)
+{
+    struct place *place = *state;
+    fake_plugin_close(place->plugin);
+    place->settings[2] = (struct fake_setting){"fresh_for", "0"};
+    place->plugin = open_plugin("render", place->settings);
+    for (int i = 0; i < 2; i++) {
+        hf_job job = page("page-1", 0);
+        assert_int_equal(fake_plugin_run(place->plugin, &job), HF_OK);
+    }
+    assert_int_equal(lines_in(place->log), 2);
+}
+
+static void run_another_in_between(hf_job *job)
+{
+    struct place *place = job->context;
+    hf_job other = page("page-1", 0);
+    job->when_asked = NULL;
+    assert_int_equal(fake_plugin_run(place->plugin, &other), HF_OK);
+}
+
+static void render_interleaved_computes_twice(void **state)
+{
+    struct place *place = *state;
+    hf_job job = page("page-1", 0);
+    job.context = place;
+    job.when_asked = run_another_in_between;
+    assert_int_equal(fake_plugin_run(place->plugin, &job), HF_OK);
+    assert_int_equal(lines_in(place->log), 2);
+}
+
+static void cancel_at_the_second_question(hf_job *job)
+{
+    job->is_cancelled = job->asked >= 2;
+}
+
+static void render_cancelled_leaves_no_result(void **state)
+{
+    struct place *place = *state;
+    hf_job job = page("page-1", 0);
+    job.when_asked = cancel_at_the_second_question; /* the one before the rename */
+    assert_int_equal(fake_plugin_run(place->plugin, &job), HF_CANCELLED);
+    assert_int_equal(access(place->result, F_OK), -1);
+}
+
+static void render_takes_no_paths_for_keys(void **state)
+{
+    struct place *place = *state;
+    static const char *const keys[] = {
+        "../x", "", ".x", "a/b", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        hf_job job = page(keys[i], 0);
+        assert_int_equal(fake_plugin_run(place->plugin, &job), HF_BURY);
+    }
+}
+
+static void render_fails_when_it_cannot_write(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(mkdir(place->result, 0700), 0); /* in the way of the rename, and old */
+    struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, place->result, old, 0), 0);
+    hf_job job = page("page-1", 0);
+    assert_int_equal(fake_plugin_run(place->plugin, &job), HF_FAIL);
+    assert_string_equal(job.error_class, "FileError");
+    assert_int_equal(rmdir(place->result), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(echo_ends_as_it_is_asked_to),
+        cmocka_unit_test(echo_crashes_only_where_that_is_allowed),
+        cmocka_unit_test(sleep_waits_and_wakes_when_cancelled),
+        cmocka_unit_test(sleep_buries_senseless_arguments),
+        TEST(render_computes_a_result_once),
+        TEST(render_computes_again_what_is_not_fresh),
+        TEST(render_interleaved_computes_twice),
+        TEST(render_cancelled_leaves_no_result),
+        TEST(render_takes_no_paths_for_keys),
+        TEST(render_fails_when_it_cannot_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

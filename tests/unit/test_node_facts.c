@@ -1,0 +1,108 @@
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "worker/node_facts.h"
+
+#define INFO_OF(version, role, policy, cluster, aof)                                                                   \
+    "# Server\r\nredis_version:" version "\r\nredis_mode:standalone\r\nrun_id:0123456789abcdef\r\n# Memory\r\n"        \
+    "maxmemory_policy:" policy "\r\n# Persistence\r\naof_enabled:" aof "\r\n# Replication\r\nrole:" role "\r\n"        \
+    "# Cluster\r\ncluster_enabled:" cluster "\r\n"
+
+static struct findings judged(const char *info, enum node_use use)
+{
+    struct node_facts facts;
+    struct findings findings = {0};
+    assert_true(node_facts_parse(&facts, info, strlen(info)));
+    node_facts_judge(&facts, "n", use, &findings);
+    return findings;
+}
+
+static void assert_one_finding(const char *info, enum node_use use, bool is_warning, const char *part)
+{
+    struct findings findings = judged(info, use);
+    assert_int_equal(findings.count, 1);
+    assert_int_equal(findings.warnings, is_warning);
+    if (strstr(findings.items[0].text, part) == NULL)
+        fail_msg("%s", findings.items[0].text);
+    findings_fini(&findings);
+}
+
+static void facts_are_read(void **state)
+{
+    (void)state;
+    struct node_facts facts;
+    const char *info = INFO_OF("7.0.15", "master", "noeviction", "0", "1");
+    assert_true(node_facts_parse(&facts, info, strlen(info)));
+    assert_string_equal(facts.run_id, "0123456789abcdef");
+    assert_string_equal(facts.server, "redis");
+    assert_string_equal(facts.version, "7.0.15");
+    assert_int_equal(facts.major, 7);
+    assert_int_equal(facts.minor, 0);
+    assert_string_equal(facts.role, "master");
+    assert_true(facts.has_aof);
+    assert_false(facts.is_cluster);
+    info = "redis_version:7.2.4\nvalkey_version:8.1.0\nrun_id:x";
+    assert_true(node_facts_parse(&facts, info, strlen(info)));
+    assert_string_equal(facts.server, "valkey");
+    assert_string_equal(facts.version, "8.1.0");
+    assert_int_equal(facts.major, 7);
+}
+
+static void what_is_no_info_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "hello",
+                                        "redis_version:7.0\r\n",
+                                        "run_id:x\r\n",
+                                        "run_id:x\nredis_version:new\n",
+                                        "xrun_id:x\nxredis_version:7.0"};
+    struct node_facts facts;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_false(node_facts_parse(&facts, texts[i], strlen(texts[i])));
+    char nul[] = "run_id:a\0b\nredis_version:7.0";
+    assert_true(node_facts_parse(&facts, nul, sizeof nul - 1));
+    assert_string_equal(facts.run_id, "ab");
+}
+
+static void a_good_node_has_no_findings(void **state)
+{
+    (void)state;
+    struct findings findings = judged(INFO_OF("6.2.0", "master", "noeviction", "0", "1"), NODE_FOR_QUEUES);
+    assert_int_equal(findings.count, 0);
+    findings = judged(INFO_OF("10.0.0", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS);
+    assert_int_equal(findings.count, 0);
+}
+
+static void unfit_nodes_are_errors(void **state)
+{
+    (void)state;
+    assert_one_finding(INFO_OF("6.0.16", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "too old");
+    assert_one_finding(INFO_OF("5.9.0", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "too old");
+    assert_one_finding(INFO_OF("7.0.0", "slave", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "is a replica");
+    assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "1", "0"), NODE_FOR_LOCKS, false, "Redis Cluster");
+    assert_one_finding(INFO_OF("7.0.0", "master", "allkeys-lru", "0", "0"), NODE_FOR_LOCKS, false,
+                       "would delete locks that are held");
+    assert_one_finding(INFO_OF("7.0.0", "master", "volatile-lru", "0", "1"), NODE_FOR_QUEUES, false,
+                       "would delete tasks");
+}
+
+static void doubtful_nodes_are_warnings(void **state)
+{
+    (void)state;
+    assert_one_finding(INFO_OF("7.0.0", "master", "", "0", "0"), NODE_FOR_LOCKS, true, "does not say");
+    assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "0", "0"), NODE_FOR_QUEUES, true, "appendonly is off");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_are_read),
+        cmocka_unit_test(what_is_no_info_is_refused),
+        cmocka_unit_test(a_good_node_has_no_findings),
+        cmocka_unit_test(unfit_nodes_are_errors),
+        cmocka_unit_test(doubtful_nodes_are_warnings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
