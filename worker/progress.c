@@ -61,7 +61,8 @@ void progress_render(const struct progress *progress, uint64_t done, int64_t ela
         double share = done < progress->total ? (double)done / (double)progress->total : 1;
         bar_append(progress, share, room < BAR_MOST ? (unsigned)room : BAR_MOST, out);
     }
-    buffer_append(out, facts.bytes, facts.length);
+    size_t kept = room > 0 || facts.length < used - width ? facts.length : facts.length - (used - width);
+    buffer_append(out, facts.bytes, kept); /* a line that wraps could not be removed again */
     buffer_fini(&facts);
 }
 

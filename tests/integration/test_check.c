@@ -1,0 +1,201 @@
+/* holdfast check against real servers: everything that is wrong is found, in one run. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/program_run.h"
+#include "tests/support/redis_server.h"
+
+#define CANARY "canary-51c2"
+
+struct place {
+    char directory[256], config[300], secret[300];
+};
+
+static int enter(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    const char *above = getenv("TMPDIR");
+    snprintf(place->directory, sizeof place->directory, "%s/test-check-XXXXXX", above != NULL ? above : "/tmp");
+    if (mkdtemp(place->directory) == NULL)
+        return -1;
+    snprintf(place->config, sizeof place->config, "%s/t.conf", place->directory);
+    snprintf(place->secret, sizeof place->secret, "%s/secret", place->directory);
+    *state = place;
+    return 0;
+}
+
+static int leave(void **state)
+{
+    struct place *place = *state;
+    unlink(place->config);
+    unlink(place->secret);
+    int failed = rmdir(place->directory);
+    free(place);
+    return failed;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static struct program_result check(const struct place *place, const char *config, const char *more)
+{
+    char line[512];
+    write_file(place->config, config);
+    snprintf(line, sizeof line, "check -c %s %s", place->config, more);
+    return program_run(line);
+}
+
+static void assert_part(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("expected \"%s\" in:\n%s", part, text);
+}
+
+static void good_nodes_are_good(void **state)
+{
+    struct redis_server *servers[4];
+    char config[1024];
+    for (int i = 0; i < 4; i++)
+        servers[i] = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
+    snprintf(config, sizeof config,
+             "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
+             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n { host = \"localhost\"; port = %u; },\n"
+             " { unix_path = \"%s\"; } );\n",
+             redis_server_port(servers[0]), redis_server_port(servers[1]), redis_server_port(servers[2]),
+             redis_server_unix_path(servers[3]));
+    struct program_result result = check(*state, config, "");
+    assert_string_equal(result.error, "");
+    assert_int_equal(result.exit_code, 0);
+    assert_part(result.out, "all is well");
+    assert_part(result.out, "lock3");
+    assert_part(result.out, "plugin  transfer 1.0: transfer");
+    program_result_free(&result);
+    result = check(*state, config, "--json");
+    assert_int_equal(result.exit_code, 0);
+    assert_part(result.out, "\"ok\":true,\"errors\":[],\"warnings\":[]");
+    assert_part(result.out, "\"state\":\"answered\",\"server\":\"redis\"");
+    program_result_free(&result);
+    for (int i = 0; i < 4; i++)
+        redis_server_destroy(servers[i]);
+}
+
+static void nodes_that_are_down_are_temporary(void **state)
+{
+    char config[512];
+    snprintf(config, sizeof config,
+             "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
+             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n",
+             free_port(), free_port());
+    struct program_result result = check(*state, config, "");
+    assert_int_equal(result.exit_code, 75);
+    assert_part(result.error, "error: queue: ");
+    assert_part(result.error, "error: lock1: ");
+    assert_part(result.error, "cannot be reached");
+    program_result_free(&result);
+    result = check(*state, config, "--no-nodes");
+    assert_int_equal(result.exit_code, 0);
+    program_result_free(&result);
+}
+
+static void a_node_that_hangs_is_given_up(void **state)
+{
+    char config[512];
+    struct redis_server *server = redis_server_start(NULL);
+    snprintf(config, sizeof config,
+             "queue_node = { host = \"127.0.0.1\"; port = %u; connect_timeout = \"200ms\"; };\n"
+             "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
+             redis_server_port(server));
+    redis_server_pause(server);
+    struct program_result result = check(*state, config, "");
+    redis_server_resume(server);
+    assert_int_equal(result.exit_code, 75);
+    program_result_free(&result);
+    redis_server_destroy(server);
+}
+
+static void everything_wrong_is_reported_at_once(void **state)
+{
+    const struct place *place = *state;
+    struct redis_server *plain = redis_server_start(NULL);
+    struct redis_server *locked = redis_server_start(&(struct redis_server_options){.password = "right"});
+    struct redis_server *evicting =
+        redis_server_start(&(struct redis_server_options){.config = "maxmemory-policy allkeys-lru\n"});
+    char config[2048], replica_of[128];
+    snprintf(replica_of, sizeof replica_of, "replicaof 127.0.0.1 %u\n", redis_server_port(plain));
+    struct redis_server *replica = redis_server_start(&(struct redis_server_options){.config = replica_of});
+    write_file(place->secret, CANARY "\n");
+    snprintf(config, sizeof config,
+             "worker = { thread = 3; };\n"
+             "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
+             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n"
+             " { host = \"localhost\"; port = %u; },\n"
+             " { host = \"127.0.0.1\"; port = %u; password_file = \"secret\"; },\n"
+             " { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.0.0.1\"; port = %u; },\n"
+             " { host = \"127.0.0.1\"; port = %u; } );\n",
+             redis_server_port(plain), redis_server_port(plain), redis_server_port(plain), redis_server_port(locked),
+             redis_server_port(evicting), redis_server_port(replica), free_port());
+    struct program_result result = check(place, config, "");
+    assert_int_equal(result.exit_code, 1);
+    assert_part(result.error, "t.conf:1: worker.thread: there is no such key (did you mean threads?)");
+    assert_part(result.error, "error: lock2: is the same server as lock1");
+    assert_part(result.error, "warning: lock1: is the same server as queue");
+    assert_part(result.error, "warning: queue: appendonly is off");
+    assert_part(result.error, "error: lock3: ");
+    assert_part(result.error, "refused AUTH");
+    assert_part(result.error, "error: lock4: maxmemory-policy is allkeys-lru");
+    assert_part(result.error, "error: lock5: is a replica");
+    assert_part(result.error, "error: lock6: ");
+    assert_null(strstr(result.error, CANARY));
+    assert_null(strstr(result.out, CANARY));
+    program_result_free(&result);
+    result = check(place, config, "--print-config");
+    assert_null(strstr(result.error, CANARY));
+    assert_null(strstr(result.out, CANARY));
+    assert_part(result.out, "password_file = ");
+    program_result_free(&result);
+    redis_server_destroy(replica);
+    redis_server_destroy(evicting);
+    redis_server_destroy(locked);
+    redis_server_destroy(plain);
+}
+
+static void a_user_who_may_not_ask_is_told_so(void **state)
+{
+    const struct place *place = *state;
+    char config[512];
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){
+        .acl = "user default on nopass ~* &* +@all\nuser narrow on >" CANARY " ~* +ping +select +client +auth\n"});
+    write_file(place->secret, CANARY "\n");
+    snprintf(config, sizeof config,
+             "queue_node = { host = \"127.0.0.1\"; port = %u; user = \"narrow\"; password_file = \"secret\"; };\n"
+             "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
+             redis_server_port(server));
+    struct program_result result = check(place, config, "");
+    assert_int_equal(result.exit_code, 1);
+    assert_part(result.error, "is there, but: NOPERM");
+    program_result_free(&result);
+    redis_server_destroy(server);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(good_nodes_are_good),
+        TEST(nodes_that_are_down_are_temporary),
+        TEST(a_node_that_hangs_is_given_up),
+        TEST(everything_wrong_is_reported_at_once),
+        TEST(a_user_who_may_not_ask_is_told_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

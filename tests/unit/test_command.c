@@ -1,0 +1,123 @@
+/* The program as somebody at a terminal meets it. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/program_run.h"
+
+static void assert_part(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("expected \"%s\" in:\n%s", part, text);
+}
+
+static void assert_misused(const char *line, const char *part)
+{
+    struct program_result result = program_run(line);
+    assert_part(result.error, part);
+    assert_part(result.error, "--help");
+    assert_string_equal(result.out, "");
+    assert_int_equal(result.exit_code, 2);
+    program_result_free(&result);
+}
+
+static void assert_prints(const char *line, const char *part)
+{
+    struct program_result result = program_run(line);
+    assert_part(result.out, part);
+    assert_string_equal(result.error, "");
+    assert_int_equal(result.exit_code, 0);
+    program_result_free(&result);
+}
+
+static void help_and_version_are_printed(void **state)
+{
+    (void)state;
+    assert_prints("--help", "Exit codes:");
+    assert_prints("-h", "holdfast COMMAND");
+    assert_prints("help", "Exit codes:");
+    assert_prints("--version", "holdfast 0.");
+    assert_prints("check --help", "Usage: holdfast check -c FILE");
+    assert_prints("check -h", "Options:");
+    assert_prints("help check", "Usage: holdfast check -c FILE");
+}
+
+static void mistyped_commands_are_suggested(void **state)
+{
+    (void)state;
+    assert_misused("chekc", "there is no command chekc (did you mean check?)");
+    assert_misused("frobnicate", "there is no command frobnicate\n");
+    assert_misused("", "a command is missing");
+    assert_misused("help frobnicate", "there is no command frobnicate");
+}
+
+static void mistyped_options_are_suggested(void **state)
+{
+    (void)state;
+    assert_misused("check --jsno", "unknown or ambiguous option --jsno (did you mean --json?)");
+    assert_misused("check --frobnicate=3", "unknown or ambiguous option --frobnicate\n");
+    assert_misused("check -x", "unknown option -x");
+    assert_misused("check --json=1", "this option takes no value: --json");
+    assert_misused("check -c", "a value is missing after -c");
+    assert_misused("check --config", "a value is missing after --config");
+    assert_misused("check -c a b", "unexpected argument b");
+    assert_misused("check", "-c FILE is missing");
+    assert_misused("check -c x --json --print-config", "give either --json or --print-config");
+    assert_misused("config", "give one of -c FILE, --sample and --manual");
+}
+
+static void options_may_be_written_in_every_gnu_way(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"config -c conf/holdfast.conf", "config -cconf/holdfast.conf",
+                                        "config --config conf/holdfast.conf", "config --config=conf/holdfast.conf",
+                                        "config --conf=conf/holdfast.conf"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        assert_prints(lines[i], "threads = 16;");
+}
+
+static void output_that_cannot_be_written_is_a_failure(void **state)
+{
+    (void)state;
+    char program[4096], *arguments[] = {program, (char[]){"--help"}, NULL};
+    const char *build = getenv("HOLDFAST_BUILD");
+    int status;
+    snprintf(program, sizeof program, "%s/holdfast", build != NULL ? build : "build");
+    if (fork() == 0) {
+        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
+        dup2(open("/dev/full", O_WRONLY | O_CLOEXEC), 1);
+        execv(program, arguments);
+        _exit(127);
+    }
+    assert_true(wait(&status) > 0);
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+static void the_manual_is_up_to_date(void **state)
+{
+    (void)state;
+    char *text = calloc(1, 1 << 18);
+    int fd = open("docs/commands.md", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(read(fd, text, (1 << 18) - 1) > 0);
+    close(fd);
+    struct program_result result = program_run("help --manual");
+    if (strcmp(text, result.out) != 0)
+        fail_msg("docs/commands.md is not what the program says: run make docs");
+    program_result_free(&result);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_and_version_are_printed),
+        cmocka_unit_test(mistyped_commands_are_suggested),
+        cmocka_unit_test(mistyped_options_are_suggested),
+        cmocka_unit_test(options_may_be_written_in_every_gnu_way),
+        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(the_manual_is_up_to_date),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
