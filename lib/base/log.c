@@ -210,12 +210,14 @@ static void conditions_init(void)
     pthread_cond_init(&logger.filled, NULL);
 }
 
-/* What is in the ring is left to the parent's thread, which also is the one that waits for the conditions. */
+/* What is in the ring, and what has been dropped so far, is left to the parent's thread; it is the one that waits for
+ * the conditions, too. */
 static void fork_done_in_child(void)
 {
     logger.running = logger.given_up = false;
     logger.ring.head = logger.ring.tail = 0;
     logger.ring.wrapped = false;
+    logger.reported = atomic_load(&dropped);
     conditions_init();
     pthread_mutex_unlock(&logger.lock);
 }
@@ -241,15 +243,16 @@ static int writer_start(void)
 
 static bool target_open(const struct log_options *options, struct error *error)
 {
-    logger.owns_fd = options->path != NULL;
-    logger.fd = options->fd;
-    if (!logger.owns_fd)
+    if (options->path == NULL) {
+        logger.fd = options->fd;
         return true;
-    logger.fd = open(options->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
-    if (logger.fd >= 0)
-        return true;
-    logger.fd = STDERR_FILENO;
-    return error_set(error, "cannot open the log file %s: %s", options->path, strerror(errno));
+    }
+    int fd = open(options->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    if (fd < 0)
+        return error_set(error, "cannot open the log file %s: %s", options->path, strerror(errno));
+    logger.fd = fd;
+    logger.owns_fd = true;
+    return true;
 }
 
 static void target_close(void)
@@ -270,6 +273,7 @@ static bool start_locked(const struct log_options *options, struct error *error)
     if (!target_open(options, error))
         return false;
 
+    log_set_level(options->level);
     atomic_store(&give_up_ns, INT64_MAX);
     logger.has_ended = logger.mid_line = false;
     logger.running = true;
@@ -285,7 +289,6 @@ static bool start_locked(const struct log_options *options, struct error *error)
 bool log_start(const struct log_options *options, struct error *error)
 {
     pthread_once(&prepared, prepare);
-    log_set_level(options->level);
     pthread_mutex_lock(&logger.lock);
     bool started = start_locked(options, error);
     pthread_mutex_unlock(&logger.lock);
@@ -346,28 +349,24 @@ bool log_level_parse(const char *name, enum log_level *level)
     return false;
 }
 
-/* Without a log thread: the caller writes, but does not wait long for a reader who may never come. */
-static void line_write_directly(int fd, const char *line, size_t length)
+/* Without a log thread: the caller writes, but does not wait long for a reader who may never come. It keeps the lock,
+ * so that log_stop cannot close the file under its hands. */
+static bool line_write_directly(const char *line, size_t length)
 {
-    struct pollfd watched = {.fd = fd, .events = POLLOUT};
-    if (poll(&watched, 1, DIRECT_POLL_MS) <= 0 || bytes_write(fd, line, length) < length)
-        atomic_fetch_add(&dropped, 1);
+    struct pollfd watched = {.fd = logger.fd, .events = POLLOUT};
+    return poll(&watched, 1, DIRECT_POLL_MS) > 0 && bytes_write(logger.fd, line, length) == length;
 }
 
 static void line_hand_over(const char *line, size_t length)
 {
     pthread_mutex_lock(&logger.lock);
-    bool running = logger.running;
-    int fd = logger.fd;
     bool was_empty = log_ring_is_empty(&logger.ring);
-    if (running && !log_ring_add(&logger.ring, line, length))
+    bool taken = logger.running ? log_ring_add(&logger.ring, line, length) : line_write_directly(line, length);
+    if (!taken)
         atomic_fetch_add(&dropped, 1);
-    else if (running && was_empty)
+    else if (logger.running && was_empty)
         pthread_cond_signal(&logger.filled);
     pthread_mutex_unlock(&logger.lock);
-
-    if (!running)
-        line_write_directly(fd, line, length);
 }
 
 void log_event(enum log_level level, const char *event, const char *format, ...)

@@ -20,8 +20,18 @@
 
 #include "base/clock.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_THREAD_SANITIZER
+#endif
+#endif
+
 /* Far more than anything takes, on a slow machine under a sanitizer too: reaching it means "never". */
+#ifndef TEST_PATIENCE_NS
 #define TEST_PATIENCE_NS (30 * NS_PER_S)
+#endif
 
 /* Waits until another thread or process has made the condition true. */
 #define test_await(condition)                                                                                          \

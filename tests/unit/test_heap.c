@@ -22,7 +22,7 @@ static void an_empty_heap_has_no_first(void **state)
     heap_fini(&heap);
 }
 
-/* Compares the heap with the plain truth: which items are in, and what is their smallest deadline. */
+/* Compares the heap with the plain truth: which items are in, what is their smallest deadline, are all in order. */
 static void check_first(const struct heap *heap, const struct heap_item *items)
 {
     const struct heap_item *smallest = NULL;
@@ -35,6 +35,8 @@ static void check_first(const struct heap *heap, const struct heap_item *items)
             smallest = &items[i];
     }
     assert_int_equal(heap->count, held);
+    for (size_t place = 2; place <= held; place++)
+        assert_true(heap->items[place / 2 - 1]->at.ns <= heap->items[place - 1]->at.ns);
     if (smallest == NULL)
         assert_null(heap_first(heap));
     else

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 
 #include "base/loop.h"
 #include "tests/support/one_loop.h"
@@ -118,6 +120,60 @@ static void a_deadline_may_set_itself_again(void **state)
     loop_timer_set(loop, &timer, soon(0));
     loop_run(loop);
     assert_string_equal(trace, ".....");
+}
+
+static struct lettered due_long_ago;
+
+static void message_sets_what_is_due_long_ago(struct loop_message *message)
+{
+    (void)message;
+    letter_set(&due_long_ago, 'a', (struct instant){0});
+    stop_at(soon(10));
+}
+
+static void a_deadline_of_long_ago_fires_in_the_next_turn(void **state)
+{
+    (void)state;
+    struct loop_message message = {.deliver = message_sets_what_is_due_long_ago};
+    loop_post(loop, &message);
+    loop_run(loop);
+    assert_string_equal(trace, "a");
+}
+
+/* Stands in front of the C library's, to count. */
+static int alarms_moved;
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+    alarms_moved++;
+    return (int)syscall(SYS_timerfd_settime, fd, flags, new, old);
+}
+
+enum { STEADY_TURNS = 1000 };
+
+static struct lettered steady_deadline;
+static int steady_turns;
+
+/* What a connection does all day: a deadline for an answer, cleared when it is there, set for the next. */
+static void steady_turn(struct loop_message *message)
+{
+    loop_timer_clear(loop, &steady_deadline.timer);
+    letter_set(&steady_deadline, 'a', soon(100000));
+    if (++steady_turns < STEADY_TURNS)
+        loop_post(loop, message);
+    else
+        loop_stop(loop);
+}
+
+static void deadlines_cost_no_system_call_in_the_steady_state(void **state)
+{
+    (void)state;
+    struct loop_message message = {.deliver = steady_turn};
+    alarms_moved = steady_turns = 0;
+    loop_post(loop, &message);
+    loop_run(loop);
+    loop_timer_clear(loop, &steady_deadline.timer);
+    assert_int_equal(alarms_moved, 1); /* for the guard */
 }
 
 /* --- the end of the turn ------------------------------------------------------------------------------------ */
@@ -384,6 +440,8 @@ int main(void)
         loop_unit_test(a_deadline_can_be_moved_both_ways),
         loop_unit_test(an_earlier_deadline_set_while_running_is_not_late),
         loop_unit_test(a_deadline_may_set_itself_again),
+        loop_unit_test(a_deadline_of_long_ago_fires_in_the_next_turn),
+        loop_unit_test(deadlines_cost_no_system_call_in_the_steady_state),
         loop_unit_test(hooks_run_stage_by_stage_before_the_loop_first_waits),
         loop_unit_test(hooks_may_ask_for_themselves_and_for_any_stage),
         loop_unit_test(a_cancelled_hook_does_not_run),

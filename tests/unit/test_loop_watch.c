@@ -90,6 +90,25 @@ static void a_watch_that_a_deadline_has_stopped_is_not_called(void **state)
     race_end(&race);
 }
 
+static void race_due_and_silences_both(struct loop_timer *timer)
+{
+    struct race *race = list_owner(timer, struct race, timer);
+    note('D');
+    for (int i = 0; i < 2; i++)
+        loop_watch_change(race->watches[i], 0);
+    stop_at(soon(10));
+}
+
+static void a_watch_that_a_deadline_has_changed_reports_only_what_is_asked_now(void **state)
+{
+    (void)state;
+    struct race race;
+    race_start(&race, race_due_and_silences_both);
+    loop_run(loop);
+    assert_string_equal(trace, "rD");
+    race_end(&race);
+}
+
 static void eager_fires(struct loop_timer *timer)
 {
     loop_timer_set(loop, timer, loop_now(loop));
@@ -364,6 +383,7 @@ int main(void)
         loop_unit_test(a_deadline_that_is_always_due_does_not_starve_the_sockets),
         loop_unit_test(a_deadline_that_passes_in_a_turn_comes_before_the_rest_of_it),
         loop_unit_test(a_watch_that_a_deadline_has_stopped_is_not_called),
+        loop_unit_test(a_watch_that_a_deadline_has_changed_reports_only_what_is_asked_now),
         loop_unit_test(a_watch_reports_what_it_was_asked_for),
         loop_unit_test(a_watch_goes_on_reporting_what_is_not_read),
         loop_unit_test(a_watch_may_be_stopped_in_its_own_callback),

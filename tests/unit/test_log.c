@@ -1,0 +1,440 @@
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+
+static char path[64];
+static char content[4 * 1024 * 1024];
+
+static int set_up(void **state)
+{
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(path, sizeof path, "/tmp/test_log.XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    log_stop();
+    unlink(path);
+    return 0;
+}
+
+static void start(enum log_level level, int fd)
+{
+    struct error error = ERROR_NONE;
+    if (!log_start(&(struct log_options){.level = level, .fd = fd, .path = fd < 0 ? path : NULL}, &error))
+        fail_msg("%s", error.text);
+}
+
+/* What is in the file by now. */
+static const char *logged(void)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    content[fread(content, 1, sizeof content - 1, file)] = '\0';
+    fclose(file);
+    return content;
+}
+
+/* The text behind the time, which must be one. */
+static const char *behind_time(const char *line)
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddZ ";
+    for (size_t i = 0; i < sizeof shape - 1; i++) {
+        bool fits = shape[i] == 'd' ? line[i] >= '0' && line[i] <= '9' : line[i] == shape[i];
+        if (!fits)
+            fail_msg("no time: %s", line);
+    }
+    return line + sizeof shape - 1;
+}
+
+static size_t lines_in(const char *text)
+{
+    size_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------- */
+
+static void a_line_has_time_level_event_and_pairs(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    log_event(LOG_WARN, "node_down", "node=%s tries=%d", "n1", 3);
+    log_stop();
+    assert_string_equal(behind_time(logged()), "warn node_down node=n1 tries=3\n");
+}
+
+static void an_event_needs_no_pairs(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    log_event(LOG_INFO, "ready", "%s", "");
+    log_stop();
+    assert_string_equal(behind_time(logged()), "info ready\n");
+}
+
+static int formatted;
+
+static const char *formatting(void)
+{
+    formatted++;
+    return "x";
+}
+
+static void levels_below_the_chosen_one_are_left_out(void **state)
+{
+    (void)state;
+    start(LOG_WARN, -1);
+    assert_false(log_is_on(LOG_INFO));
+    assert_true(log_is_on(LOG_WARN));
+    log_event(LOG_INFO, "a", "%s", formatting());
+    log_event(LOG_WARN, "b", "%s", formatting());
+    log_set_level(LOG_DEBUG);
+    log_event(LOG_DEBUG, "c", "%s", formatting());
+    log_stop();
+    assert_int_equal(lines_in(logged()), 2);
+    assert_non_null(strstr(content, "debug c x"));
+}
+
+static void level_names_are_read(void **state)
+{
+    (void)state;
+    enum log_level level;
+    assert_true(log_level_parse("debug", &level) && level == LOG_DEBUG);
+    assert_true(log_level_parse("info", &level) && level == LOG_INFO);
+    assert_true(log_level_parse("warn", &level) && level == LOG_WARN);
+    assert_true(log_level_parse("error", &level) && level == LOG_ERROR);
+    assert_false(log_level_parse("INFO", &level));
+    assert_false(log_level_parse("", &level));
+}
+
+static void a_value_cannot_forge_a_line_even_if_nobody_quoted_it(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    log_event(LOG_INFO, "task", "id=%s", "1\n2026-01-01T00:00:00.000Z error fake\x1b[31m\x7f");
+    log_stop();
+    assert_int_equal(lines_in(logged()), 1);
+    assert_null(strchr(content, '\x1b'));
+    assert_null(strchr(content, '\x7f'));
+}
+
+static void a_long_line_is_cut_at_a_character_and_says_so(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 4; shift++) {
+        char text[3000] = "abc";
+        for (size_t i = shift; i + 4 < sizeof text; i += 3)
+            memcpy(text + i, "\xE2\x82\xAC", 4); /* the euro sign: three bytes */
+        start(LOG_INFO, -1);
+        assert_int_equal(truncate(path, 0), 0);
+        log_event(LOG_INFO, "long", "%s", text);
+        log_stop();
+
+        size_t length = strlen(logged());
+        assert_in_range(length, LOG_LINE_MAX - 3, LOG_LINE_MAX);
+        assert_string_equal(content + length - 7, " [cut]\n");
+        assert_memory_equal(content + length - 10, "\xE2\x82\xAC", 3);
+    }
+}
+
+static void a_line_of_the_greatest_length_is_not_cut(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    /* time, space and "info e " are 32 characters, and one is the newline */
+    log_event(LOG_INFO, "e", "%0*d", LOG_LINE_MAX - 33, 0);
+    log_event(LOG_INFO, "e", "%0*d", LOG_LINE_MAX - 32, 0);
+    log_stop();
+    const char *second = strchr(logged(), '\n') + 1;
+    assert_int_equal(second - content, LOG_LINE_MAX);
+    assert_int_equal(second[-2], '0');
+    assert_int_equal(strlen(second), LOG_LINE_MAX);
+    assert_non_null(strstr(second, "0 [cut]\n"));
+}
+
+/* --- where they go ------------------------------------------------------------------------------------------ */
+
+static void a_file_is_appended_to_and_private(void **state)
+{
+    (void)state;
+    unlink(path);
+    for (int i = 0; i < 2; i++) {
+        start(LOG_INFO, -1);
+        log_event(LOG_INFO, "again", "i=%d", i);
+        log_stop();
+    }
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0137, 0);
+    assert_int_equal(lines_in(logged()), 2);
+}
+
+static void a_file_that_cannot_be_opened_is_an_error(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    assert_false(log_start(&(struct log_options){.level = LOG_INFO, .path = "/nonexistent/log"}, &error));
+    assert_non_null(strstr(error.text, "/nonexistent/log"));
+    start(LOG_INFO, -1);
+    log_stop();
+    assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0); /* nothing of this is closed that is not the log's */
+}
+
+static void starting_twice_is_an_error(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    start(LOG_INFO, -1);
+    assert_false(log_start(&(struct log_options){.level = LOG_INFO, .fd = 2}, &error));
+    log_event(LOG_INFO, "still_there", "%s", "");
+    log_stop();
+    log_stop();
+    assert_int_equal(lines_in(logged()), 1);
+}
+
+static void a_line_is_written_without_waiting_for_more(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    for (size_t lines = 1; lines < 4; lines++) {
+        log_event(LOG_INFO, "one", "%s", "");
+        test_await(lines_in(logged()) == lines);
+    }
+}
+
+static void without_a_log_thread_lines_go_to_standard_error(void **state)
+{
+    (void)state;
+    int saved = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_APPEND);
+    dup2(fd, STDERR_FILENO);
+    log_event(LOG_ERROR, "before", "%s", "");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(fd);
+    assert_string_equal(behind_time(logged()), "error before\n");
+}
+
+static void a_forked_child_writes_its_own_lines_once(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    for (int i = 0; i < 100; i++)
+        log_event(LOG_INFO, "parent", "%d", i); /* some of these may be in the ring at the fork */
+    pid_t child = fork();
+    if (child == 0) {
+        log_event(LOG_INFO, "child", "%s", "");
+        log_stop();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    log_stop();
+    assert_int_equal(lines_in(logged()), 101);
+    assert_non_null(strstr(content, "info child\n"));
+}
+
+/* --- when they cannot go ------------------------------------------------------------------------------------ */
+
+static void flood(int lines)
+{
+    for (int i = 0; i < lines; i++)
+        log_event(LOG_INFO, "flood", "number=%d %0*d", i, 200, 0);
+}
+
+/* Whole lines in the pipe, and the numbers that the log says it dropped. */
+static void drain(int fd, unsigned long *lines, unsigned long *reported)
+{
+    static char tail[LOG_LINE_MAX + 1];
+    static size_t kept;
+    for (;;) {
+        ssize_t length = read(fd, content, sizeof content - 1);
+        if (length <= 0)
+            return;
+        for (ssize_t i = 0; i < length; i++) {
+            assert_true(kept < LOG_LINE_MAX);
+            tail[kept++] = content[i];
+            if (content[i] != '\n')
+                continue;
+            tail[kept] = '\0';
+            kept = 0;
+            unsigned long some;
+            const char *line = behind_time(tail);
+            if (sscanf(line, "warn log_dropped lines=%lu", &some) == 1)
+                *reported += some;
+            else if (strncmp(line, "info flood number=", 18) == 0)
+                (*lines)++;
+        }
+    }
+}
+
+static void a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many(void **state)
+{
+    (void)state;
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0); /* the writing end blocks */
+    fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
+    unsigned long before = log_dropped(), lines = 0, reported = 0;
+    start(LOG_INFO, pipe_fds[1]);
+    flood(5000); /* a megabyte: more than pipe and ring hold */
+    unsigned long lost = log_dropped() - before;
+    assert_true(lost > 1000);
+    while (lines + lost < 5000)
+        test_await((drain(pipe_fds[0], &lines, &reported), true));
+
+    log_event(LOG_INFO, "room", "%s", "");
+    test_await((drain(pipe_fds[0], &lines, &reported), reported > 0));
+    assert_int_equal(reported, lost);
+    assert_int_equal(lines, 5000 - lost);
+    log_stop();
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+}
+
+static void stopping_does_not_wait_for_a_reader_who_never_comes(void **state)
+{
+    (void)state;
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0);
+    unsigned long before = log_dropped();
+    start(LOG_INFO, pipe_fds[1]);
+    flood(2000);
+    log_stop(); /* hangs if it is wrong */
+    unsigned long lost = log_dropped() - before;
+    assert_in_range(lost, 2000 - 65536 / 200, 1999); /* all but what the pipe took */
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+}
+
+static void a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone(void **state)
+{
+    (void)state;
+#ifdef TEST_THREAD_SANITIZER
+    skip(); /* which allows no threads in a forked child */
+#endif
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0);
+    start(LOG_INFO, pipe_fds[1]);
+    flood(2000); /* the ring is full from now on */
+    pid_t child = fork();
+    if (child == 0) {
+        struct error error = ERROR_NONE;
+        bool started = log_start(&(struct log_options){.level = LOG_INFO, .path = path}, &error);
+        log_event(LOG_INFO, "child", "%s", "");
+        log_stop();
+        _exit(started ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_string_equal(behind_time(logged()), "info child\n");
+    close(pipe_fds[0]); /* so that the parent's end at once */
+    log_stop();
+    close(pipe_fds[1]);
+}
+
+static void a_reader_who_has_gone_costs_lines_and_nothing_else(void **state)
+{
+    (void)state;
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0);
+    close(pipe_fds[0]);
+    unsigned long before = log_dropped();
+    start(LOG_INFO, pipe_fds[1]);
+    flood(10);
+    test_await(log_dropped() - before == 10);
+    log_stop();
+    close(pipe_fds[1]);
+}
+
+static void a_full_disk_costs_lines_and_nothing_else(void **state)
+{
+    (void)state;
+    int full = open("/dev/full", O_WRONLY);
+    if (full < 0)
+        skip();
+    unsigned long before = log_dropped();
+    start(LOG_INFO, full);
+    flood(10);
+    log_stop();
+    assert_int_equal(log_dropped() - before, 10);
+    close(full);
+}
+
+enum { WRITERS = 4, LINES = 3000 };
+
+static void *writer_logs(void *name)
+{
+    for (int i = 0; i < LINES; i++)
+        log_event(LOG_INFO, "thread", "name=%s number=%d padding=%0*d", (const char *)name, i, i % 300, 0);
+    return NULL;
+}
+
+static void lines_of_many_threads_stay_whole_and_in_order(void **state)
+{
+    (void)state;
+    static char names[WRITERS][2] = {"0", "1", "2", "3"};
+    pthread_t threads[WRITERS];
+    unsigned long before = log_dropped(), lines = 0;
+    int last[WRITERS] = {-1, -1, -1, -1};
+    start(LOG_INFO, -1);
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_logs, names[i]), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    log_stop();
+
+    for (const char *line = logged(); *line != '\0'; line = strchr(line, '\n') + 1) {
+        int writer, number, end = 0;
+        if (strncmp(behind_time(line), "warn log_dropped", 16) == 0)
+            continue;
+        assert_int_equal(
+            sscanf(behind_time(line), "info thread name=%d number=%d padding=%*[0]%n", &writer, &number, &end), 2);
+        assert_int_equal(behind_time(line)[end], '\n');
+        assert_true(number > last[writer]);
+        last[writer] = number;
+        lines++;
+    }
+    assert_int_equal(lines + (log_dropped() - before), WRITERS * LINES);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_a_log_thread_lines_go_to_standard_error),
+        TEST(a_line_has_time_level_event_and_pairs),
+        TEST(an_event_needs_no_pairs),
+        TEST(a_line_is_written_without_waiting_for_more),
+        TEST(levels_below_the_chosen_one_are_left_out),
+        TEST(level_names_are_read),
+        TEST(a_value_cannot_forge_a_line_even_if_nobody_quoted_it),
+        TEST(a_long_line_is_cut_at_a_character_and_says_so),
+        TEST(a_line_of_the_greatest_length_is_not_cut),
+        TEST(a_file_is_appended_to_and_private),
+        TEST(a_file_that_cannot_be_opened_is_an_error),
+        TEST(starting_twice_is_an_error),
+        TEST(a_forked_child_writes_its_own_lines_once),
+        TEST(a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many),
+        TEST(stopping_does_not_wait_for_a_reader_who_never_comes),
+        TEST(a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone),
+        TEST(a_reader_who_has_gone_costs_lines_and_nothing_else),
+        TEST(a_full_disk_costs_lines_and_nothing_else),
+        TEST(lines_of_many_threads_stay_whole_and_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* The two parts of the log that need no thread: quoting, and the ring of lines. */
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/log_ring.h"
+#include "base/random.h"
+
+/* --- quoting ------------------------------------------------------------------------------------------------ */
+
+struct quoted {
+    const char *text, *expected;
+};
+
+static void text_is_quoted_so_that_it_can_do_no_harm(void **state)
+{
+    (void)state;
+    static const struct quoted cases[] = {
+        {NULL, "-"},
+        {"", "\"\""},
+        {"-", "\"-\""},
+        {"--", "--"},
+        {"redis://n1:6379/0", "redis://n1:6379/0"},
+        {"a_b.c@d+e-f", "a_b.c@d+e-f"},
+        {"two words", "\"two words\""},
+        {"a=b", "\"a=b\""},
+        {"say \"hi\" \\ bye", "\"say \\\"hi\\\" \\\\ bye\""},
+        {"line\nline\r\t", "\"line\\x0Aline\\x0D\\x09\""},
+        {"\x1b[31mred\x07\x7f", "\"\\x1B[31mred\\x07\\x7F\""},
+        {"na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80", "\"na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80\""},
+        {"c1 \xC2\x9B", "\"c1 \\u009B\""},
+        {"\xE2\x80\xA8\xE2\x80\xA9", "\"\\u2028\\u2029\""},
+        {"\xE2\x80\xAE\xEF\xBB\xBF", "\"\\u202E\\uFEFF\""},
+        {"\x80\xFF", "\"\\x80\\xFF\""},
+        {"\xC0\xAF \xC1\x81", "\"\\xC0\\xAF \\xC1\\x81\""},                            /* too long for what they say */
+        {"\xE0\x80\x8A \xF0\x80\x80\x8A", "\"\\xE0\\x80\\x8A \\xF0\\x80\\x80\\x8A\""}, /* these too */
+        {"\xED\xA0\x80", "\"\\xED\\xA0\\x80\""},                                       /* half of a pair */
+        {"\xF4\x90\x80\x80", "\"\\xF4\\x90\\x80\\x80\""},                              /* beyond Unicode */
+        {"\xE2\x82", "\"\\xE2\\x82\""},                                                /* ends too early */
+        {"\xE2\x41\x41", "\"\\xE2"
+                         "AA\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[LOG_QUOTE_MAX];
+        assert_ptr_equal(log_quote(cases[i].text, out), out);
+        assert_string_equal(out, cases[i].expected);
+    }
+}
+
+static void bytes_may_hold_zeros(void **state)
+{
+    (void)state;
+    char out[LOG_QUOTE_MAX];
+    assert_string_equal(log_quote_bytes("a\0b", 3, out), "\"a\\x00b\"");
+    assert_string_equal(log_quote_bytes("abcdef", 3, out), "abc");
+    assert_string_equal(log_quote_bytes("abc", 0, out), "\"\"");
+    assert_string_equal(log_quote_bytes(NULL, 3, out), "-");
+    assert_string_equal(log_quote_bytes("\xE2\x82\xAC", 2, out), "\"\\xE2\\x82\"");
+}
+
+static void long_text_is_cut_between_characters_to_fit(void **state)
+{
+    (void)state;
+    static const char *const characters[] = {"x",           " ", "\n", "\xC3\xAF", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
+                                             "\xE2\x80\xA8"};
+    for (size_t kind = 0; kind < sizeof characters / sizeof *characters; kind++) {
+        char text[2000] = "", whole[LOG_QUOTE_MAX], out[LOG_QUOTE_MAX];
+        size_t size = strlen(characters[kind]), length = 0, shown = strlen(log_quote(characters[kind], whole));
+        shown -= shown > 1 ? 2 : 0; /* without the quotes */
+        for (int count = 0; count < 400; count++, length += size) {
+            log_quote_bytes(text, length, out);
+            assert_in_range(strlen(out), 1, LOG_QUOTE_MAX - 1);
+            bool cut = strlen(out) > 4 && strcmp(out + strlen(out) - 4, "...\"") == 0;
+            if (count > 0)
+                assert_int_equal(cut,
+                                 (size_t)count * shown + 2 > LOG_QUOTE_MAX - 1 && (kind > 0 || count >= LOG_QUOTE_MAX));
+            if (cut)
+                assert_int_equal((strlen(out) - 5) % shown, 0);
+            if (cut)
+                assert_true(strlen(out) + shown > LOG_QUOTE_MAX - 1);
+            memcpy(text + length, characters[kind], size);
+        }
+    }
+}
+
+static void any_bytes_become_one_harmless_text(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        char bytes[100], out[LOG_QUOTE_MAX], again[LOG_QUOTE_MAX];
+        size_t length = (size_t)random_between(0, sizeof bytes);
+        random_bytes(bytes, length);
+        log_quote_bytes(bytes, length, out);
+        assert_true(strlen(out) > 0 && strlen(out) < LOG_QUOTE_MAX);
+        for (const char *c = out; *c != '\0'; c++)
+            assert_true((unsigned char)*c >= 0x20 && *c != 0x7F);
+        /* what is left after taking out our own escapes is valid and harmless: quoting it again adds none */
+        for (char *c = out; *c != '\0'; c++)
+            if (*c == '\\' || *c == '"')
+                *c = ' ';
+        assert_null(strchr(log_quote(out, again), '\\'));
+    }
+}
+
+/* --- the ring ----------------------------------------------------------------------------------------------- */
+
+static size_t line_make(char line[LOG_LINE_MAX], unsigned number)
+{
+    size_t length = 20 + number * 7919 % (LOG_LINE_MAX - 20);
+    memset(line, 'a' + (int)(number % 26), length - 1);
+    line[length - 1] = '\n';
+    return length;
+}
+
+/* Checks that the bytes are the lines that come next, whole. */
+static void lines_check(const char *bytes, size_t length, unsigned *next)
+{
+    while (length > 0) {
+        char line[LOG_LINE_MAX];
+        size_t expected = line_make(line, (*next)++);
+        assert_true(expected <= length);
+        assert_memory_equal(bytes, line, expected);
+        bytes += expected;
+        length -= expected;
+    }
+}
+
+static void the_ring_gives_whole_lines_in_order_however_it_wraps(void **state)
+{
+    (void)state;
+    static struct log_ring ring;
+    unsigned added = 0, taken = 0, refused = 0;
+    for (int round = 0; round < 3000; round++) {
+        for (int64_t more = random_between(0, 60); more > 0; more--) {
+            char line[LOG_LINE_MAX];
+            size_t length = line_make(line, added);
+            if (!log_ring_add(&ring, line, length)) {
+                refused++;
+                break;
+            }
+            added++;
+        }
+        int64_t busy = round / 500 % 2 == 0 ? 2 : 20; /* the writer is slow for a while, then fast */
+        for (int64_t batches = random_between(0, busy); batches > 0 && !log_ring_is_empty(&ring); batches--) {
+            size_t length;
+            const char *bytes = log_ring_peek(&ring, 4096, &length);
+            assert_in_range(length, 1, 4096);
+            lines_check(bytes, length, &taken);
+            log_ring_drop(&ring, length);
+        }
+    }
+    while (!log_ring_is_empty(&ring)) {
+        size_t length;
+        const char *bytes = log_ring_peek(&ring, 4096, &length);
+        lines_check(bytes, length, &taken);
+        log_ring_drop(&ring, length);
+    }
+    assert_int_equal(taken, added);
+    assert_true(added > 10000 && refused > 10); /* it was full and empty many times */
+    assert_int_equal(ring.tail, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_quoted_so_that_it_can_do_no_harm),
+        cmocka_unit_test(bytes_may_hold_zeros),
+        cmocka_unit_test(long_text_is_cut_between_characters_to_fit),
+        cmocka_unit_test(any_bytes_become_one_harmless_text),
+        cmocka_unit_test(the_ring_gives_whole_lines_in_order_however_it_wraps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
