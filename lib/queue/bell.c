@@ -49,7 +49,7 @@ static void bell_put_back(struct bell *bell)
     redis_request_text(out, "LMOVE");
     queue_keys_request_bell(&bell->queue->keys, bell->name, out);
     queue_keys_request_queue(&bell->queue->keys, bell->name, out);
-    redis_request_text(out, "RIGHT");
+    redis_request_text(out, "LEFT"); /* the newest, if there are several */
     redis_request_text(out, "RIGHT");
     errand_start(&bell->put_back);
 }

@@ -5,7 +5,7 @@
  * Ours, below `hf:`:
  *   hf:processes            set of identities that may have claims
  *   hf:claims:IDENTITY      hash, slot number -> 16 bytes of claim id, then nothing, or queue name, newline, payload
- *   hf:bell:IDENTITY:QUEUE  list of at most one payload: what the blocking move put aside for this process
+ *   hf:bell:IDENTITY:QUEUE  list of payloads: what the blocking move put aside for this process, mostly one
  * `space` is put before every name; it is empty but for dry runs and tests. */
 #ifndef QUEUE_KEYS_H
 #define QUEUE_KEYS_H

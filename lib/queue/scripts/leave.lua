@@ -10,10 +10,11 @@ local function is_list(key)
 end
 for i = 3, #KEYS, 2 do
     if is_list(KEYS[i + 1]) then
-        local task = redis.call('RPOP', KEYS[i])
+        -- The newest first, so that the oldest ends at the head.
+        local task = redis.call('LPOP', KEYS[i])
         while task do
             redis.call('RPUSH', KEYS[i + 1], task)
-            task = redis.call('RPOP', KEYS[i])
+            task = redis.call('LPOP', KEYS[i])
         end
     else
         stay = stay + redis.call('LLEN', KEYS[i])

@@ -1,0 +1,300 @@
+/* Waking idle workers: by whatever pushes, at once, and each task once. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/keys.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/relay.h"
+
+static struct loop *loop;
+static struct redis_server *server;
+static struct relay *relay;
+static struct queue_probe probe, other;
+
+static int setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    relay = relay_start(redis_server_port(server));
+    free(redis_server_command(server, "FLUSHALL"));
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    queue_probe_stop(&probe);
+    queue_probe_stop(&other);
+    relay_destroy(relay);
+    loop_destroy(loop);
+    return 0;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+static long long blocked_clients(void)
+{
+    char *info = redis_server_command(server, "INFO clients");
+    const char *at = strstr(info, "blocked_clients:");
+    assert_non_null(at);
+    long long count = strtoll(at + strlen("blocked_clients:"), NULL, 10);
+    free(info);
+    return count;
+}
+
+static bool are_blocked(void *context)
+{
+    return blocked_clients() == *(const long long *)context;
+}
+
+static void wait_blocked(long long clients)
+{
+    assert_true(loop_until(loop, are_blocked, &clients, TEST_PATIENCE_NS));
+}
+
+static void start_listening(struct queue_probe *at, const char *names, long long blocked)
+{
+    queue_probe_start(at, loop, redis_server_port(server), names, NULL);
+    queue_listen(at->queue, true);
+    wait_blocked(blocked);
+    at->rings = 0; /* each connection that comes up rings */
+}
+
+static void push(const char *queue, const char *payload)
+{
+    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
+}
+
+static void assert_places(const char *expected)
+{
+    char *places = queue_probe_places(server);
+    assert_string_equal(places, expected);
+    free(places);
+}
+
+static void test_a_push_wakes_an_idle_worker(void **state)
+{
+    (void)state;
+    start_listening(&probe, "a b", 2);
+    uint64_t calls = queue_counters(probe.queue)->claim_calls;
+    free(redis_server_command(server, "LPUSH queue:b '{\"class\":\"echo\",\"args\":[]}'"));
+    queue_probe_wait_rings(&probe, 1);
+    assert_int_equal(queue_counters(probe.queue)->claim_calls, calls);
+    queue_probe_claim(&probe, 0, "{\"class\":\"echo\",\"args\":[]}");
+    assert_string_equal(probe.slots[0].queue, "b");
+    queue_probe_claim(&probe, 0, NULL);
+    assert_places("");
+
+    wait_blocked(2);
+    push("a", "again");
+    queue_probe_wait_rings(&probe, 2);
+    queue_probe_claim(&probe, 0, "again");
+}
+
+static void test_a_task_in_the_bell_goes_first(void **state)
+{
+    (void)state;
+    start_listening(&probe, "a", 1);
+    push("a", "one");
+    queue_probe_wait_rings(&probe, 1);
+    queue_listen(probe.queue, false);
+    push("a", "two");
+    for (unsigned slot = 0; slot < 3; slot++)
+        queue_probe_turn(&probe, slot, true);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_string_equal(probe.slots[1].payload, "two");
+}
+
+/* --- two processes ------------------------------------------------------------------------------------------------ */
+
+enum { SHARED_TASKS = 300 };
+static unsigned taken[SHARED_TASKS], taken_count;
+
+static void take(struct queue_probe *at, unsigned slot)
+{
+    if (at->slots[slot].answer != QUEUE_CLAIMED)
+        return;
+    taken[strtoul(at->slots[slot].payload, NULL, 10)]++;
+    taken_count++;
+    queue_probe_turn(at, slot, true);
+}
+
+static void ask_with_idle_slots(struct queue_probe *at)
+{
+    for (unsigned slot = 0; slot < at->slot_count; slot++)
+        if (at->slots[slot].asked == at->slots[slot].answers)
+            queue_probe_turn(at, slot, true);
+}
+
+static bool is_all_taken(void *context)
+{
+    (void)context;
+    static unsigned pushed;
+    if (taken_count == 0)
+        pushed = 0;
+    for (int i = 0; i < 5 && pushed < SHARED_TASKS; i++, pushed++) {
+        char payload[16];
+        snprintf(payload, sizeof payload, "%u", pushed);
+        push(pushed % 2 == 0 ? "a" : "b", payload);
+    }
+    return taken_count >= SHARED_TASKS;
+}
+
+static void test_two_processes_take_each_push_once(void **state)
+{
+    (void)state;
+    probe.on_answer = other.on_answer = take;
+    probe.on_ring = other.on_ring = ask_with_idle_slots;
+    start_listening(&probe, "a b", 2);
+    start_listening(&other, "b a", 4);
+    assert_true(loop_until(loop, is_all_taken, NULL, TEST_PATIENCE_NS));
+    queue_probe_wait_all(&probe);
+    queue_probe_wait_all(&other);
+    for (int i = 0; i < SHARED_TASKS; i++)
+        assert_int_equal(taken[i], 1);
+    assert_true(queue_counters(probe.queue)->claims > 0 && queue_counters(other.queue)->claims > 0);
+    assert_places("");
+}
+
+/* --- nobody idle ---------------------------------------------------------------------------------------------------- */
+
+static bool is_put_back(void *context)
+{
+    char *places = queue_probe_places(server);
+    bool same = strcmp(places, context) == 0;
+    free(places);
+    return same && queue_counters(probe.queue)->rings > 0;
+}
+
+static void test_a_ring_while_nobody_is_idle_puts_the_task_back(void **state)
+{
+    (void)state;
+    start_listening(&probe, "a", 1);
+    queue_listen(probe.queue, false);
+    push("a", "one");
+    push("a", "two");
+    assert_true(loop_until(loop, is_put_back, "queue:a one\nqueue:a two", TEST_PATIENCE_NS));
+    assert_int_equal(probe.rings, 0);
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+}
+
+static void test_nobody_waits_unless_wanted(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    queue_probe_wait_up(&probe);
+    push("a", "one");
+    loop_for(loop, 50 * NS_PER_MS);
+    assert_places("queue:a one");
+    assert_int_equal(probe.rings, 0);
+}
+
+/* --- trouble -------------------------------------------------------------------------------------------------------- */
+
+static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    probe.rings = 0;
+    relay_swallow(relay, true);
+    push("a", "one");
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    queue_probe_wait_rings(&probe, 1);
+    queue_probe_claim(&probe, 0, "one");
+}
+
+/* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a
+ * new one waits. */
+static void test_only_one_connection_waits(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    probe.rings = 0;
+    for (int i = 0; i < 3; i++) {
+        relay_cut(relay);
+        queue_probe_wait_rings(&probe, (unsigned)i + 1);
+    }
+    wait_blocked(1);
+    queue_listen(probe.queue, false);
+    push("a", "one");
+    assert_true(loop_until(loop, is_put_back, "queue:a one", TEST_PATIENCE_NS));
+}
+
+static unsigned long long blmoves(void)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    const char *calls = strstr(stats, "cmdstat_blmove:calls="), *refused = NULL;
+    unsigned long long count = 0;
+    if (calls != NULL) {
+        count = strtoull(calls + strlen("cmdstat_blmove:calls="), NULL, 10);
+        refused = strstr(calls, "rejected_calls=");
+    }
+    if (refused != NULL)
+        count += strtoull(refused + strlen("rejected_calls="), NULL, 10);
+    free(stats);
+    return count;
+}
+
+/* Refused waits are not repeated in a tight loop, and idle workers are still told now and then. */
+static void test_a_refused_bell_rests_and_rings(void **state)
+{
+    (void)state;
+    start_listening(&probe, "a", 1);
+    push("a", "one");
+    push("a", "two");
+    queue_probe_wait_rings(&probe, 1);
+    queue_probe_wait_rings(&probe, 2); /* the bell has both now and waits for more */
+    wait_blocked(1);
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    unsigned long long before = blmoves();
+    free(redis_server_command(server, "CLIENT KILL TYPE normal"));
+    queue_probe_wait_rings(&probe, 5);
+    assert_true(blmoves() - before <= 10);
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    wait_blocked(1);
+    push("a", "three");
+    queue_probe_wait_rings(&probe, probe.rings + 1);
+    queue_probe_claim(&probe, 2, "three");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_push_wakes_an_idle_worker, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_task_in_the_bell_goes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_processes_take_each_push_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_ring_while_nobody_is_idle_puts_the_task_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_waits_unless_wanted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_ring_whose_connection_was_cut_is_not_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_only_one_connection_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_refused_bell_rests_and_rings, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,363 @@
+/* Calls whose reply was lost are repeated and answer the same; calls that arrive late change nothing. Shown twice:
+ * with the scripts alone, and with a queue whose replies a relay swallows. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/keys.h"
+#include "queue/scripts.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/relay.h"
+
+static struct loop *loop;
+static struct redis_server *server;
+static struct relay *relay;
+static struct queue_probe probe;
+
+static int setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    relay = relay_start(redis_server_port(server));
+    free(redis_server_command(server, "FLUSHALL"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    queue_probe_stop(&probe);
+    relay_destroy(relay);
+    loop_destroy(loop);
+    return 0;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+static void push(const char *queue, const char *payload)
+{
+    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
+}
+
+static void assert_places(const char *expected)
+{
+    char *places = queue_probe_places(server);
+    assert_string_equal(places, expected);
+    free(places);
+}
+
+/* --- the scripts alone ------------------------------------------------------------------------------------------ */
+
+/* A probe's connection loads the scripts; the process "p" is listed by hand. */
+static void load_scripts(void)
+{
+    queue_probe_start(&probe, loop, redis_server_port(server), "unused", NULL);
+    queue_probe_wait_up(&probe);
+    free(redis_server_command(server, "SADD processes p"));
+}
+
+/* Ids of 16 bytes, as short names. */
+#define FOUR(letter) letter letter letter letter
+#define ID(letter)   FOUR(letter) FOUR(letter) FOUR(letter) FOUR(letter)
+#define NO_ID        "\"\""
+
+/* Claims for one slot from queue:a of the process p: id that its place holds, new id, '1' to claim. */
+static void assert_claim(const char *expected, const char *slot, const char *has, const char *next, const char *wants)
+{
+    assert_reply(server, expected, "EVALSHA %s 4 processes claims bell queue:a p 1000 a a %s %s %s %s",
+                 queue_script_claim.sha1, slot, has, next, wants);
+}
+
+static void test_a_repeated_claim_answers_the_same(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    for (int i = 0; i < 3; i++)
+        assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_places("claims one\nqueue:a two");
+    for (int i = 0; i < 3; i++)
+        assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_places("claims two");
+    for (int i = 0; i < 3; i++)
+        assert_claim("-", "0", ID("B"), ID("C"), "1");
+    for (int i = 0; i < 3; i++)
+        assert_claim("-", "0", ID("C"), ID("D"), "0");
+    assert_places("");
+}
+
+static void test_a_late_claim_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    push("a", "three");
+    assert_claim("!" ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
+    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim("-", "0", ID("B"), ID("C"), "0");
+    assert_claim("!" ID("C"), "0", ID("A"), ID("B"), "1");
+    assert_places("queue:a three");
+}
+
+/* The late call of a process that has left, or was recovered, must not claim for nobody. */
+static void test_only_listed_processes_open_a_place(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "SREM processes p"));
+    push("a", "one");
+    assert_claim("-UNLISTED this process is not in processes", "0", NO_ID, ID("A"), "1");
+    assert_claim("!", "0", ID("A"), ID("B"), "1");
+    assert_places("queue:a one");
+    assert_reply(server, "0", "EXISTS claims");
+}
+
+static void test_one_call_mixes_repeats_and_new_claims(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_reply(server, "+a\none\n+a\ntwo\n-\n!",
+                 "EVALSHA %s 4 processes claims bell queue:a p 1000 a a 0 %s %s 1 1 %s %s 1 2 %s %s 0 3 %s %s 1",
+                 queue_script_claim.sha1, NO_ID, ID("A"), NO_ID, ID("B"), NO_ID, ID("C"), ID("X"), ID("D"));
+}
+
+static void assert_postpone(const char *expected, const char *has, const char *next)
+{
+    assert_reply(server, expected, "EVALSHA %s 2 claims retry 0 %s %s 5 changed 0 0", queue_script_postpone.sha1, has,
+                 next);
+}
+
+static void test_a_repeated_postponement_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_places("retry changed");
+    free(redis_server_command(server, "DEL retry"));
+    assert_postpone("1", ID("A"), ID("B"));
+    assert_places("");
+}
+
+/* A task that is not in the place cannot be moved: not by an older call, not for a slot that has none. */
+static void test_a_late_postponement_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    assert_postpone("0", NO_ID, ID("A"));
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_postpone("0", ID("A"), ID("X"));
+    assert_places("claims two");
+    assert_claim("-", "0", ID("B"), ID("C"), "0");
+    assert_postpone("0", ID("C"), ID("D"));
+    assert_places("");
+}
+
+static void assert_give_back(const char *expected, const char *has, const char *next)
+{
+    assert_reply(server, expected, "EVALSHA %s 2 claims queue:a 0 %s %s", queue_script_give_back.sha1, has, next);
+}
+
+static void test_a_repeated_give_back_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_give_back("1", ID("A"), ID("B"));
+    assert_give_back("1", ID("A"), ID("B"));
+    assert_places("queue:a one\nqueue:a two");
+}
+
+static void test_a_late_give_back_changes_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    assert_give_back("0", NO_ID, ID("A"));
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_give_back("0", ID("A"), ID("X"));
+    assert_claim("-", "0", ID("B"), ID("C"), "0");
+    assert_give_back("0", ID("C"), ID("X"));
+    assert_places("");
+}
+
+static void test_a_repeated_leave_finds_nothing(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    free(redis_server_command(server, "LPUSH bell bell-task"));
+    assert_claim("+a\nbell-task", "0", NO_ID, ID("A"), "1");
+    assert_claim("+a\none", "1", NO_ID, ID("B"), "1");
+    for (int i = 0; i < 2; i++)
+        assert_reply(server, "0", "EVALSHA %s 4 processes claims bell queue:a p queue:", queue_script_leave.sha1);
+    assert_reply(server, "3", "LLEN queue:a");
+    assert_reply(server, "two", "LINDEX queue:a 0");
+    assert_reply(server, "0", "EXISTS claims bell processes");
+}
+
+static void test_a_leave_keeps_what_cannot_go_back(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    push("a", "two");
+    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_reply(server, "two", "LMOVE queue:a bell RIGHT LEFT");
+    free(redis_server_command(server, "SET queue:a foreign"));
+    assert_reply(server, "2", "EVALSHA %s 4 processes claims bell queue:a p queue:", queue_script_leave.sha1);
+    assert_places("bell two\nclaims one");
+    assert_reply(server, "1", "SISMEMBER processes p");
+}
+
+/* --- lost replies ------------------------------------------------------------------------------------------------ */
+
+static bool is_place_written(void *context)
+{
+    char *places = queue_probe_places(server);
+    bool same = strcmp(places, context) == 0;
+    free(places);
+    return same;
+}
+
+/* The call has been executed, its reply is swallowed, and the connection ends. */
+static void lose_the_reply(const char *places)
+{
+    assert_true(loop_until(loop, is_place_written, (char *)places, TEST_PATIENCE_NS));
+    relay_cut(relay);
+    relay_swallow(relay, false);
+}
+
+static void start_behind_the_relay(void)
+{
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_probe_wait_up(&probe);
+}
+
+static const char *in_claim(const char *payload)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s %s", queue_keys_of(probe.queue)->claims, payload);
+    return text;
+}
+
+static void test_a_claim_whose_reply_is_lost(void **state)
+{
+    (void)state;
+    start_behind_the_relay();
+    push("a", "one");
+    relay_swallow(relay, true);
+    queue_probe_turn(&probe, 0, true);
+    lose_the_reply(in_claim("one"));
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_places(in_claim("one"));
+    assert_true(queue_counters(probe.queue)->repeats >= 1);
+    queue_probe_claim(&probe, 0, NULL);
+    assert_places("");
+}
+
+static void test_a_postponement_whose_reply_is_lost(void **state)
+{
+    (void)state;
+    start_behind_the_relay();
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    relay_swallow(relay, true);
+    queue_probe_postpone(&probe, 0, QUEUE_RETRY, NS_PER_S, "changed");
+    lose_the_reply("retry changed");
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("retry changed");
+}
+
+static void test_a_give_back_whose_reply_is_lost(void **state)
+{
+    (void)state;
+    start_behind_the_relay();
+    push("a", "one");
+    queue_probe_claim(&probe, 0, "one");
+    relay_swallow(relay, true);
+    queue_probe_give_back(&probe, 0);
+    lose_the_reply("queue:a one");
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("queue:a one");
+    queue_probe_claim(&probe, 0, "one");
+}
+
+/* The reply is only late: the connection goes on, the call is repeated on it, and both replies come. */
+static void test_a_reply_later_than_the_deadline(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, redis_server_port(server), "a",
+                      &(struct queue_options){.timeout_ns = 50 * NS_PER_MS});
+    queue_probe_wait_up(&probe);
+    push("a", "one");
+    push("a", "two");
+    redis_server_pause(server);
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, true);
+    loop_for(loop, 600 * NS_PER_MS);
+    assert_int_equal(probe.slots[0].answers, 0);
+    redis_server_resume(server);
+    queue_probe_wait_all(&probe);
+    assert_string_equal(probe.slots[0].payload, "one");
+    assert_string_equal(probe.slots[1].payload, "two");
+    assert_true(queue_counters(probe.queue)->repeats >= 2);
+    assert_int_equal(redis_node_counters(queue_node(probe.queue))->disconnects, 0);
+    queue_probe_claim(&probe, 0, NULL);
+    queue_probe_claim(&probe, 1, NULL);
+    assert_places("");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_repeated_claim_answers_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_late_claim_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_only_listed_processes_open_a_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_call_mixes_repeats_and_new_claims, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_repeated_postponement_moves_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_late_postponement_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_repeated_give_back_moves_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_late_give_back_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_repeated_leave_finds_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_leave_keeps_what_cannot_go_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_claim_whose_reply_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_postponement_whose_reply_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_give_back_whose_reply_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_reply_later_than_the_deadline, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
