@@ -71,8 +71,7 @@ typedef struct hf_job_api {
      * belongs to the host until run() returns. */
     int (*arg_integer)(const hf_job *job, unsigned index, int64_t *value);
     int (*arg_text)(const hf_job *job, unsigned index, const char **text);
-    void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
+    void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
     /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. */
     void (*error)(hf_job *job, const char *error_class, const char *format, ...) __attribute__((format(printf, 3, 4)));
 } hf_job_api;
@@ -94,7 +93,7 @@ typedef struct hf_cancel_api {
 } hf_cancel_api;
 
 typedef struct hf_host {
-    size_t   size;
+    size_t size;
     uint16_t abi_major, abi_minor;
     /* The table of functions called `name` in that version, or NULL if this host has none. */
     const void *(*api)(const char *name, unsigned version);
@@ -108,24 +107,24 @@ enum {
 };
 
 typedef struct hf_handler {
-    size_t      size;  /* sizeof(hf_handler) */
+    size_t size;       /* sizeof(hf_handler) */
     const char *name;  /* the task's "class" */
     const char *about; /* one line for people; may be NULL */
-    uint32_t    flags;
+    uint32_t flags;
     int (*run)(hf_job *job, void *state);
     /* Optional and pure: whether args are acceptable. On refusal returns 0 and writes a reason. */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size);
 } hf_handler;
 
 typedef struct hf_plugin {
-    uint32_t    magic;
-    uint16_t    abi_major, abi_minor;
-    size_t      size; /* sizeof(hf_plugin) */
+    uint32_t magic;
+    uint16_t abi_major, abi_minor;
+    size_t size; /* sizeof(hf_plugin) */
     const char *name, *version;
     /* Called once, before any run(), on the main thread. Returns 0, or non-zero after writing a reason: the worker
      * then refuses to start. `*state` is handed to every run(). May be NULL. */
     int (*open)(const hf_host *host, void **state, char *reason, size_t reason_size);
-    void (*close)(void *state); /* called once after the last run() ended; may be NULL */
+    void (*close)(void *state);        /* called once after the last run() ended; may be NULL */
     const hf_handler *const *handlers; /* ends with NULL */
 } hf_plugin;
 

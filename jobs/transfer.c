@@ -58,8 +58,7 @@ static const char *const statement_texts[STATEMENTS] = {
     [IS_DONE] = "SELECT 1 FROM done WHERE jid = ?1",
     [RECORD] = "INSERT OR IGNORE INTO done (jid) VALUES (?1)",
     [READ] = "SELECT balance FROM accounts WHERE name = ?1",
-    [WRITE] = "INSERT INTO accounts (name, balance) VALUES (?1, ?2) "
-              "ON CONFLICT (name) DO UPDATE SET balance = excluded.balance",
+    [WRITE] = "INSERT INTO accounts (name, balance) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET balance = ?2",
 };
 
 struct connection {

@@ -1,0 +1,77 @@
+#include "tests/support/config_place.h"
+
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void config_place_write(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+int config_place_enter(void **state)
+{
+    struct config_place *place = calloc(1, sizeof *place);
+    const char *above = getenv("TMPDIR");
+    snprintf(place->directory, sizeof place->directory, "%s/test-config-XXXXXX", above != NULL ? above : "/tmp");
+    place->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = place;
+    return mkdtemp(place->directory) == NULL || chdir(place->directory) != 0;
+}
+
+int config_place_leave(void **state)
+{
+    struct config_place *place = *state;
+    int failed = fchdir(place->home);
+    char path[300];
+    static const char *const files[] = {"t.conf", "part.conf", "secret", "sub/part.conf", "sub/deep.conf", "fifo"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", place->directory, files[i]);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/sub", place->directory);
+    rmdir(path);
+    failed |= rmdir(place->directory);
+    close(place->home);
+    free(place);
+    return failed;
+}
+
+struct config *config_place_read(const char *text, struct findings *findings)
+{
+    *findings = (struct findings){.count = 0};
+    config_place_write("t.conf", text, 0644);
+    return config_read("t.conf", findings);
+}
+
+void config_place_expect_error(const char *text, const char *error)
+{
+    struct findings findings;
+    struct config *config = config_place_read(text, &findings);
+    if (findings.errors != 1 || strcmp(findings.items[0].text, error) != 0) {
+        findings_print(&findings, stderr);
+        print_error("expected: %s\n", error);
+        print_error("in:\n%s\n", text);
+        fail();
+    }
+    config_free(config);
+    findings_fini(&findings);
+}
+
+struct config *config_place_read_good(const char *text)
+{
+    struct findings findings;
+    struct config *config = config_place_read(text, &findings);
+    if (config == NULL || findings.errors > 0) {
+        findings_print(&findings, stderr);
+        fail_msg("the configuration should be good:\n%s", text);
+    }
+    findings_fini(&findings);
+    return config;
+}

@@ -1,0 +1,32 @@
+/* For tests of the configuration: each runs in a directory of its own, so that files have short names. */
+#ifndef SUPPORT_CONFIG_PLACE_H
+#define SUPPORT_CONFIG_PLACE_H
+
+#include <sys/types.h>
+
+#include "worker/config.h"
+
+struct config_place {
+    char directory[256];
+    int home; /* the root of the sources */
+};
+
+/* Setup and teardown; the state is the struct config_place. Files that a test makes have the names that are listed in
+ * config_place.c. */
+int config_place_enter(void **state);
+int config_place_leave(void **state);
+
+#define CONFIG_TEST(function) cmocka_unit_test_setup_teardown(function, config_place_enter, config_place_leave)
+
+/* The least that a configuration needs, on one line. */
+#define CONFIG_NODES "queue_node = { host = \"q\"; };\n"
+
+void config_place_write(const char *path, const char *text, mode_t mode);
+/* Writes t.conf and reads it. */
+struct config *config_place_read(const char *text, struct findings *findings);
+/* The same; fails the test unless it is good. */
+struct config *config_place_read_good(const char *text);
+/* Fails the test unless the configuration has exactly this one error. */
+void config_place_expect_error(const char *text, const char *error);
+
+#endif

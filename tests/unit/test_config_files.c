@@ -1,0 +1,181 @@
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/config_place.h"
+#include "worker/config_print.h"
+
+/* --- files -------------------------------------------------------------------------------------------------- */
+
+static void includes_are_read_beside_the_file_and_keep_their_lines(void **state)
+{
+    (void)state;
+    mkdir("sub", 0755);
+    config_place_write("sub/t.conf", "@include \"part.conf\"\nlock = { tlt = 1; };\n", 0644);
+    config_place_write("sub/part.conf", "queue_node = { host = \"q\"; };\n  @include \"deep.conf\" # more\n", 0644);
+    config_place_write("sub/deep.conf", "\nworker = { threads = 0; };", 0644);
+    struct findings findings = {0};
+    struct config *config = config_read("sub/t.conf", &findings);
+    assert_int_equal(findings.errors, 2);
+    assert_non_null(findings_find(&findings, "sub/deep.conf:2: worker.threads: 0"));
+    assert_non_null(findings_find(&findings, "sub/t.conf:2: lock.tlt: there is no such key (did you mean ttl?)"));
+    config_free(config);
+    findings_fini(&findings);
+    unlink("sub/t.conf");
+}
+
+static void relative_paths_begin_at_the_file(void **state)
+{
+    (void)state;
+    mkdir("sub", 0755);
+    config_place_write("sub/part.conf", CONFIG_NODES "worker = { log_file = \"x.log\"; jobs_directory = \"/a\"; };",
+                       0644);
+    struct findings findings = {0};
+    struct config *config = config_read("sub/part.conf", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_string_equal(config->worker.log_file, "sub/x.log");
+    assert_string_equal(config->worker.jobs_directory, "/a");
+    config_free(config);
+}
+
+static void assert_refused(const char *path, const char *part)
+{
+    struct findings findings = {0};
+    assert_null(config_read(path, &findings));
+    if (findings_find(&findings, part) == NULL) {
+        findings_print(&findings, stderr);
+        fail_msg("expected %s", part);
+    }
+    findings_fini(&findings);
+}
+
+static void bad_includes_are_refused(void **state)
+{
+    (void)state;
+    config_place_write("t.conf", "\n@include \"/etc/hostname\"\n", 0644);
+    assert_refused("t.conf", "t.conf:2: @include takes a file below the directory of the main file");
+    config_place_write("t.conf", "@include \"sub/../../x\"\n", 0644);
+    assert_refused("t.conf", "t.conf:1: @include takes a file below");
+    config_place_write("t.conf", "@include \"part.conf\"\n", 0644);
+    unlink("part.conf");
+    assert_refused("t.conf", "part.conf: cannot be opened: No such file or directory");
+    config_place_write("t.conf", "@include \"t.conf\"\n", 0644);
+    assert_refused("t.conf", "t.conf:1: @include is nested too deep");
+    config_place_write("t.conf", "@include part\n", 0644);
+    assert_refused("t.conf", "t.conf:1: @include is followed by the name of a file in double quotes");
+}
+
+static void files_that_cannot_be_configurations_are_refused(void **state)
+{
+    (void)state;
+    assert_refused("missing.conf", "missing.conf: cannot be opened: No such file or directory");
+    assert_refused(".", ".: is not a regular file");
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    assert_refused("fifo", "fifo: is not a regular file");
+    config_place_write("t.conf", CONFIG_NODES, 0646);
+    assert_refused("t.conf", "t.conf: everybody may write it (mode 646)");
+    char *large = malloc((1 << 20) + 3);
+    memset(large, ' ', (1 << 20) + 2);
+    large[(1 << 20) + 2] = '\0';
+    config_place_write("t.conf", large, 0644);
+    free(large);
+    assert_refused("t.conf", "t.conf: is larger than 1 MiB");
+    FILE *file = fopen("t.conf", "w");
+    fwrite("a = 1;\nb\0c", 1, 10, file);
+    fclose(file);
+    assert_refused("t.conf", "t.conf:2: holds a NUL byte");
+}
+
+static void deep_nesting_is_refused_without_a_crash(void **state)
+{
+    (void)state;
+    char *text = calloc(1, 100000);
+    strncpy(text, CONFIG_NODES "x = ", 99999);
+    size_t start = strlen(text);
+    memset(text + start, '(', 20000);
+    memset(text + start + 20000, ')', 20000);
+    struct findings findings;
+    config_free(config_place_read(text, &findings));
+    assert_true(findings.errors > 0);
+    findings_fini(&findings);
+    free(text);
+    config_free(config_place_read(
+        CONFIG_NODES "plugin_settings = ( { plugin = \"a\"; settings = { b = ((((((((1)))))))); }; } );", &findings));
+    assert_non_null(findings_find(&findings, "t.conf:2: is nested too deep"));
+    findings_fini(&findings);
+}
+
+/* --- secrets ------------------------------------------------------------------------------------------------ */
+
+#define CANARY "canary-7f3a"
+
+static void passwords_come_from_a_private_file_or_the_environment(void **state)
+{
+    (void)state;
+    config_place_write("secret", CANARY "\nsecond line\n", 0600);
+    setenv("TEST_CONFIG_PASSWORD", "from-environment", 1);
+    struct config *config =
+        config_place_read_good("queue_node = { host = \"q\"; password_file = \"secret\"; user = \"u\"; };\n"
+                               "lock_nodes = ( { host = \"a\"; password_env = \"TEST_CONFIG_PASSWORD\"; } );");
+    assert_string_equal(config->queue_node.password, CANARY);
+    assert_string_equal(config->lock_nodes[0].password, "from-environment");
+    config_free(config);
+    unsetenv("TEST_CONFIG_PASSWORD");
+}
+
+static void passwords_that_others_can_read_are_refused(void **state)
+{
+    (void)state;
+    config_place_write("secret", CANARY "\n", 0640);
+    config_place_expect_error(
+        "queue_node = { host = \"q\"; password_file = \"secret\"; };",
+        "t.conf:1: queue: secret: others than its owner have access to this password (mode 640); chmod 600 it");
+    config_place_write("secret", "\n", 0600);
+    config_place_expect_error(
+        "queue_node = { host = \"q\"; password_file = \"secret\"; };",
+        "t.conf:1: queue: secret: its first line is to be a password, but is empty, too long or holds a NUL "
+        "byte");
+    config_place_expect_error("queue_node = { host = \"q\"; password_env = \"TEST_CONFIG_NOT_SET\"; };",
+                              "t.conf:1: queue: the environment variable TEST_CONFIG_NOT_SET is not set");
+    config_place_expect_error("queue_node = { host = \"q\"; user = \"u\"; };",
+                              "t.conf:1: queue: has a user but neither password_file nor password_env");
+    config_place_expect_error(
+        "queue_node = { host = \"q\"; password = \"" CANARY "\"; };",
+        "t.conf:1: queue_node.password: there is no such key; passwords are not written here, use "
+        "password_file or password_env");
+}
+
+static void secrets_are_not_printed(void **state)
+{
+    (void)state;
+    struct buffer printed = {0};
+    config_place_write("secret", CANARY "\n", 0600);
+    struct config *config =
+        config_place_read_good("queue_node = { host = \"q\"; password_file = \"secret\"; };\n"
+                               "plugin_settings = ( { plugin = \"p\"; settings = { api_token = \"" CANARY "\"; "
+                               "DB_Password = \"" CANARY "\"; path = \"visible\"; }; } );");
+    config_print(config, &printed);
+    assert_null(strstr(buffer_text(&printed), CANARY));
+    assert_non_null(strstr(buffer_text(&printed), "api_token = \"(redacted)\""));
+    assert_non_null(strstr(buffer_text(&printed), "path = \"visible\""));
+    assert_non_null(strstr(buffer_text(&printed), "password_file = \"secret\""));
+    buffer_fini(&printed);
+    config_free(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(includes_are_read_beside_the_file_and_keep_their_lines),
+        CONFIG_TEST(relative_paths_begin_at_the_file),
+        CONFIG_TEST(bad_includes_are_refused),
+        CONFIG_TEST(files_that_cannot_be_configurations_are_refused),
+        CONFIG_TEST(deep_nesting_is_refused_without_a_crash),
+        CONFIG_TEST(passwords_come_from_a_private_file_or_the_environment),
+        CONFIG_TEST(passwords_that_others_can_read_are_refused),
+        CONFIG_TEST(secrets_are_not_printed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

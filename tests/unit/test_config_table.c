@@ -1,0 +1,107 @@
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/config_place.h"
+#include "worker/config_print.h"
+#include "worker/config_table.h"
+
+/* --- the table ---------------------------------------------------------------------------------------------- */
+
+static void what_is_printed_reads_as_the_same_configuration(void **state)
+{
+    (void)state;
+    struct buffer first = {0}, second = {0};
+    struct config *config = config_place_read_good(
+        "worker = { host = \"quo\\\"te\\\\\"; threads = 3; jobs = [\"a\", \"b\"]; stop_timeout = \"1.5s\"; };\n"
+        "queue_node = { host = \"q\"; };\nlock = { drift_factor = 0.00001; };\n"
+        "lock_nodes = ( { host = \"a\"; }, { unix_path = \"/b\"; }, { host = \"c\"; port = 9; } );\n"
+        "classes = ( { class = \"x\"; lock = \"optional\"; } );\n"
+        "plugin_settings = ( { plugin = \"p\"; settings = { a = \"1\"; b = \"2\"; }; }, { plugin = \"q\"; } );\n");
+    config_print(config, &first);
+    config_free(config);
+    config = config_place_read_good(buffer_text(&first));
+    config_print(config, &second);
+    config_free(config);
+    assert_string_equal(buffer_text(&first), buffer_text(&second));
+    assert_non_null(strstr(buffer_text(&first), "drift_factor = 0.00001;"));
+    buffer_fini(&first);
+    buffer_fini(&second);
+}
+
+static char *repository_file(const struct config_place *place, const char *path)
+{
+    char *text = calloc(1, 1 << 18);
+    int fd = openat(place->home, path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(read(fd, text, (1 << 18) - 1) > 0);
+    close(fd);
+    return text;
+}
+
+static void assert_up_to_date(const struct config_place *place, const char *path, void (*print)(struct buffer *out))
+{
+    struct buffer printed = {0};
+    char *text = repository_file(place, path);
+    print(&printed);
+    if (strcmp(text, buffer_text(&printed)) != 0)
+        fail_msg("%s is not what the table says: run make docs", path);
+    free(text);
+    buffer_fini(&printed);
+}
+
+static void the_sample_and_the_manual_are_up_to_date(void **state)
+{
+    assert_up_to_date(*state, "conf/holdfast.conf", config_print_sample);
+    assert_up_to_date(*state, "docs/configuration.md", config_print_manual);
+}
+
+static void the_sample_is_a_good_configuration(void **state)
+{
+    char *text = repository_file(*state, "conf/holdfast.conf");
+    struct config *config = config_place_read_good(text);
+    assert_int_equal(config->lock_node_count, 5);
+    assert_int_equal(config->lock_nodes[4].port, 7005);
+    config_free(config);
+    free(text);
+}
+
+/* Also with every line that is commented out, where the table allows them together. */
+static void the_sample_shows_every_key_as_it_is_written(void **state)
+{
+    char *text = repository_file(*state, "conf/holdfast.conf");
+    size_t keys = 0;
+    for (const struct config_section *section = config_sections; section->name != NULL; section++) {
+        char *place = strstr(text, section->name);
+        for (const struct config_key *key = section->keys; key->name != NULL; key++, keys++) {
+            char line[128];
+            snprintf(line, sizeof line, " %s = ", key->name);
+            if (place == NULL || strstr(place, line) == NULL)
+                fail_msg("%s.%s is not in the sample", section->name, key->name);
+        }
+    }
+    assert_true(keys > 35);
+    static const char *const alternatives[] = {"unix_path", "password_file", "password_env", "user"};
+    for (char *line = strstr(text, "# "); line != NULL; line = strstr(line + 1, "# ")) {
+        size_t length = strspn(line + 2, "abcdefghijklmnopqrstuvwxyz_");
+        bool is_setting = length > 0 && strncmp(line + 2 + length, " = ", 3) == 0;
+        for (size_t i = 0; i < sizeof alternatives / sizeof alternatives[0]; i++)
+            is_setting &= strncmp(line + 2, alternatives[i], length) != 0;
+        if (is_setting)
+            line[0] = ' ';
+    }
+    config_free(config_place_read_good(text));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(what_is_printed_reads_as_the_same_configuration),
+        CONFIG_TEST(the_sample_and_the_manual_are_up_to_date),
+        CONFIG_TEST(the_sample_is_a_good_configuration),
+        CONFIG_TEST(the_sample_shows_every_key_as_it_is_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
