@@ -10,14 +10,14 @@
 #include "base/error.h"
 
 struct buffer {
-    char  *bytes;
+    char *bytes;
     size_t length, capacity;
 };
 
-void  buffer_fini(struct buffer *buffer);
+void buffer_fini(struct buffer *buffer);
 /* Makes room for `more` further bytes and returns where they go; the caller raises `length` by what it wrote. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
-void  buffer_format(struct buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
+void buffer_format(struct buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The content as a NUL-terminated string, valid until the next change. */
 const char *buffer_text(struct buffer *buffer);
 
@@ -30,8 +30,8 @@ static inline void buffer_append(struct buffer *buffer, const void *bytes, size_
 {
     if (length == 0)
         return;
-    char *to = buffer->capacity - buffer->length >= length ? buffer->bytes + buffer->length
-                                                           : buffer_reserve(buffer, length);
+    char *to =
+        buffer->capacity - buffer->length >= length ? buffer->bytes + buffer->length : buffer_reserve(buffer, length);
     memcpy(to, bytes, length);
     buffer->length += length;
 }

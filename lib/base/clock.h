@@ -30,7 +30,7 @@ struct wall_time {
 /* Later than every deadline that is ever waited for; "no deadline". */
 #define INSTANT_NEVER ((struct instant){INT64_MAX})
 
-struct instant   instant_now(void);
+struct instant instant_now(void);
 struct wall_time wall_now(void);
 
 /* `ns` may be negative: a moment before `from`. What lies beyond the end of time is NEVER. */

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#define MUST_CHECK __attribute__((warn_unused_result))
+#define MUST_CHECK                             __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_place, first_place) __attribute__((format(printf, format_place, first_place)))
 
 struct error {

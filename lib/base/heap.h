@@ -10,12 +10,12 @@
 
 struct heap_item {
     struct instant at;
-    size_t         place; /* 1-based place in the heap; 0 = in no heap */
+    size_t place; /* 1-based place in the heap; 0 = in no heap */
 };
 
 struct heap {
     struct heap_item **items;
-    size_t             count, capacity;
+    size_t count, capacity;
 };
 
 void heap_fini(struct heap *heap); /* a zeroed struct heap is an empty one */

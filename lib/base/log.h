@@ -25,8 +25,8 @@ enum { LOG_LINE_MAX = 1024, LOG_QUOTE_MAX = 256 };
 
 struct log_options {
     enum log_level level;
-    int            fd;   /* where lines go; 2 = standard error */
-    const char    *path; /* if set, this file (appended, mode 0640) instead of `fd` */
+    int fd;           /* where lines go; 2 = standard error */
+    const char *path; /* if set, this file (appended, mode 0640) instead of `fd` */
 };
 
 bool log_start(const struct log_options *options, struct error *error) MUST_CHECK;

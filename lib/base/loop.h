@@ -92,8 +92,8 @@ struct loop_watch; /* opaque */
 
 /* `fd` must be non-blocking; the watch does not own it. `ready` gets a mask of LOOP_*; an error condition on the fd
  * is reported as both, so that the next read or write finds it. */
-struct loop_watch *loop_watch_start(struct loop *loop, int fd, int events,
-                                    void (*ready)(void *context, int events), void *context);
+struct loop_watch *loop_watch_start(struct loop *loop, int fd, int events, void (*ready)(void *context, int events),
+                                    void *context);
 void loop_watch_change(struct loop_watch *watch, int events);
 /* No callback runs after this; call it before closing the fd. */
 void loop_watch_stop(struct loop_watch *watch);
