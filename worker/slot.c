@@ -263,12 +263,27 @@ static void task_retry(struct slot *slot)
     record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
 }
 
-/* Contention is no failure: the payload goes as it is. */
+/* The entry must say where it came from, or it would be promoted to the default queue. */
+static void queue_write(struct slot *slot, struct buffer *out)
+{
+    struct buffer name = {0};
+    envelope_append_string(&name, slot->queue, strlen(slot->queue));
+    envelope_rewrite(&slot->envelope, (struct envelope_change[]){{"queue", {name.bytes, name.length}}}, 1, out);
+    buffer_fini(&name);
+}
+
+/* Contention is no failure: the payload goes as it is, if it names its queue. */
 static void task_park(struct slot *slot)
 {
     int64_t delay_ns = slot->worker->options.config->lock.park_delay_ns;
+    struct buffer *text = &slot->worker->text;
+    buffer_clear(text);
+    if (strcmp(slot->envelope.queue, slot->queue) == 0)
+        buffer_append(text, slot->payload.bytes, slot->payload.length);
+    else
+        queue_write(slot, text);
     queue_postpone(slot->worker->queue, slot->number, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2),
-                   slot->payload.bytes, slot->payload.length);
+                   text->bytes, text->length);
 }
 
 static void task_bury(struct slot *slot)
