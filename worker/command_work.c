@@ -71,11 +71,11 @@ static bool open_plugins(struct work_command *command)
     return false;
 }
 
-static enum exit_code work(struct work_command *command)
+static int work(struct work_command *command)
 {
     const struct config_worker *worker = &command->config->worker;
     bool abandoned = false;
-    enum exit_code code = EXIT_CODE_FAILURE;
+    int code = EXIT_CODE_FAILURE;
     if (open_plugins(command)) {
         command->worker.config = command->config;
         command->worker.plugins = command->plugins;
@@ -90,7 +90,7 @@ static enum exit_code work(struct work_command *command)
     return code;
 }
 
-static enum exit_code start(struct work_command *command)
+static int start(struct work_command *command)
 {
     struct error error = ERROR_NONE;
     if (!prepare(command))
@@ -124,7 +124,7 @@ static int run(int argc, char **argv)
         return line.exit_code;
     if (command.path == NULL)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
-    enum exit_code code = start(&command);
+    int code = start(&command);
     config_free(command.config);
     findings_fini(&command.findings);
     return code;

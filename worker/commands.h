@@ -7,5 +7,6 @@
 extern const struct command command_check;
 extern const struct command command_config;
 extern const struct command command_help;
+extern const struct command command_work;
 
 #endif

@@ -73,6 +73,7 @@ static int job_arg_text(const hf_job *job, unsigned index, const char **value)
     return is_text;
 }
 
+PRINTF_LIKE(3, 4)
 static void job_log(hf_job *job, enum hf_log_level level, const char *format, ...)
 {
     static const enum log_level levels[] = {
@@ -89,6 +90,7 @@ static void job_log(hf_job *job, enum hf_log_level level, const char *format, ..
               log_quote(job->envelope->class_name, class_name), log_quote(text, said));
 }
 
+PRINTF_LIKE(3, 4)
 static void job_error(hf_job *job, const char *error_class, const char *format, ...)
 {
     char text[FAILURE_MESSAGE_MAX];
