@@ -9,6 +9,7 @@
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
 #   tests/{unit,sim,integration}/test_*.c      -> tests/{unit,sim,integration}/test_*
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
+#   the other tests/sim/*.c                    -> lib/libsim.a         the simulation, linked into every test
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
 # V=1 shows the commands, WERROR= builds with warnings, CC=clang and SANITIZE=address,undefined (or
@@ -37,6 +38,7 @@ LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c))
 SUPPORT     := $(wildcard tests/support/*.c)
+SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
 TEST_KINDS  := unit sim integration
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
@@ -183,7 +185,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(SUPPORT))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(SUPPORT) $(SIMULATION))
 
 define compile
 $(call say,CC,$<)
@@ -216,6 +218,7 @@ endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
 $(call archive,worker): $(call object,$(WORKER)) $(B)/sources
 $(call archive,support): $(call object,$(SUPPORT)) $(B)/sources
+$(call archive,sim): $(call object,$(SIMULATION)) $(B)/sources
 $(B)/lib/lib%.a:
 	$(call say,AR,$@)
 	$(Q)mkdir -p $(@D) && rm -f $@ && ar qcs $@ $(filter %.o,$^)
@@ -243,7 +246,7 @@ $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
-TEST_LINK := $(call archive,support) $(LINK_ORDER)
+TEST_LINK := $(call archive,sim) $(call archive,support) $(LINK_ORDER)
 $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
 	$(link_test)
 define bench_rule

@@ -41,7 +41,7 @@ unsigned lease_quorum(const struct lease_terms *terms)
 void lease_terms_derive(struct lease_terms *terms)
 {
     invariant(terms->nodes >= 1 && terms->nodes <= LEASE_NODES_MAX);
-    invariant(terms->ttl_ns > 0 && terms->tries >= 1);
+    invariant(terms->ttl_ns > 0 && terms->tries >= 1 && terms->pass_limit_ns > 0);
     int64_t ttl = terms->ttl_ns;
     terms->drift_ns = (int64_t)((double)ttl * terms->drift_factor) + DRIFT_FLOOR_NS;
     terms->needed_ns = ttl / 2;
@@ -49,7 +49,8 @@ void lease_terms_derive(struct lease_terms *terms)
     if (terms->guard_ns > ttl / 10)
         terms->guard_ns = ttl / 10;
     terms->extend_after_ns = ttl / 3;
-    terms->extend_retry_ns = ttl / 20;
+    /* A new round makes votes of the old one stale, so it must not start before those can have come. */
+    terms->extend_retry_ns = ttl / 20 > terms->pass_limit_ns ? ttl / 20 : terms->pass_limit_ns;
     terms->danger_after_ns = ttl / 3 * 2;
 }
 
@@ -112,8 +113,9 @@ static enum lease_refusal pass_refusal(const struct lease *lease, const struct l
 {
     if (set_count(lease->yes) >= lease_quorum(terms))
         return LEASE_TOO_SLOW;
-    unsigned silent = terms->nodes - set_count(lease->yes) - set_count(lease->no);
-    if (silent > terms->nodes - lease_quorum(terms))
+    /* Nodes whose answer the decision did not wait for are not silent: with one node down, two quick refusals of five
+     * are still "somebody holds it". */
+    if (set_count(lease->unknown) > terms->nodes - lease_quorum(terms))
         return LEASE_NO_QUORUM;
     for (unsigned node = 0; node < terms->nodes; node++)
         if ((lease->no & set_of(node)) && owner_may_have_majority(lease, terms, node))
@@ -221,7 +223,7 @@ static struct lease_step extension_start(struct lease *lease, const struct lease
 {
     round_begin(lease, perhaps_ours(lease), now);
     lease->extending = true;
-    lease->act_at = instant_after(now, terms->extend_retry_ns + jitter_below(lease, terms->extend_retry_ns / 2));
+    lease->act_at = instant_after(now, terms->extend_retry_ns + jitter_below(lease, terms->ttl_ns / 40));
     return (struct lease_step){.extend = lease->asked};
 }
 
@@ -272,9 +274,10 @@ static struct lease_step release_end(struct lease *lease, const struct lease_ter
 {
     struct lease_step step = {.news = LEASE_NEWS_RELEASED};
     unsigned quorum = lease_quorum(terms);
-    if (set_count(lease->yes) >= quorum)
+    unsigned deleted = set_count(lease->yes), silent = set_count(lease->unknown) + set_count(outstanding(lease));
+    if (deleted >= quorum)
         step.ending = LEASE_ENDED_RELEASED;
-    else if (set_count(lease->unknown) + set_count(outstanding(lease)) > terms->nodes - quorum)
+    else if (deleted + silent >= quorum) /* a node that was never reached is neither silent nor "gone already" */
         step.ending = LEASE_ENDED_UNKNOWN;
     else
         step.ending = lease->foreign ? LEASE_ENDED_FOREIGN : LEASE_ENDED_EXPIRED;
@@ -369,6 +372,7 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
         return (struct lease_step){0};
     switch (lease->state) {
     case LEASE_ACQUIRING:
+        lease->unknown |= outstanding(lease);
         return pass_fail(lease, terms, now);
     case LEASE_WAITING:
         return pass_start(lease, terms, now);

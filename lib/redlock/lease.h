@@ -52,7 +52,7 @@ struct lease_terms {
     int64_t needed_ns;       /* validity that must be left after a pass: ttl / 2 */
     int64_t guard_ns;        /* LOST this long before the validity ends: max(50 ms, 1 % of ttl), at most ttl / 10 */
     int64_t extend_after_ns; /* ttl / 3 */
-    int64_t extend_retry_ns; /* 5 % of ttl */
+    int64_t extend_retry_ns; /* 5 % of ttl, but not before the round has failed */
     int64_t danger_after_ns; /* 2/3 ttl */
 };
 

@@ -1,0 +1,193 @@
+/* Releases and extensions of a client, gathered in a turn and sent together, and the releases it still owes: what
+ * lib/redlock/batch.c and owed.c do. A batch goes to every node that one of its locks needs, so keys of the others
+ * are compared there for nothing. A release of which nobody knows whether it was executed is kept until its keys
+ * have expired, and sent again when the node has come back, or a moment after the node refused it. */
+#include "tests/sim/world.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+#define OWED_RETRY_NS (100 * NS_PER_MS)
+
+/* --- owed ------------------------------------------------------------------------------------------------------- */
+
+static void owed_timer_arm(struct sim_client *client)
+{
+    if (!heap_holds(&client->owed_timer.item))
+        event_set(client->world, &client->owed_timer, world_in(client->world, OWED_RETRY_NS));
+}
+
+static void owed_add(struct connection *connection, const struct message *message, bool soon)
+{
+    struct owed_release *owed = memory_new(struct owed_release);
+    owed->connection = connection;
+    owed->until = message->gone_by;
+    owed->soon = soon;
+    owed->request = message->request;
+    list_append(&connection->owed, &owed->link);
+    owed_timer_arm(connection->client);
+}
+
+static void owed_forget(struct owed_release *owed)
+{
+    list_remove(&owed->link);
+    free(owed);
+}
+
+void owed_forget_all(struct connection *connection)
+{
+    while (!list_is_empty(&connection->owed))
+        owed_forget(list_owner(connection->owed.next, struct owed_release, link));
+}
+
+static bool deleted_all(const struct request *request)
+{
+    for (unsigned i = 0; i < request->count; i++)
+        if (request->entries[i].vote != LEASE_YES)
+            return false;
+    return true;
+}
+
+/* One that did not find everything is repeated once: what it undoes may still come from the old connection. */
+static void owed_over(struct owed_release *owed, const struct message *message, enum outcome outcome)
+{
+    owed->under_way = false;
+    if (outcome == CALL_ANSWERED && (owed->was_executed || deleted_all(&message->request))) {
+        owed_forget(owed);
+        return;
+    }
+    owed->was_executed = outcome == CALL_ANSWERED;
+    owed->soon = outcome != CALL_UNKNOWN;
+    owed_timer_arm(owed->connection->client);
+}
+
+static void owed_send(struct owed_release *owed, bool reconnected)
+{
+    struct sim_client *client = owed->connection->client;
+    if (owed->under_way)
+        return;
+    struct counters *counters = client->world->counters;
+    counters->owed_after_reconnect += reconnected;
+    counters->owed_again += !reconnected && owed->was_executed;
+    counters->owed_after_error += !reconnected && !owed->was_executed;
+    struct instant deadline = world_in(client->world, client->timeout_ns);
+    owed->under_way = connection_send(owed->connection, &owed->request, deadline, owed->until, owed);
+    if (!owed->under_way)
+        owed->soon = false;
+}
+
+static void owed_visit(struct connection *connection, bool reconnected)
+{
+    struct instant now = connection->client->world->now;
+    for (struct list *link = connection->owed.next, *next = NULL; link != &connection->owed; link = next) {
+        struct owed_release *owed = list_owner(link, struct owed_release, link);
+        next = link->next;
+        /* One whose call is under way stays until that is over; the driver cancels the call instead. */
+        if (instant_reached(now, owed->until) && !owed->under_way)
+            owed_forget(owed);
+        else if (reconnected || owed->soon)
+            owed_send(owed, reconnected);
+    }
+}
+
+void owed_reconnected(struct connection *connection)
+{
+    owed_visit(connection, true);
+}
+
+void owed_fire(struct sim_client *client)
+{
+    bool any = false;
+    for (unsigned i = 0; i < client->world->parameters.nodes; i++) {
+        owed_visit(&client->connections[i], false);
+        any = any || !list_is_empty(&client->connections[i].owed);
+    }
+    if (any)
+        owed_timer_arm(client);
+}
+
+/* --- outcomes ---------------------------------------------------------------------------------------------------- */
+
+static void vote_count(const struct entry *entry, enum request_kind kind, unsigned node, bool answered)
+{
+    struct sim_lock *lock = entry->lock;
+    if (answered && entry->vote == LEASE_NO && kind != REQUEST_RELEASE && entry->round == lock->lease.round)
+        lock->denied |= (node_set)(1u << node);
+    lock_voted(lock, node, entry->round, answered ? entry->vote : LEASE_UNKNOWN, entry->owner);
+}
+
+static void votes_count(const struct request *request, unsigned node, bool answered)
+{
+    for (unsigned i = 0; i < request->count; i++) {
+        const struct entry *entry = &request->entries[i];
+        if (entry->round != NO_VOTE && (entry->nodes >> node & 1u))
+            vote_count(entry, request->kind, node, answered);
+    }
+}
+
+void call_over(struct message *message, enum outcome outcome)
+{
+    struct connection *connection = message->connection;
+    message->call_open = false;
+    connection->client->world->counters->refused_with_error += outcome == CALL_REFUSED;
+    if (message->owed != NULL) {
+        owed_over(message->owed, message, outcome);
+        message->owed = NULL;
+        return;
+    }
+    if (message->request.kind == REQUEST_RELEASE && outcome != CALL_ANSWERED)
+        owed_add(connection, message, outcome == CALL_REFUSED);
+    votes_count(&message->request, connection->node->index, outcome == CALL_ANSWERED);
+}
+
+/* --- batches ----------------------------------------------------------------------------------------------------- */
+
+static void batch_not_sent(struct sim_client *client, const struct batch *batch, unsigned node)
+{
+    if (batch->request.kind == REQUEST_RELEASE) {
+        struct message message = {.gone_by = batch->gone_by, .request = batch->request};
+        owed_add(&client->connections[node], &message, false);
+    }
+    client->world->counters->unsent++;
+    votes_count(&batch->request, node, false);
+}
+
+static void batch_send(struct sim_client *client, enum request_kind kind)
+{
+    struct batch batch = client->gathering[kind];
+    client->gathering[kind] = (struct batch){.nodes = 0};
+    batch.request.kind = kind;
+    node_set unsent = 0;
+    struct instant deadline = world_in(client->world, client->timeout_ns);
+    for (unsigned i = 0; i < client->world->parameters.nodes; i++)
+        if ((batch.nodes >> i & 1u) &&
+            !connection_send(&client->connections[i], &batch.request, deadline, batch.gone_by, NULL))
+            unsent |= (node_set)(1u << i);
+    for (unsigned i = 0; unsent != 0 && i < client->world->parameters.nodes; i++)
+        if (unsent >> i & 1u)
+            batch_not_sent(client, &batch, i);
+}
+
+void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round, node_set nodes)
+{
+    if (nodes == 0)
+        return;
+    struct batch *batch = &client->gathering[kind];
+    if (batch->request.count == ENTRIES_MAX)
+        batch_send(client, kind);
+    batch->request.entries[batch->request.count++] = (struct entry){
+        .lock = lock, .round = round, .value = lock->value, .resources = lock->resources, .nodes = nodes};
+    batch->nodes |= nodes;
+    struct instant gone_by = world_in(client->world, client->terms->ttl_ns);
+    if (instant_before(batch->gone_by, gone_by))
+        batch->gone_by = gone_by;
+    client->gathered = true;
+}
+
+void batches_flush(struct sim_client *client)
+{
+    for (int kind = REQUEST_RELEASE; kind <= REQUEST_EXTEND; kind++)
+        if (client->gathering[kind].request.count > 0)
+            batch_send(client, (enum request_kind)kind);
+}

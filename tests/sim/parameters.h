@@ -1,0 +1,54 @@
+/* What one schedule is like, drawn from its seed (swarm testing: every schedule has its own mixture of faults, delays
+ * and terms, because a bug often needs several things to be extreme at once and others to be absent). */
+#ifndef SIM_PARAMETERS_H
+#define SIM_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock/lease.h"
+#include "tests/sim/chance.h"
+
+enum { SIM_NODES_MAX = 7, SIM_CLIENTS_MAX = 5, SIM_LOCKS_MAX = 2, SIM_RESOURCES_MAX = 3 };
+
+enum fault {
+    FAULT_BREAK,  /* a connection breaks; what was under way on it may still be executed, for a while */
+    FAULT_STALL,  /* some connections carry nothing in one direction, then go on or break: cut, hang, loss */
+    FAULT_CRASH,  /* a node dies and comes back empty, after the longest ttl */
+    FAULT_PAUSE,  /* a client stands still, perhaps in the middle of sending */
+    FAULT_DELETE, /* somebody deletes a lock by hand on some nodes */
+    FAULT_REFUSE, /* a node answers everything with an error */
+    FAULT_KINDS,
+};
+
+struct parameters {
+    unsigned nodes, clients, locks, resources; /* locks of each client */
+    struct lease_terms terms[SIM_CLIENTS_MAX]; /* one for each client */
+    int64_t timeout_ns[SIM_CLIENTS_MAX];       /* of a call, as in the driver */
+    int64_t longest_ttl_ns, shortest_ttl_ns;
+
+    int64_t delay_ns, delay_jitter_ns; /* of one message */
+    unsigned spike_per_mille;
+    int64_t spike_ns;
+    int64_t late_ns; /* how long after a break a request may still be executed */
+
+    unsigned faults; /* set of 1 << enum fault; 0 in a calm schedule */
+    int64_t fault_gap_ns;
+    bool calm;   /* no faults at all */
+    bool abrupt; /* no calm part: everything is given up in the middle of the faults, then all heals */
+    bool prompt; /* calm, and every answer comes in time: then nothing may ever be lost */
+
+    unsigned pause_per_mille; /* how often a client is paused while it sends */
+    bool replies_first;       /* after a pause, replies are fed before deadlines (the loop does the opposite) */
+    bool late_votes;          /* replies after their deadline are fed as well */
+    bool herd;                /* everybody wants the same thing at the same time */
+
+    struct instant begin, calm_from, drain_from;
+};
+
+void parameters_draw(struct parameters *parameters, struct chance *chance);
+
+/* Nodes run at rates that differ by at most the drift that the terms allow for. */
+int64_t parameters_node_rate(const struct parameters *parameters, struct chance *chance);
+
+#endif

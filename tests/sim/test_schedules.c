@@ -1,0 +1,170 @@
+/* The life of a lock in simulated worlds: tens of thousands of schedules, each from a seed.
+ *
+ *   HF_SCHEDULES  how many (default below)
+ *   HF_SEED       the first seed; the others follow it
+ *   HF_TRACE=1    prints the events of every schedule: for one
+ *   HF_BUG        extend or release: the nodes' script forgets to compare; a run that finds nothing is wrong
+ *
+ * A violation is printed with the command that replays it exactly. */
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+enum { SCHEDULES_DEFAULT = 6000 };
+#else
+enum { SCHEDULES_DEFAULT = 40000 };
+#endif
+/* Fewer schedules cannot be expected to show everything. */
+enum { SCHEDULES_FOR_COUNTERS = 3000, SCHEDULES_FOR_BUGS = 2000 };
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    if (text == NULL || text[0] == '\0')
+        return otherwise;
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0')
+        fail_msg("%s=%s is not a number", name, text);
+    return number;
+}
+
+static enum model_bug bug_wanted(void)
+{
+    const char *text = getenv("HF_BUG");
+    if (text == NULL || text[0] == '\0')
+        return MODEL_SOUND;
+    if (strcmp(text, "extend") != 0 && strcmp(text, "release") != 0)
+        fail_msg("HF_BUG=%s is neither extend nor release", text);
+    return strcmp(text, "extend") == 0 ? MODEL_EXTENDS_WITHOUT_COMPARE : MODEL_RELEASES_WITHOUT_COMPARE;
+}
+
+/* The first seed that breaks an oracle, or `end`. */
+static uint64_t play(struct world *world, uint64_t first, uint64_t end, enum model_bug bug, struct counters *counters)
+{
+    for (uint64_t seed = first; seed < end; seed++) {
+        world_play(world, seed, bug, counters);
+        if (world->violation.oracle != NULL)
+            return seed;
+    }
+    return end;
+}
+
+static void violation_print(const struct world *world, uint64_t seed)
+{
+    const struct violation *violation = &world->violation;
+    printf("seed %llu breaks %s after %.3f ms: %s\nreplay: HF_TRACE=1 HF_SCHEDULES=1 HF_SEED=%llu %s\n",
+           (unsigned long long)seed, violation->oracle,
+           (double)instant_since(world->parameters.begin, violation->at) / 1e6, violation->text,
+           (unsigned long long)seed, "build/tests/sim/test_schedules");
+    fflush(stdout);
+}
+
+static void counters_print(const struct counters *counters)
+{
+#define PRINT(name) printf("  %-24s %12llu\n", #name, (unsigned long long)counters->name);
+    SIM_COUNTERS(PRINT)
+#undef PRINT
+}
+
+static unsigned counters_missing(const struct counters *counters)
+{
+    unsigned missing = 0;
+#define CHECK(name)                                                                                                    \
+    if (counters->name == 0) {                                                                                         \
+        printf("%s never happened: the run is invalid\n", #name);                                                      \
+        missing++;                                                                                                     \
+    }
+    SIM_COUNTERS(CHECK)
+#undef CHECK
+    return missing;
+}
+
+static void test_no_schedule_breaks_an_oracle_and_everything_happens(void **state)
+{
+    (void)state;
+    uint64_t first = number_from("HF_SEED", 1), count = number_from("HF_SCHEDULES", SCHEDULES_DEFAULT);
+    struct counters counters = {0};
+    struct world *world = world_create();
+    world->tracing = number_from("HF_TRACE", 0) != 0;
+    struct instant begin = instant_now();
+    uint64_t seed = play(world, first, first + count, bug_wanted(), &counters);
+    double seconds = (double)instant_since(begin, instant_now()) / (double)NS_PER_S;
+    bool sound = seed == first + count;
+    if (!sound)
+        violation_print(world, seed);
+    world_destroy(world);
+    assert_true(sound);
+    printf("%llu schedules from seed %llu in %.1f s: %.0f a second\n", (unsigned long long)count,
+           (unsigned long long)first, seconds, (double)count / seconds);
+    counters_print(&counters);
+    fflush(stdout);
+    if (count >= SCHEDULES_FOR_COUNTERS)
+        assert_int_equal(counters_missing(&counters), 0);
+}
+
+static void test_the_same_seed_gives_the_same_events(void **state)
+{
+    (void)state;
+    struct counters counters = {0};
+    struct world *one = world_create(), *two = world_create();
+    world_play(two, 4711, MODEL_SOUND, &counters); /* what was played before must not matter */
+    uint64_t before = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        world_play(one, seed, MODEL_SOUND, &counters);
+        world_play(two, seed, MODEL_SOUND, &counters);
+        assert_int_equal(one->digest, two->digest);
+        assert_int_equal(one->events, two->events);
+        assert_int_not_equal(one->digest, before);
+        before = one->digest;
+    }
+    world_destroy(one);
+    world_destroy(two);
+}
+
+static void bug_is_found(enum model_bug bug)
+{
+    struct counters counters = {0};
+    struct world *world = world_create();
+    uint64_t seed = play(world, 1, SCHEDULES_FOR_BUGS, bug, &counters);
+    bool found = seed < SCHEDULES_FOR_BUGS;
+    world_destroy(world);
+    assert_true(found);
+}
+
+static void test_an_extension_that_does_not_compare_is_found(void **state)
+{
+    (void)state;
+    bug_is_found(MODEL_EXTENDS_WITHOUT_COMPARE);
+}
+
+static void test_a_release_that_does_not_compare_is_found(void **state)
+{
+    (void)state;
+    bug_is_found(MODEL_RELEASES_WITHOUT_COMPARE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_schedule_breaks_an_oracle_and_everything_happens),
+        cmocka_unit_test(test_the_same_seed_gives_the_same_events),
+        cmocka_unit_test(test_an_extension_that_does_not_compare_is_found),
+        cmocka_unit_test(test_a_release_that_does_not_compare_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

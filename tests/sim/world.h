@@ -1,0 +1,282 @@
+/* A simulated world: clients that lease locks, the nodes they lease them from, the network between them, and a clock
+ * that jumps from one event to the next. Nothing here reads a real clock or a real random source: the same seed gives
+ * the same events to the nanosecond, and the digest over them proves it.
+ *
+ *   world.c     one schedule from its first event to its last; the clock; the trace
+ *   network.c   connections and messages: delay, order, stalls, breaks, late execution
+ *   driver.c    what lib/redlock/lock.c does: performs the steps of the lease, feeds it votes
+ *   batches.c   what lib/redlock/batch.c and owed.c do: releases and extensions together, owed releases
+ *   user.c      what callers do: acquire, hold, release, give up
+ *   faults.c    what goes wrong, and when
+ *   oracle.c    what must never happen
+ *
+ * Only lease.c is product code; everything else is built so that lease.c cannot tell the difference, except that it
+ * is treated worse: votes of older rounds, late votes and replies after a pause reach it unfiltered. */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "redlock/lease.h"
+#include "tests/sim/chance.h"
+#include "tests/sim/counters.h"
+#include "tests/sim/node_model.h"
+#include "tests/sim/parameters.h"
+
+enum event_kind {
+    EVENT_MESSAGE,   /* a message arrives, or its call's deadline has come */
+    EVENT_LEASE,     /* lease_next of a lock */
+    EVENT_USER,      /* the user of a lock acts */
+    EVENT_WATCH,     /* the oracle looks at a lock */
+    EVENT_RECONNECT, /* of a connection */
+    EVENT_STALL_END, /* of a connection */
+    EVENT_RESUME,    /* of a client */
+    EVENT_OWED,      /* a client looks at what it owes */
+    EVENT_RESTART,   /* of a node */
+    EVENT_FAULT,     /* the next fault */
+    EVENT_CALM,      /* no faults from here */
+    EVENT_DRAIN,     /* everybody gives up what they have */
+};
+
+struct event {
+    struct heap_item item;
+    enum event_kind kind;
+};
+
+enum request_kind { REQUEST_RELEASE, REQUEST_EXTEND, REQUEST_GRANT };
+enum { NO_VOTE = 0, ENTRIES_MAX = 8 };
+
+/* One lock in a request. */
+struct entry {
+    struct sim_lock *lock;
+    uint32_t round; /* NO_VOTE: nobody waits for the outcome */
+    uint32_t value;
+    uint16_t resources; /* set */
+    node_set nodes;
+    enum lease_vote vote; /* after execution */
+    uint32_t owner;
+};
+
+struct request {
+    enum request_kind kind;
+    unsigned count;
+    struct entry entries[ENTRIES_MAX];
+};
+
+/* A call from the client's point of view, a request and its reply from the network's. It lives until both are done
+ * with it. */
+struct message {
+    struct event event;
+    struct list link;  /* in the connection's `under_way`, in the order of sending */
+    struct list inbox; /* replies that wait for a paused client */
+    struct connection *connection;
+    enum message_phase { MESSAGE_REQUEST, MESSAGE_REPLY, MESSAGE_DELIVERED } phase;
+    struct instant sent;
+    struct instant due;        /* of the phase; NEVER while the connection stalls */
+    struct instant deadline;   /* of the call; NEVER once it is over */
+    bool call_open;            /* the client still waits */
+    bool dead;                 /* its connection broke: may be executed, is not answered */
+    bool refused;              /* the node answered with an error */
+    struct owed_release *owed; /* the call repeats this one */
+    struct instant gone_by;    /* of a release: its keys have expired by themselves */
+    struct request request;
+};
+
+struct owed_release {
+    struct list link;
+    struct connection *connection;
+    bool under_way;
+    struct instant until;
+    bool soon; /* else after the next reconnect */
+    bool was_executed;
+    struct request request;
+};
+
+enum stall { STALL_NONE, STALL_REQUESTS, STALL_REPLIES };
+
+struct connection {
+    struct sim_client *client;
+    struct sim_node *node;
+    bool up;    /* as the client sees it */
+    bool broke; /* the client is paused and has not seen it yet */
+    enum stall stall;
+    bool stall_breaks;                       /* at its end */
+    struct event reconnect, stall_end;       /* no reconnect succeeds while a stall lasts */
+    struct instant last_request, last_reply; /* arrivals that were promised: the order of a connection */
+    struct list under_way;                   /* struct message */
+    struct list owed;
+};
+
+struct batch {
+    struct request request;
+    node_set nodes;
+    struct instant gone_by;
+};
+
+struct hold {
+    bool active;                                /* ACQUIRED was told, neither LOST nor released since */
+    bool in_danger;                             /* was told */
+    struct instant confirmed, deadline, danger; /* by the oracle's own arithmetic */
+};
+
+struct sim_lock {
+    struct lease lease;
+    struct sim_client *client;
+    unsigned number; /* among all locks of the world */
+    struct event timer, user, watch;
+    uint16_t resources;
+    uint32_t value;
+    bool granting;            /* grants leave at the end of this turn */
+    struct instant published; /* what the holder compares the clock with */
+    /* for the oracle: */
+    struct hold hold;
+    bool tampered; /* the value was deleted by hand: others may rightly have the resource */
+    bool extension_open;
+    struct instant round_started;
+    node_set denied;  /* answered "not ours" in this pass or hold */
+    node_set deleted; /* our value was deleted there by our release */
+};
+
+struct sim_client {
+    struct world *world;
+    unsigned index;
+    const struct lease_terms *terms;
+    int64_t timeout_ns;
+    struct sim_lock locks[SIM_LOCKS_MAX];
+    struct connection connections[SIM_NODES_MAX];
+    struct batch gathering[2]; /* by enum request_kind */
+    bool gathered, quitting;
+    bool paused;
+    struct event resume, owed_timer;
+    unsigned cut_node; /* paused while sending: nodes from here on get it after the pause */
+    struct list inbox; /* replies that arrived during the pause */
+};
+
+struct sim_node {
+    struct world *world;
+    unsigned index;
+    struct node_model model;
+    uint16_t excused; /* keys last written by a late request: their release may have been there before */
+    bool down;
+    struct instant refuses_until;
+    struct event restart;
+};
+
+struct violation {
+    const char *oracle; /* NULL: none */
+    struct instant at;
+    char text[240];
+};
+
+struct world {
+    struct parameters parameters;
+    struct chance chance;
+    struct instant now;
+    struct heap heap;
+    struct sim_node nodes[SIM_NODES_MAX];
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    struct event fault, calm, drain;
+    bool is_calm, is_draining;
+    uint32_t values; /* drawn so far */
+    unsigned messages;
+    unsigned acquired_in_calm;
+    uint64_t digest, events;
+    struct list idle_messages;
+    struct counters *counters;
+    struct violation violation;
+    bool tracing;
+};
+
+/* --- world.c */
+struct world *world_create(void);
+void world_destroy(struct world *world);
+/* Plays the schedule of a seed from its beginning to its end, or to the first violation. */
+void world_play(struct world *world, uint64_t seed, enum model_bug bug, struct counters *counters);
+
+void event_init(struct event *event, enum event_kind kind);
+void event_set(struct world *world, struct event *event, struct instant at); /* never before now */
+void event_clear(struct world *world, struct event *event);
+/* Some nanoseconds from now. */
+struct instant world_in(const struct world *world, int64_t ns);
+void world_note(struct world *world, uint64_t what); /* into the digest */
+
+#define world_trace(world, ...)                                                                                        \
+    do {                                                                                                               \
+        if (__builtin_expect((world)->tracing, 0))                                                                     \
+            world_print((world), __VA_ARGS__);                                                                         \
+    } while (0)
+void world_print(const struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- network.c */
+void connection_init(struct connection *connection, struct sim_client *client, struct sim_node *node);
+/* False when the client knows that it is down. */
+bool connection_send(struct connection *connection, const struct request *request, struct instant deadline,
+                     struct instant gone_by, struct owed_release *owed);
+/* Has not answered for the client's timeout: gets no grants until it has (group_node_is_behind). */
+bool connection_is_behind(const struct connection *connection);
+void connection_stall(struct connection *connection, enum stall stall, int64_t ns, bool breaks);
+void connection_stall_ended(struct connection *connection);
+void connection_break(struct connection *connection, bool executes_late);
+void connection_break_seen(struct connection *connection); /* the client is told */
+void connection_reconnect(struct connection *connection);
+void message_happens(struct message *message);
+void message_deliver(struct message *message);    /* a reply reaches a client that runs */
+void message_time_out(struct message *message);   /* its call has passed its deadline */
+void message_reschedule(struct message *message); /* after its times, or its client, changed */
+
+/* --- driver.c */
+void lock_init(struct sim_lock *lock, struct sim_client *client, unsigned number);
+void lock_acquire(struct sim_lock *lock, unsigned resources);
+void lock_release(struct sim_lock *lock);
+void lock_timer(struct sim_lock *lock);
+void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease_vote vote, uint32_t owner);
+void client_turn_end(struct sim_client *client);
+void client_pause(struct sim_client *client, int64_t ns);
+void client_resume(struct sim_client *client);
+struct instant client_writes_at(const struct sim_client *client, unsigned node);
+
+/* --- batches.c */
+void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round,
+               node_set nodes);
+void batches_flush(struct sim_client *client);
+enum outcome { CALL_ANSWERED, CALL_REFUSED, CALL_UNKNOWN };
+void call_over(struct message *message, enum outcome outcome);
+void owed_reconnected(struct connection *connection);
+void owed_fire(struct sim_client *client);
+void owed_forget_all(struct connection *connection);
+
+/* --- user.c */
+void user_begin(struct sim_lock *lock);
+void user_act(struct sim_lock *lock);
+void user_news(struct sim_lock *lock, const struct lease_step *step);
+void user_calm(struct sim_lock *lock);
+
+/* --- faults.c */
+void faults_begin(struct world *world);
+void fault_happens(struct world *world);
+void faults_end(struct world *world);
+void node_restart(struct sim_node *node);
+
+/* --- oracle.c */
+void world_violated(struct world *world, const char *oracle, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void oracle_step(struct sim_lock *lock, const struct lease_step *step); /* after it was performed */
+void oracle_released(struct sim_lock *lock);                            /* its user gave it up */
+void oracle_voted(struct sim_lock *lock);                               /* after a vote was taken in */
+void oracle_watch(struct sim_lock *lock);
+void oracle_node_changed(struct sim_node *node, uint32_t value); /* `value` was deleted there, or never came */
+void oracle_executed(struct sim_node *node);
+void oracle_calm_over(struct world *world);
+void oracle_end(struct world *world);
+
+static inline struct sim_lock *lock_of_value(struct world *world, uint32_t value)
+{
+    unsigned number = value % (SIM_CLIENTS_MAX * SIM_LOCKS_MAX);
+    struct sim_lock *lock = &world->clients[number / SIM_LOCKS_MAX].locks[number % SIM_LOCKS_MAX];
+    return lock->value == value ? lock : NULL;
+}
+
+#endif
