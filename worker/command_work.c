@@ -79,7 +79,7 @@ static int work(struct work_command *command)
     if (open_plugins(command)) {
         command->worker.config = command->config;
         command->worker.plugins = command->plugins;
-        code = worker_run(&command->worker, &abandoned);
+        code = (int)worker_run(&command->worker, &abandoned);
     }
     log_event(LOG_INFO, "worker_stopped", "host=%s exit_code=%d", worker->host, code);
     log_stop();
