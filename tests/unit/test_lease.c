@@ -1,0 +1,370 @@
+/* The lease from FREE to HELD: terms, votes, refusals. Further: test_lease_retry.c, test_lease_hold.c. */
+#include "tests/unit/lease_fixture.h"
+
+/* --- terms ----------------------------------------------------------------------------------------------------- */
+
+static void test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes(void **state)
+{
+    (void)state;
+    static const unsigned quorums[] = {0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8};
+    for (unsigned nodes = 1; nodes <= LEASE_NODES_MAX; nodes++) {
+        struct lease_terms terms = terms_of(nodes);
+        assert_int_equal(lease_quorum(&terms), quorums[nodes]);
+    }
+}
+
+static void test_e7_terms_are_derived_within_their_bounds(void **state)
+{
+    (void)state;
+    for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms += 125)
+        for (int thousandths = 1; thousandths <= 100; thousandths += 11) {
+            int64_t ttl = ttl_ms * NS_PER_MS;
+            struct lease_terms terms = {
+                .nodes = 5, .ttl_ns = ttl, .drift_factor = thousandths / 1000.0, .pass_limit_ns = ttl / 4, .tries = 1};
+            lease_terms_derive(&terms);
+            assert_true(terms.drift_ns >= ttl * thousandths / 1000 + 2 * NS_PER_MS - 1);
+            assert_true(terms.drift_ns <= ttl * thousandths / 1000 + 2 * NS_PER_MS + 1);
+            assert_int_equal(terms.needed_ns, ttl / 2);
+            assert_true(terms.guard_ns >= ttl / 100 && terms.guard_ns <= ttl / 10);
+            assert_true(terms.guard_ns >= 50 * NS_PER_MS || terms.guard_ns == ttl / 10);
+            assert_true(terms.extend_after_ns + terms.pass_limit_ns < terms.danger_after_ns);
+            assert_true(terms.extend_retry_ns >= terms.pass_limit_ns && terms.extend_retry_ns >= ttl / 20);
+            assert_true(terms.danger_after_ns < ttl - terms.drift_ns - terms.guard_ns);
+        }
+}
+
+static void derive_without_tries(void)
+{
+    struct lease_terms terms = terms_of(3);
+    terms.tries = 0;
+    lease_terms_derive(&terms);
+}
+
+static void derive_with_too_many_nodes(void)
+{
+    terms_of(LEASE_NODES_MAX + 1);
+}
+
+static void test_terms_that_make_no_sense_abort(void **state)
+{
+    (void)state;
+    assert_true(test_aborts(derive_without_tries));
+    assert_true(test_aborts(derive_with_too_many_nodes));
+}
+
+/* --- every vote, every order ----------------------------------------------------------------------------------- */
+
+/* Who refused, for a node that does: patterns of one owner, two, everybody another, and not told. */
+static uint64_t owner_in(unsigned pattern, unsigned node)
+{
+    const uint64_t owners[] = {7, 1 + node % 2, 1 + node, 0};
+    return owners[pattern];
+}
+
+struct tally {
+    unsigned yes, no, failed;
+    node_set unsent;
+    unsigned of_owner[NODES_TRIED_MAX + 1], untold;
+};
+
+static void tally_add(struct tally *tally, unsigned node, enum lease_vote vote, uint64_t owner)
+{
+    tally->yes += vote == LEASE_YES;
+    tally->no += vote == LEASE_NO;
+    tally->failed += vote == LEASE_UNKNOWN || vote == LEASE_UNSENT;
+    if (vote == LEASE_UNSENT)
+        tally->unsent |= only(node);
+    if (vote == LEASE_NO && owner == 0)
+        tally->untold++;
+    else if (vote == LEASE_NO)
+        tally->of_owner[owner]++;
+}
+
+static enum lease_refusal refusal_expected(const struct tally *tally, unsigned nodes, unsigned quorum)
+{
+    if (tally->failed > nodes - quorum)
+        return LEASE_NO_QUORUM;
+    unsigned most = 0;
+    for (unsigned owner = 1; owner <= NODES_TRIED_MAX; owner++)
+        if (tally->of_owner[owner] > most)
+            most = tally->of_owner[owner];
+    unsigned others = nodes - tally->yes - tally->no;
+    return tally->no > 0 && most + tally->untold + others >= quorum ? LEASE_BUSY : LEASE_SPLIT;
+}
+
+static void check_refused(const struct lease *lease, const struct lease_terms *terms, struct lease_step step,
+                          const struct tally *tally)
+{
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, all_of(terms) & ~tally->unsent);
+    assert_int_equal(step.refusal, refusal_expected(tally, terms->nodes, lease_quorum(terms)));
+    assert_int_equal(lease->state, LEASE_FREE);
+}
+
+static void check_held(const struct lease *lease, const struct lease_terms *terms, struct lease_step step)
+{
+    assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
+    assert_int_equal(lease->state, LEASE_HELD);
+    assert_instant(lease->valid_until, instant_after(START, terms->ttl_ns - terms->drift_ns));
+    assert_instant(lease_believed_until(lease, terms), instant_after(lease->valid_until, -terms->guard_ns));
+}
+
+static void check_pass(const struct lease_terms *terms, unsigned assignment, const unsigned *order, unsigned pattern)
+{
+    static const enum lease_vote kinds[VOTE_KINDS] = {LEASE_YES, LEASE_NO, LEASE_UNKNOWN, LEASE_UNSENT};
+    struct lease lease;
+    lease_init(&lease, assignment + 1);
+    assert_int_equal(lease_acquire(&lease, terms, START).grant, all_of(terms));
+    uint32_t round = lease.round;
+    struct tally tally = {0};
+    bool decided = false;
+    for (unsigned i = 0; i < terms->nodes; i++) {
+        struct instant now = ms_after(START, 1 + i);
+        enum lease_vote vote = kinds[vote_of(assignment, order[i])];
+        uint64_t owner = vote == LEASE_NO ? owner_in(pattern, order[i]) : 0;
+        struct lease_step step = lease_vote(&lease, terms, order[i], round, vote, owner, now);
+        if (decided) {
+            assert_empty(step);
+            continue;
+        }
+        tally_add(&tally, order[i], vote, owner);
+        unsigned left = terms->nodes - i - 1;
+        decided = true;
+        if (tally.yes >= lease_quorum(terms))
+            check_held(&lease, terms, step);
+        else if (tally.yes + left < lease_quorum(terms))
+            check_refused(&lease, terms, step, &tally);
+        else
+            decided = !step_is_empty(step);
+    }
+    assert_true(decided);
+    assert_int_equal(lease.state, tally.yes >= lease_quorum(terms) ? LEASE_HELD : LEASE_FREE);
+}
+
+static void check_pass_with_owners(const struct lease_terms *terms, unsigned assignment, const unsigned *order)
+{
+    for (unsigned pattern = 0; pattern < 4; pattern++)
+        check_pass(terms, assignment, order, pattern);
+}
+
+static void test_e1_e9_e10_every_vote_in_every_order_decides_at_the_first_majority(void **state)
+{
+    (void)state;
+    for_all_orders(check_pass_with_owners);
+}
+
+/* --- time ------------------------------------------------------------------------------------------------------ */
+
+static void test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    terms.pass_limit_ns = terms.ttl_ns;
+    int64_t latest = terms.ttl_ns - terms.drift_ns - terms.needed_ns;
+    for (int64_t over = 0; over <= 1; over++) {
+        struct lease lease;
+        lease_init(&lease, 1);
+        lease_acquire(&lease, &terms, START);
+        assert_empty(votes(&lease, &terms, "yy", ms_after(START, 1)));
+        struct lease_step step = vote_now(&lease, &terms, 3, LEASE_YES, instant_after(START, latest + over));
+        assert_int_equal(step.news, over ? LEASE_NEWS_REFUSED : LEASE_NEWS_ACQUIRED);
+        assert_int_equal(step.abandon, over ? all_of(&terms) : 0);
+        if (over)
+            assert_int_equal(step.refusal, LEASE_TOO_SLOW);
+    }
+}
+
+static void test_e6_validity_counts_from_the_start_of_the_pass_that_won(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = 2;
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    votes(&lease, &terms, "nn", ms_after(START, 5));
+    struct instant second = lease_next(&lease, &terms);
+    assert_int_equal(lease_tick(&lease, &terms, second).grant, 7);
+    struct lease_step step = votes(&lease, &terms, "yy", ms_after(second, 5));
+    assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
+    assert_instant(lease.valid_until, instant_after(second, terms.ttl_ns - terms.drift_ns));
+}
+
+static void test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    votes(&lease, &terms, "ynyu", ms_after(START, 1));
+    struct instant limit = instant_after(START, terms.pass_limit_ns);
+    assert_instant(lease_next(&lease, &terms), limit);
+    assert_empty(lease_tick(&lease, &terms, instant_after(limit, -1)));
+    struct lease_step step = lease_tick(&lease, &terms, limit);
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, 31);
+}
+
+static void test_nodes_that_are_silent_at_the_limit_could_not_be_asked(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    votes(&lease, &terms, "yn", ms_after(START, 1));
+    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).refusal, LEASE_NO_QUORUM);
+}
+
+/* --- refusals -------------------------------------------------------------------------------------------------- */
+
+static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
+{
+    struct lease_terms terms = terms_of(nodes);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    struct lease_step step = votes(&lease, &terms, letters, ms_after(START, 1));
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    return step.refusal;
+}
+
+static void test_e48_split_votes_are_told_from_a_holder(void **state)
+{
+    (void)state;
+    assert_int_equal(refusal_of(3, "aa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(3, "yab"), LEASE_SPLIT);
+    assert_int_equal(refusal_of(3, "yaa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(3, "ynn"), LEASE_BUSY); /* refusals that tell no owner may be anybody's */
+    assert_int_equal(refusal_of(5, "yyaab"), LEASE_SPLIT);
+    assert_int_equal(refusal_of(5, "yyaaa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(5, "yyabc"), LEASE_SPLIT);
+    assert_int_equal(refusal_of(2, "ya"), LEASE_SPLIT);
+    assert_int_equal(refusal_of(1, "a"), LEASE_BUSY);
+}
+
+static void test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority(void **state)
+{
+    (void)state;
+    assert_int_equal(refusal_of(3, "xa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(3, "ua"), LEASE_BUSY);
+    assert_int_equal(refusal_of(5, "xaa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(5, "uxa"), LEASE_BUSY);
+    assert_int_equal(refusal_of(4, "xa"), LEASE_BUSY);
+}
+
+static void test_e8_nodes_that_are_down_count_among_the_configured_ones(void **state)
+{
+    (void)state;
+    assert_int_equal(refusal_of(5, "xxx"), LEASE_NO_QUORUM);
+    assert_int_equal(refusal_of(5, "yyuxu"), LEASE_NO_QUORUM);
+    assert_int_equal(refusal_of(4, "xx"), LEASE_NO_QUORUM);
+    assert_int_equal(refusal_of(2, "yx"), LEASE_NO_QUORUM); /* E9: two nodes bear no failure */
+    assert_int_equal(refusal_of(1, "u"), LEASE_NO_QUORUM);
+}
+
+static void test_e10_errors_of_a_minority_are_no_errors(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease = held_after(&terms, "uxyyy");
+    assert_int_equal(lease.reached, 0x1d); /* E1: the one that was not heard may have it */
+}
+
+/* --- votes that do not count ----------------------------------------------------------------------------------- */
+
+static void test_e29_votes_of_older_rounds_are_ignored(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = 2;
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    uint32_t first = lease.round;
+    votes(&lease, &terms, "nn", ms_after(START, 1));
+    assert_empty(lease_vote(&lease, &terms, 2, first, LEASE_YES, 0, ms_after(START, 2))); /* WAITING */
+    struct instant second = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, second);
+    assert_int_not_equal(lease.round, first);
+    for (unsigned node = 0; node < 3; node++)
+        assert_empty(lease_vote(&lease, &terms, node, first, LEASE_YES, 0, ms_after(second, 1)));
+    assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, ms_after(second, 2)));
+    assert_int_equal(lease.state, LEASE_ACQUIRING);
+}
+
+static void test_e29_votes_of_an_earlier_life_are_ignored(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    uint32_t first = lease.round;
+    lease_release(&lease, &terms, ms_after(START, 1));
+    lease_acquire(&lease, &terms, ms_after(START, 2));
+    for (unsigned node = 0; node < 3; node++)
+        assert_empty(lease_vote(&lease, &terms, node, first, LEASE_YES, 0, ms_after(START, 3)));
+    assert_int_equal(lease.state, LEASE_ACQUIRING);
+}
+
+static void test_a_node_votes_once(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
+    assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
+    assert_empty(vote_now(&lease, &terms, 1, LEASE_UNKNOWN, START));
+    assert_empty(vote_now(&lease, &terms, 1, LEASE_YES, START)); /* after its deadline */
+    assert_int_equal(lease.state, LEASE_ACQUIRING);
+}
+
+static void test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease = held_after(&terms, "yyy");
+    assert_empty(vote_now(&lease, &terms, 3, LEASE_NO, ms_after(START, 2)));
+    assert_empty(vote_now(&lease, &terms, 4, LEASE_YES, ms_after(START, 2)));
+    assert_int_equal(lease_tick(&lease, &terms, lease_next(&lease, &terms)).extend, 0x17);
+    assert_int_equal(lease_release(&lease, &terms, ms_after(START, 9000)).release, 0x1f); /* E1 */
+}
+
+static void test_the_round_that_means_none_is_never_used(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease.round = UINT32_MAX;
+    lease_acquire(&lease, &terms, START);
+    assert_int_equal(lease.round, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_e8_e9_the_quorum_is_a_majority_of_the_configured_nodes),
+        cmocka_unit_test(test_e7_terms_are_derived_within_their_bounds),
+        cmocka_unit_test(test_terms_that_make_no_sense_abort),
+        cmocka_unit_test(test_e1_e9_e10_every_vote_in_every_order_decides_at_the_first_majority),
+        cmocka_unit_test(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up),
+        cmocka_unit_test(test_e6_validity_counts_from_the_start_of_the_pass_that_won),
+        cmocka_unit_test(test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere),
+        cmocka_unit_test(test_nodes_that_are_silent_at_the_limit_could_not_be_asked),
+        cmocka_unit_test(test_e48_split_votes_are_told_from_a_holder),
+        cmocka_unit_test(test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority),
+        cmocka_unit_test(test_e8_nodes_that_are_down_count_among_the_configured_ones),
+        cmocka_unit_test(test_e10_errors_of_a_minority_are_no_errors),
+        cmocka_unit_test(test_e29_votes_of_older_rounds_are_ignored),
+        cmocka_unit_test(test_e29_votes_of_an_earlier_life_are_ignored),
+        cmocka_unit_test(test_a_node_votes_once),
+        cmocka_unit_test(test_e26_a_refusal_after_the_majority_marks_the_node_as_not_ours),
+        cmocka_unit_test(test_the_round_that_means_none_is_never_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

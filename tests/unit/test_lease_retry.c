@@ -1,0 +1,152 @@
+/* The lease between passes: how long it waits, and how it is given up before it is held. */
+#include "tests/unit/lease_fixture.h"
+
+/* --- retries --------------------------------------------------------------------------------------------------- */
+
+/* Fails passes with these votes and notes how long it waits after each. */
+static void waits_of(const struct lease_terms *terms, uint32_t noise, const char *letters, int64_t *waits)
+{
+    struct lease lease;
+    lease_init(&lease, noise);
+    struct instant now = START;
+    lease_acquire(&lease, terms, now);
+    for (unsigned i = 0; i + 1 < terms->tries; i++) {
+        struct lease_step step = votes(&lease, terms, letters, now);
+        assert_int_equal(step.news, LEASE_NEWS_NONE);
+        assert_int_equal(lease.state, LEASE_WAITING);
+        waits[i] = instant_since(now, lease_next(&lease, terms));
+        assert_empty(lease_tick(&lease, terms, instant_after(lease_next(&lease, terms), -1)));
+        now = lease_next(&lease, terms);
+        step = lease_tick(&lease, terms, now);
+        assert_int_equal(step.grant, all_of(terms));
+        assert_int_equal(step.abandon, 0); /* the pass before was abandoned when it ended */
+    }
+    assert_int_equal(votes(&lease, terms, letters, now).news, LEASE_NEWS_REFUSED);
+    assert_int_equal(lease.state, LEASE_FREE);
+    assert_instant(lease_next(&lease, terms), INSTANT_NEVER);
+}
+
+static void test_a_refusal_waits_for_the_delay_and_some_jitter(void **state)
+{
+    (void)state;
+    enum { TRIES = 20 };
+    struct lease_terms terms = terms_of(3);
+    terms.tries = TRIES;
+    int64_t waits[TRIES], least = INT64_MAX, most = 0;
+    for (uint32_t noise = 0; noise < 200; noise++) {
+        waits_of(&terms, noise, noise % 2 ? "aa" : "uu", waits);
+        for (unsigned i = 0; i + 1 < TRIES; i++) {
+            least = waits[i] < least ? waits[i] : least;
+            most = waits[i] > most ? waits[i] : most;
+        }
+    }
+    assert_true(least >= terms.retry_delay_ns && least < terms.retry_delay_ns + NS_PER_MS);
+    assert_true(most <= terms.retry_delay_ns + terms.retry_jitter_ns);
+    assert_true(most > terms.retry_delay_ns + terms.retry_jitter_ns - NS_PER_MS);
+}
+
+static void test_e48_a_split_vote_is_tried_again_at_once_and_backs_off(void **state)
+{
+    (void)state;
+    enum { TRIES = 9 };
+    struct lease_terms terms = terms_of(3);
+    terms.tries = TRIES;
+    int64_t most[TRIES] = {0}, waits[TRIES];
+    for (uint32_t noise = 0; noise < 2000; noise++) {
+        waits_of(&terms, noise * 2654435761u, "yab", waits);
+        for (unsigned i = 0; i + 1 < TRIES; i++) {
+            int64_t bound = (8 * NS_PER_MS) << i;
+            assert_true(waits[i] >= NS_PER_MS);
+            assert_true(waits[i] < NS_PER_MS + (bound < 100 * NS_PER_MS ? bound : 100 * NS_PER_MS));
+            most[i] = waits[i] > most[i] ? waits[i] : most[i];
+        }
+    }
+    assert_true(most[0] > 8 * NS_PER_MS && most[1] > 15 * NS_PER_MS && most[8 - 1] > 90 * NS_PER_MS);
+}
+
+static void test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(1);
+    terms.tries = 2;
+    terms.retry_delay_ns = 500 * NS_PER_MS; /* longer than the pass limit */
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    assert_empty(votes(&lease, &terms, "x", START));
+    assert_int_equal(lease.state, LEASE_WAITING);
+    assert_true(instant_since(START, lease_next(&lease, &terms)) >= terms.retry_delay_ns);
+    assert_empty(lease_tick(&lease, &terms, instant_after(START, terms.pass_limit_ns)));
+    assert_int_equal(lease_tick(&lease, &terms, lease_next(&lease, &terms)).grant, 1);
+}
+
+/* --- giving up ------------------------------------------------------------------------------------------------- */
+
+static void test_e13_a_cancelled_pass_is_cleaned_up(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    votes(&lease, &terms, "yx", ms_after(START, 1));
+    struct lease_step step = lease_release(&lease, &terms, ms_after(START, 2));
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.refusal, LEASE_CANCELLED);
+    assert_int_equal(step.abandon, 0x1d);
+    assert_int_equal(step.release, 0);
+    assert_int_equal(lease.state, LEASE_FREE);
+    assert_empty(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 3)));
+}
+
+static void test_e13_cancelling_between_passes_has_nothing_left_to_clean_up(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = 2;
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    assert_int_equal(votes(&lease, &terms, "aa", START).abandon, 7);
+    struct lease_step step = lease_release(&lease, &terms, ms_after(START, 1));
+    assert_int_equal(step.refusal, LEASE_CANCELLED);
+    assert_int_equal(step.abandon, 0);
+    assert_int_equal(lease.state, LEASE_FREE);
+}
+
+static void acquire_twice(void)
+{
+    struct lease_terms terms = terms_of(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    lease_acquire(&lease, &terms, START);
+}
+
+static void release_what_is_free(void)
+{
+    struct lease_terms terms = terms_of(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_release(&lease, &terms, START);
+}
+
+static void test_e3_a_second_attempt_before_the_first_has_ended_aborts(void **state)
+{
+    (void)state;
+    assert_true(test_aborts(acquire_twice));
+    assert_true(test_aborts(release_what_is_free));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_refusal_waits_for_the_delay_and_some_jitter),
+        cmocka_unit_test(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off),
+        cmocka_unit_test(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo),
+        cmocka_unit_test(test_e13_a_cancelled_pass_is_cleaned_up),
+        cmocka_unit_test(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up),
+        cmocka_unit_test(test_e3_a_second_attempt_before_the_first_has_ended_aborts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
