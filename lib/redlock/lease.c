@@ -366,6 +366,17 @@ struct lease_step lease_vote(struct lease *lease, const struct lease_terms *term
     return (struct lease_step){0};
 }
 
+struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *terms, node_set nodes, uint32_t round,
+                               struct instant now)
+{
+    if (round != lease->round || lease->state != LEASE_ACQUIRING)
+        return (struct lease_step){0};
+    nodes &= outstanding(lease);
+    lease->unknown |= nodes;
+    lease->reached &= (node_set)~nodes;
+    return pass_judge(lease, terms, now);
+}
+
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (instant_before(now, lease_next(lease, terms)))

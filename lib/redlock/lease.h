@@ -140,6 +140,9 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
 /* The answer of one node to the send of `round`; `owner` is the digest of the value that refused a grant, or 0. */
 struct lease_step lease_vote(struct lease *lease, const struct lease_terms *terms, unsigned node, uint32_t round,
                              enum lease_vote vote, uint64_t owner, struct instant now);
+/* Nothing was written to any of `nodes`; told at once, so that a pass that ends by it knows all that it reached. */
+struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *terms, node_set nodes, uint32_t round,
+                               struct instant now);
 /* Whatever is due by time; call it at lease_next or later. Harmless when nothing is due. */
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Gives the lock up, in any state but FREE and RELEASING. Before HELD it cancels, with news REFUSED at once. */

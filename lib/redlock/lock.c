@@ -141,22 +141,20 @@ static bool grant_repeat_plain(struct lock_call *asked, const struct redis_resul
     return grant_send_to(lock, &lock->group->nodes[asked->node], &encoded_plain);
 }
 
-/* All grants are written before any "could not be sent" is counted: the first such vote may end the pass, and then
- * the release must already know everything that was sent. */
+/* All grants are written before "could not be sent" is counted: that may end the pass, and then the release must
+ * already know everything that was sent, and nothing else. */
 void lock_send_grants(struct redlock_lock *lock)
 {
     struct redlock_group *group = lock->group;
     node_set unsent = 0;
-    uint32_t round = lock->lease.round;
     bool encoded_plain = false;
     grant_encode(lock, encoded_plain);
     for (unsigned i = 0; i < group->node_count; i++)
         if (!grant_send_to(lock, &group->nodes[i], &encoded_plain))
             unsent |= (node_set)(1u << i);
-    for (unsigned i = 0; unsent != 0 && i < group->node_count; i++)
-        if (unsent & (1u << i))
-            lock_take_step(lock,
-                           lease_vote(&lock->lease, &lock->terms, i, round, LEASE_UNSENT, 0, loop_now(group->loop)));
+    if (unsent != 0)
+        lock_take_step(lock,
+                       lease_unsent(&lock->lease, &lock->terms, unsent, lock->lease.round, loop_now(group->loop)));
 }
 
 static void grant_done(struct redis_call *call, const struct redis_result *result)

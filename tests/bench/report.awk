@@ -1,0 +1,102 @@
+# Turns the results of tests/bench/run into a table or JSON. Input lines:
+#   case-name NAME|ARGUMENTS|FLOOR|REACH     in the order of their indexes
+#   limit ROUND CYCLES                       the yardstick; several of a round are averaged
+#   case ROUND INDEX {"cycles": ..., ...}
+
+function field(text, name,    at) {
+    at = index(text, "\"" name "\": ")
+    return at == 0 ? 0 : substr(text, at + length(name) + 4) + 0
+}
+
+function sort(values, count,    i, j, value) {
+    for (i = 2; i <= count; i++) {
+        value = values[i]
+        for (j = i - 1; j >= 1 && values[j] > value; j--) values[j + 1] = values[j]
+        values[j + 1] = value
+    }
+}
+
+# The median, lowest and highest over the rounds of one figure of one case go to middle, low, high.
+function spread(figure, which,    values, count, round) {
+    for (round = 1; round <= rounds; round++)
+        if ((figure, which, round) in data) values[++count] = data[figure, which, round]
+    sort(values, count)
+    middle = count % 2 ? values[(count + 1) / 2] : (values[count / 2] + values[count / 2 + 1]) / 2
+    low = values[1]
+    high = values[count]
+}
+
+BEGIN { cases = 0 }
+
+$1 == "case-name" {
+    split(substr($0, length($1) + 2), part, "|")
+    names[cases] = part[1]; floors[cases] = part[3]; reaches[cases] = part[4]
+    cases++
+}
+
+$1 == "limit" { limit_sum[$2] += $3; limit_count[$2]++ }
+
+$1 == "case" {
+    secs = field($0, "secs")
+    data["cycles", $3, $2] = secs > 0 ? field($0, "cycles") / secs : 0
+    data["acquire", $3, $2] = field($0, "acq_p50_us")
+    data["acquire99", $3, $2] = field($0, "acq_p99_us")
+    data["cpu", $3, $2] = field($0, "client_cpu_us")
+    data["fails", $3, $2] = field($0, "fails")
+}
+
+function verdict(which) {
+    if (floors[which] == "") return ""
+    spread("ratio", which)
+    return middle >= reaches[which] ? "reached" : middle >= floors[which] ? "between" : "TOO LOW"
+}
+
+function table(    which) {
+    spread("cycles", "limit")
+    printf "redis-benchmark on 5 nodes, 32 in flight on one connection each (P32c1): %.0f cycles/s (%.0f to %.0f)\n\n",
+        middle, low, high
+    printf "%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %5s\n", "lock cycles over 5 nodes", "cycles/s (low to high)",
+        "share of P32c1", "floor", "reach", "", "acquire us", "CPU us", "fails"
+    for (which = 0; which < cases; which++) {
+        spread("cycles", which)
+        printf "%-38s %7.0f (%6.0f-%6.0f)  ", names[which], middle, low, high
+        spread("ratio", which)
+        printf "%6.3f (%.3f-%.3f)  %5s %5s  %-8s ", middle, low, high, floors[which], reaches[which], verdict(which)
+        spread("acquire", which)
+        printf "%5.0f ", middle
+        spread("acquire99", which)
+        printf "%7.0f  ", middle
+        spread("cpu", which)
+        printf "%6.1f ", middle
+        spread("fails", which)
+        printf "%5.0f\n", high
+    }
+    printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle.\n",
+        rounds, rounds == 1 ? "" : "s"
+}
+
+function json_spread(figure, which) {
+    spread(figure, which)
+    return sprintf("{\"median\": %.4f, \"low\": %.4f, \"high\": %.4f}", middle, low, high)
+}
+
+function print_json(    which) {
+    printf "{\"rounds\": %d,\n \"p32c1\": %s,\n \"cases\": [", rounds, json_spread("cycles", "limit")
+    for (which = 0; which < cases; which++)
+        printf "%s\n  {\"name\": \"%s\", \"cycles_per_s\": %s, \"share\": %s, \"floor\": %s, \"reach\": %s, " \
+               "\"acq_p50_us\": %s, \"acq_p99_us\": %s, \"client_cpu_us\": %s}",
+            which ? "," : "", names[which], json_spread("cycles", which), json_spread("ratio", which),
+            floors[which] == "" ? "null" : floors[which], reaches[which] == "" ? "null" : reaches[which],
+            json_spread("acquire", which), json_spread("acquire99", which), json_spread("cpu", which)
+    print "\n ]}"
+}
+
+END {
+    for (round = 1; round <= rounds; round++) {
+        limit = limit_sum[round] / limit_count[round]
+        data["cycles", "limit", round] = limit
+        for (which = 0; which < cases; which++) data["ratio", which, round] = data["cycles", which, round] / limit
+    }
+    if (json == "yes") print_json()
+    else table()
+}

@@ -1,0 +1,226 @@
+/* The blocking client: many threads, one loop thread behind them, real servers. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/lock_cluster.h"
+
+enum { NODES = 5, QUORUM = 3, THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
+
+static struct lock_cluster cluster;
+static struct redlock_client *client;
+static struct redlock_terms terms;
+static char reason[256];
+
+static int servers_start(void **state)
+{
+    (void)state;
+    lock_cluster_start(&cluster, NODES);
+    return 0;
+}
+
+static int servers_stop(void **state)
+{
+    (void)state;
+    lock_cluster_stop(&cluster);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    terms = quick_terms(10000, 3);
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redlock_client_close(client);
+    return 0;
+}
+
+static enum redlock_answer acquire(const char *resource, struct redlock_held **held)
+{
+    struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "thread"};
+    return redlock_client_acquire(client, &terms, &request, held, reason, sizeof reason);
+}
+
+/* --- one thread ------------------------------------------------------------------------------------------------- */
+
+static void acquire_and_release_leave_no_key(void **state)
+{
+    (void)state;
+    struct redlock_held *held = NULL;
+    assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
+    assert_non_null(held);
+    test_await(lock_cluster_holders(&cluster, "lock:r") == NODES);
+    int64_t left = redlock_held_valid_for_ns(held);
+    assert_true(left > 0 && left < terms.ttl_ns);
+    assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
+    test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+static void who_comes_second_is_told_busy_with_a_reason(void **state)
+{
+    (void)state;
+    struct redlock_held *first = NULL, *second = NULL;
+    assert_int_equal(acquire("r", &first), REDLOCK_ACQUIRED);
+    assert_int_equal(acquire("r", &second), REDLOCK_BUSY);
+    assert_null(second);
+    assert_non_null(strstr(reason, "holds"));
+    assert_int_equal(redlock_client_release(first, REDLOCK_AWAIT), REDLOCK_RELEASED);
+}
+
+static void requests_and_terms_outside_the_limits_are_invalid(void **state)
+{
+    (void)state;
+    struct redlock_held *held = NULL;
+    assert_int_equal(acquire("", &held), REDLOCK_INVALID);
+    assert_null(held);
+    assert_non_null(strstr(reason, "resources"));
+    terms.ttl_ns = REDLOCK_MS(100);
+    assert_int_equal(acquire("r", &held), REDLOCK_INVALID);
+    assert_non_null(strstr(reason, "ttl"));
+    terms = (struct redlock_terms){.ttl_ns = 0}; /* the defaults are good */
+    assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
+    assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
+}
+
+static void options_that_make_no_redlock_are_refused(void **state)
+{
+    (void)state;
+    struct redlock_node twice[] = {cluster.nodes[0], cluster.nodes[0]};
+    struct redlock_options options = {.nodes = twice, .node_count = 2};
+    assert_null(redlock_client_open(&options, reason, sizeof reason));
+    assert_non_null(strstr(reason, "same server"));
+    options.node_count = 0;
+    assert_null(redlock_client_open(&options, reason, sizeof reason));
+}
+
+static void a_held_lock_is_extended_behind_its_holder(void **state)
+{
+    (void)state;
+    struct redlock_counters counters;
+    struct redlock_held *held = NULL;
+    terms.ttl_ns = REDLOCK_MS(600);
+    assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
+    do {
+        redlock_client_counters(client, &counters);
+        assert_true(redlock_held_valid_for_ns(held) > 0);
+        poll(NULL, 0, 5);
+    } while (counters.extensions < 6);
+    assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
+}
+
+static void the_holder_sees_that_a_majority_hangs(void **state)
+{
+    (void)state;
+    struct redlock_held *held = NULL;
+    terms.ttl_ns = REDLOCK_MS(600);
+    assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_pause(cluster.servers[i]);
+    assert_true(redlock_held_valid_for_ns(held) < terms.ttl_ns);
+    test_await(redlock_held_valid_for_ns(held) == 0);
+    assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_UNKNOWN);
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_resume(cluster.servers[i]);
+}
+
+static void without_a_majority_nobody_blocks(void **state)
+{
+    (void)state;
+    struct redlock_held *held = NULL;
+    for (unsigned i = 0; i < NODES; i++)
+        redis_server_kill(cluster.servers[i]);
+    assert_int_equal(acquire("r", &held), REDLOCK_NO_QUORUM);
+    assert_null(held);
+    struct redlock_client *late = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(late); /* a node that is down is no error */
+    redlock_client_close(late);
+}
+
+/* --- many threads ----------------------------------------------------------------------------------------------- */
+
+/* What the locks protect: plain numbers, read and written in two steps. */
+static volatile unsigned totals[RESOURCES];
+static _Atomic unsigned failures;
+
+static void *hammer(void *argument)
+{
+    unsigned noise = (unsigned)(uintptr_t)argument * 2654435761u + 1u;
+    const struct redlock_terms patient = quick_terms(10000, 1000);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char name[16], why[256];
+        unsigned which = (i + noise) % RESOURCES;
+        snprintf(name, sizeof name, "total%u", which);
+        const char *resource = name;
+        struct redlock_request request = {.resources = &resource, .resource_count = 1};
+        struct redlock_held *held = NULL;
+        if (redlock_client_acquire(client, &patient, &request, &held, why, sizeof why) != REDLOCK_ACQUIRED) {
+            failures++;
+            continue;
+        }
+        unsigned before = totals[which];
+        sched_yield();
+        totals[which] = before + 1;
+        redlock_client_release(held, (i + noise) % 2 ? REDLOCK_AWAIT : REDLOCK_BACKGROUND);
+    }
+    return NULL;
+}
+
+static void numbers_under_locks_of_many_threads_are_exact(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    memset((void *)totals, 0, sizeof totals);
+    failures = 0;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(failures, 0);
+    assert_int_equal(totals[0] + totals[1] + totals[2], THREADS * ROUNDS);
+    test_await(lock_cluster_keys(&cluster) == 0);
+}
+
+static void closing_waits_for_releases_in_the_background(void **state)
+{
+    (void)state;
+    struct redlock_held *held[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "own%u", i);
+        assert_int_equal(acquire(name, &held[i]), REDLOCK_ACQUIRED);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(redlock_client_release(held[i], REDLOCK_BACKGROUND), REDLOCK_RELEASED);
+    redlock_client_close(client);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+}
+
+#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(acquire_and_release_leave_no_key),
+        lock_test(who_comes_second_is_told_busy_with_a_reason),
+        lock_test(requests_and_terms_outside_the_limits_are_invalid),
+        lock_test(options_that_make_no_redlock_are_refused),
+        lock_test(a_held_lock_is_extended_behind_its_holder),
+        lock_test(the_holder_sees_that_a_majority_hangs),
+        lock_test(without_a_majority_nobody_blocks),
+        lock_test(numbers_under_locks_of_many_threads_are_exact),
+        lock_test(closing_waits_for_releases_in_the_background),
+    };
+    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+}

@@ -1,0 +1,399 @@
+/* The asynchronous group over five servers that all work: what a lock is on them, who excludes whom, and how it ends. */
+#include "tests/support/test.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "tests/support/lock_cluster.h"
+#include "tests/support/loop_until.h"
+
+enum { NODES = 5, QUORUM = 3 };
+
+static struct lock_cluster cluster;
+static struct loop *loop;
+static struct redlock_group *group;
+static struct redlock_terms terms;
+static struct lock_probe mine, theirs;
+
+static int servers_start(void **state)
+{
+    (void)state;
+    lock_cluster_start(&cluster, NODES);
+    return 0;
+}
+
+static int servers_stop(void **state)
+{
+    (void)state;
+    lock_cluster_stop(&cluster);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    loop = loop_create(NULL);
+    group = lock_cluster_group(&cluster, loop);
+    assert_int_equal(redlock_group_nodes_up(group), NODES);
+    terms = quick_terms(10000, 3);
+    lock_probe_create(&mine, loop, group, &terms);
+    lock_probe_create(&theirs, loop, group, &terms);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lock_probe_destroy(&mine);
+    lock_probe_destroy(&theirs);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redlock_group_destroy(group);
+    loop_destroy(loop);
+    return 0;
+}
+
+/* --- one lock -------------------------------------------------------------------------------------------------- */
+
+static void a_lock_is_on_all_nodes_and_its_release_leaves_no_key(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "account:1"), REDLOCK_ACQUIRED);
+    assert_int_equal(mine.passes, 1);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:account:1") == NODES);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_true(redlock_lock_is_free(mine.lock));
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void the_key_is_plain_redlock(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    char first[256];
+    snprintf(first, sizeof first, "%s", lock_cluster_ask(&cluster, 0, "GET lock:r"));
+    for (size_t i = 0; i < 32; i++)
+        assert_true(isxdigit((unsigned char)first[i]) && !isupper((unsigned char)first[i]));
+    assert_string_equal(first + 32, ":host:1:2:test");
+    for (unsigned i = 0; i < NODES; i++) {
+        assert_string_equal(lock_cluster_ask(&cluster, i, "TYPE lock:r"), "string");
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET lock:r"), first);
+        long left = strtol(lock_cluster_ask(&cluster, i, "PTTL lock:r"), NULL, 10);
+        assert_in_range(left, 1, 10000);
+    }
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+static void every_acquisition_has_a_value_of_its_own(void **state)
+{
+    (void)state;
+    char first[256];
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    snprintf(first, sizeof first, "%s", lock_cluster_ask(&cluster, 0, "GET lock:r"));
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_string_not_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), first);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+static void the_deadline_word_says_until_when_it_is_held(void **state)
+{
+    (void)state;
+    const _Atomic int64_t *deadline = redlock_lock_deadline(mine.lock);
+    assert_int_equal(atomic_load(deadline), 0);
+    int64_t before = instant_now().ns;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_true(atomic_load(deadline) > before);
+    assert_true(atomic_load(deadline) <= instant_now().ns + terms.ttl_ns - REDLOCK_MS(102));
+    redlock_lock_release(mine.lock);
+    assert_int_equal(atomic_load(deadline), 0);
+    loop_await(loop, mine.releases == 1);
+}
+
+static void requests_outside_the_limits_send_nothing(void **state)
+{
+    (void)state;
+    char long_name[REDLOCK_RESOURCE_BYTES_MAX + 2];
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = '\0';
+    const char *names[REDLOCK_RESOURCES_MAX + 1];
+    for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
+        names[i] = "same";
+    const char *too_long = long_name, *empty = "", *longest = long_name + 1;
+
+    assert_false(redlock_lock_acquire(mine.lock, &(struct redlock_request){.resources = names, .resource_count = 0}));
+    assert_false(redlock_lock_acquire(
+        mine.lock, &(struct redlock_request){.resources = names, .resource_count = REDLOCK_RESOURCES_MAX + 1}));
+    assert_false(
+        redlock_lock_acquire(mine.lock, &(struct redlock_request){.resources = &too_long, .resource_count = 1}));
+    assert_false(redlock_lock_acquire(mine.lock, &(struct redlock_request){.resources = &empty, .resource_count = 1}));
+    assert_true(redlock_lock_is_free(mine.lock));
+    assert_int_equal(mine.answers, 0);
+    assert_int_equal(lock_probe_acquire(&mine, longest), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+/* --- against others -------------------------------------------------------------------------------------------- */
+
+static void who_comes_second_is_told_busy_after_all_its_passes(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
+    assert_int_equal(theirs.passes, 3);
+    assert_true(theirs.waited_ns >= 2 * REDLOCK_MS(2));
+    assert_int_equal(atomic_load(redlock_lock_deadline(theirs.lock)), 0);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+    assert_int_equal(redlock_group_counters(group)->busy, 1);
+    assert_int_equal(redlock_group_counters(group)->acquired, 2);
+}
+
+static void release_when_asked(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_ACQUIRED)
+        redlock_lock_release(probe->lock);
+}
+
+static void of_many_at_once_all_get_it_in_the_end(void **state)
+{
+    (void)state;
+    enum { MANY = 20 };
+    struct lock_probe many[MANY];
+    struct redlock_terms patient = quick_terms(10000, 1000);
+    for (size_t i = 0; i < MANY; i++) {
+        lock_probe_create(&many[i], loop, group, &patient);
+        many[i].on_event = release_when_asked;
+        lock_probe_ask(&many[i], "r");
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        loop_await(loop, many[i].releases == 1);
+        assert_int_equal(many[i].ending, REDLOCK_RELEASED);
+        lock_probe_destroy(&many[i]);
+    }
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void a_textbook_redlock_excludes_ours(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < QUORUM; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM); /* theirs is untouched, ours is gone */
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "5f8c1e");
+}
+
+static void a_textbook_redlock_on_a_minority_does_not(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < NODES - QUORUM; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), NODES - QUORUM);
+}
+
+static void ours_excludes_a_textbook_redlock(void **state)
+{
+    (void)state;
+    unsigned granted = 0;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    for (unsigned i = 0; i < NODES; i++)
+        granted += strcmp(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK") == 0;
+    assert_true(granted < QUORUM);
+    /* nor can it delete ours by comparing */
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(
+            &cluster, i,
+            "EVAL \"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0\""
+            " 1 lock:r 5f8c1e");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+static void another_kind_of_value_is_busy_and_logged_as_a_name_clash(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/holdfast-log-XXXXXX", text[4096] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, NULL));
+    for (unsigned i = 0; i < QUORUM; i++)
+        lock_cluster_ask(&cluster, i, "RPUSH lock:data 1");
+    enum redlock_answer one = lock_probe_acquire(&mine, "data");
+    enum redlock_answer several = lock_probe_acquire(&theirs, "a data z");
+    log_stop();
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    unlink(path);
+    assert_int_equal(one, REDLOCK_BUSY);
+    assert_int_equal(several, REDLOCK_BUSY);
+    assert_non_null(strstr(text, "lock_name_clash"));
+    assert_non_null(strstr(text, "lock:data"));
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), QUORUM);
+}
+
+/* --- several resources ------------------------------------------------------------------------------------------ */
+
+static void several_resources_are_sorted_and_taken_once(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "b a c a b"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_keys(&cluster) == 3 * NODES);
+    const char *value = lock_cluster_ask(&cluster, 0, "GET lock:a");
+    assert_int_equal(strlen(value), 32 + strlen(":host:1:2:test"));
+    long left = strtol(lock_cluster_ask(&cluster, 4, "PTTL lock:c"), NULL, 10);
+    assert_in_range(left, 1, 10000);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void all_of_several_or_none(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "c"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:c") == NODES);
+    assert_int_equal(lock_probe_acquire(&theirs, "a b c d"), REDLOCK_BUSY);
+    loop_await(loop, redlock_group_busy(group) == 1);
+    assert_int_equal(lock_cluster_keys(&cluster), NODES);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&theirs, "a b c d"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_acquire(&mine, "d"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+}
+
+/* --- endings ---------------------------------------------------------------------------------------------------- */
+
+static void each_majority(const char *command)
+{
+    for (unsigned i = 0; i < QUORUM; i++)
+        lock_cluster_ask(&cluster, i, "%s", command);
+}
+
+static void a_release_of_what_expired_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    each_majority("DEL lock:r");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_EXPIRED);
+    assert_int_equal(redlock_group_counters(group)->expired, 1);
+}
+
+static void a_release_of_what_is_somebody_elses_says_so_and_leaves_it(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    each_majority("SET lock:r other PX 30000");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_FOREIGN);
+    assert_int_equal(redlock_group_counters(group)->foreign, 1);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+}
+
+static void a_release_that_a_majority_does_not_answer_is_unknown(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_pause(cluster.servers[i]);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_UNKNOWN);
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_resume(cluster.servers[i]);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+}
+
+static void cancelling_an_acquire_leaves_nothing(void **state)
+{
+    (void)state;
+    lock_probe_ask(&mine, "r"); /* nothing has left yet */
+    redlock_lock_release(mine.lock);
+    assert_int_equal(mine.answer, REDLOCK_CANCELLED);
+    assert_true(redlock_lock_is_free(mine.lock));
+
+    for (unsigned i = 0; i < QUORUM; i++) /* the grants are out, the answers are not in */
+        redis_server_pause(cluster.servers[i]);
+    lock_probe_ask(&mine, "r");
+    loop_for(loop, REDLOCK_MS(5));
+    assert_int_equal(mine.answers, 1);
+    redlock_lock_release(mine.lock);
+    assert_int_equal(mine.answers, 2);
+    assert_int_equal(mine.answer, REDLOCK_CANCELLED);
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_resume(cluster.servers[i]);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+}
+
+static void cancelling_while_it_waits_for_its_next_pass_leaves_nothing(void **state)
+{
+    (void)state;
+    struct redlock_terms slow = quick_terms(10000, 100);
+    struct lock_probe waiting;
+    slow.retry_delay_ns = REDLOCK_MS(60000);
+    lock_probe_create(&waiting, loop, group, &slow);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    lock_probe_ask(&waiting, "r");
+    loop_await(loop, redlock_group_counters(group)->passes == 2 && redlock_group_busy(group) == 2);
+    redlock_lock_release(waiting.lock);
+    assert_int_equal(waiting.answer, REDLOCK_CANCELLED);
+    lock_probe_destroy(&waiting);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void a_lock_destroyed_while_it_is_released_is_released(void **state)
+{
+    (void)state;
+    struct lock_probe short_lived;
+    lock_probe_create(&short_lived, loop, group, &terms);
+    assert_int_equal(lock_probe_acquire(&short_lived, "r"), REDLOCK_ACQUIRED);
+    redlock_lock_release(short_lived.lock);
+    lock_probe_destroy(&short_lived);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(short_lived.releases, 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    assert_int_equal(redlock_group_counters(group)->released, 1);
+}
+
+#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(a_lock_is_on_all_nodes_and_its_release_leaves_no_key),
+        lock_test(the_key_is_plain_redlock),
+        lock_test(every_acquisition_has_a_value_of_its_own),
+        lock_test(the_deadline_word_says_until_when_it_is_held),
+        lock_test(requests_outside_the_limits_send_nothing),
+        lock_test(who_comes_second_is_told_busy_after_all_its_passes),
+        lock_test(of_many_at_once_all_get_it_in_the_end),
+        lock_test(a_textbook_redlock_excludes_ours),
+        lock_test(a_textbook_redlock_on_a_minority_does_not),
+        lock_test(ours_excludes_a_textbook_redlock),
+        lock_test(another_kind_of_value_is_busy_and_logged_as_a_name_clash),
+        lock_test(several_resources_are_sorted_and_taken_once),
+        lock_test(all_of_several_or_none),
+        lock_test(a_release_of_what_expired_says_so),
+        lock_test(a_release_of_what_is_somebody_elses_says_so_and_leaves_it),
+        lock_test(a_release_that_a_majority_does_not_answer_is_unknown),
+        lock_test(cancelling_an_acquire_leaves_nothing),
+        lock_test(cancelling_while_it_waits_for_its_next_pass_leaves_nothing),
+        lock_test(a_lock_destroyed_while_it_is_released_is_released),
+    };
+    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+}

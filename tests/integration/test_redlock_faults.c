@@ -1,0 +1,376 @@
+/* The asynchronous group over servers that fail: a minority must not be noticed, a majority must be said at once, and
+ * whatever a server executes late must not stay on it. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/lock_cluster.h"
+#include "tests/support/loop_until.h"
+
+enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM };
+
+static struct lock_cluster cluster;
+static struct loop *loop;
+static struct redlock_group *group;
+static struct redlock_terms terms;
+static struct lock_probe mine;
+
+static int servers_start(void **state)
+{
+    (void)state;
+    lock_cluster_start(&cluster, NODES);
+    return 0;
+}
+
+static int servers_stop(void **state)
+{
+    (void)state;
+    lock_cluster_stop(&cluster);
+    return 0;
+}
+
+static void group_start(void)
+{
+    loop = loop_create(NULL);
+    group = lock_cluster_group(&cluster, loop);
+    terms = quick_terms(10000, 3);
+    lock_probe_create(&mine, loop, group, &terms);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    group_start();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lock_probe_destroy(&mine);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redlock_group_destroy(group);
+    loop_destroy(loop);
+    return 0;
+}
+
+static void group_restart(void)
+{
+    tear_down(NULL);
+    group_start();
+}
+
+static unsigned nodes_up(void)
+{
+    return redlock_group_nodes_up(group);
+}
+
+static void pause_first(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        redis_server_pause(cluster.servers[i]);
+}
+
+static void resume_first(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        redis_server_resume(cluster.servers[i]);
+}
+
+/* Ten cycles, each had at the first pass. */
+static void cycles_go_on(void)
+{
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(mine.passes, 1);
+        assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    }
+}
+
+/* --- a minority ------------------------------------------------------------------------------------------------- */
+
+static void a_minority_that_is_down_from_the_start_is_not_noticed(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MINORITY; i++)
+        redis_server_kill(cluster.servers[i]);
+    group_restart();
+    assert_int_equal(nodes_up(), QUORUM);
+    cycles_go_on();
+}
+
+static void a_minority_that_is_killed_is_not_noticed(void **state)
+{
+    (void)state;
+    cycles_go_on();
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    for (unsigned i = 0; i < MINORITY; i++)
+        redis_server_kill(cluster.servers[i]);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    cycles_go_on();
+    loop_await(loop, nodes_up() == QUORUM);
+    cycles_go_on();
+    for (unsigned i = 0; i < MINORITY; i++)
+        redis_server_restart(cluster.servers[i]);
+    loop_await(loop, nodes_up() == NODES);
+    cycles_go_on();
+}
+
+static void a_minority_that_hangs_is_not_noticed(void **state)
+{
+    (void)state;
+    cycles_go_on();
+    pause_first(MINORITY);
+    cycles_go_on();
+    loop_for(loop, REDLOCK_MS(60)); /* longer than the nodes' timeout */
+    cycles_go_on();
+    resume_first(MINORITY);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    cycles_go_on();
+}
+
+static unsigned sets_of_first(void)
+{
+    const char *place = strstr(lock_cluster_ask(&cluster, 0, "INFO commandstats"), "cmdstat_set:calls=");
+    return place == NULL ? 0 : (unsigned)strtoul(place + strlen("cmdstat_set:calls="), NULL, 10);
+}
+
+static void a_node_that_hangs_is_sent_no_more_grants_until_it_answers(void **state)
+{
+    (void)state;
+    cycles_go_on();
+    loop_await(loop, redlock_group_busy(group) == 0);
+    unsigned before = sets_of_first();
+    pause_first(1);
+    cycles_go_on(); /* these are sent */
+    loop_for(loop, REDLOCK_MS(60));
+    for (int i = 0; i < 10; i++)
+        cycles_go_on(); /* these are not */
+    resume_first(1);
+    loop_await(loop, sets_of_first() > before && lock_cluster_keys(&cluster) == 0);
+    cycles_go_on();
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_true(sets_of_first() < before + 60); /* of 120 */
+}
+
+static bool go_on;
+
+static void begin_again(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_ACQUIRED) {
+        redlock_lock_release(probe->lock);
+    } else if (go_on) {
+        char resource[32];
+        const char *names[] = {resource};
+        snprintf(resource, sizeof resource, "%p", (void *)probe);
+        assert_true(
+            redlock_lock_acquire(probe->lock, &(struct redlock_request){.resources = names, .resource_count = 1}));
+    }
+}
+
+static void a_node_that_hangs_under_load_keeps_its_connection(void **state)
+{
+    (void)state;
+    enum { MANY = 100 };
+    static struct lock_probe many[MANY];
+    go_on = true;
+    pause_first(1);
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "many%u", i);
+        lock_probe_create(&many[i], loop, group, &terms);
+        many[i].on_event = begin_again;
+        lock_probe_ask(&many[i], resource);
+    }
+    loop_for(loop, REDLOCK_MS(800)); /* by then more than a connection may owe would have been asked of it */
+    go_on = false;
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(nodes_up(), NODES);
+    resume_first(1);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(many[i].releases > 0);
+        lock_probe_destroy(&many[i]);
+    }
+}
+
+/* --- a majority ------------------------------------------------------------------------------------------------- */
+
+static void without_a_majority_the_answer_is_no_quorum_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < QUORUM; i++)
+        redis_server_kill(cluster.servers[i]);
+    loop_await(loop, nodes_up() == MINORITY);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_int_equal(mine.passes, 3);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
+{
+    (void)state;
+    struct lock_probe slow;
+    struct redlock_terms late = terms;
+    late.retry_delay_ns = REDLOCK_MS(100); /* beyond the limit of a pass */
+    for (unsigned i = 0; i < NODES; i++)
+        redis_server_kill(cluster.servers[i]);
+    loop_await(loop, nodes_up() == 0);
+    lock_probe_create(&slow, loop, group, &late);
+    assert_int_equal(lock_probe_acquire(&slow, "r"), REDLOCK_NO_QUORUM);
+    assert_int_equal(slow.passes, 3);
+    lock_probe_destroy(&slow);
+}
+
+static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
+{
+    (void)state;
+    struct lock_probe once;
+    struct redlock_terms single = quick_terms(10000, 1);
+    lock_probe_create(&once, loop, group, &single);
+    pause_first(QUORUM);
+    assert_int_equal(lock_probe_acquire(&once, "r"), REDLOCK_NO_QUORUM);
+    assert_true(once.waited_ns >= REDLOCK_MS(49)); /* not before it either */
+    loop_await(loop,
+               lock_cluster_ask(&cluster, 3, "DBSIZE")[0] == '0' && lock_cluster_ask(&cluster, 4, "DBSIZE")[0] == '0');
+    resume_first(QUORUM);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    lock_probe_destroy(&once);
+}
+
+static void the_loop_goes_on_while_a_majority_hangs(void **state)
+{
+    (void)state;
+    unsigned looks = 0;
+    pause_first(QUORUM);
+    lock_probe_ask(&mine, "r");
+    while (mine.answers == 0) {
+        loop_for(loop, REDLOCK_MS(1));
+        looks++;
+    }
+    assert_int_equal(mine.answer, REDLOCK_NO_QUORUM);
+    assert_true(looks >= 10); /* three passes of 50 ms each, the last two without the nodes that are behind */
+    resume_first(QUORUM);
+}
+
+/* --- what is executed late -------------------------------------------------------------------------------------- */
+
+/* E1, E2: the grant lies in the stopped server's socket; it executes it after we have given up, and then the release
+ * behind it. */
+static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
+{
+    (void)state;
+    redis_server_pause(cluster.servers[0]);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_for(loop, REDLOCK_MS(60));
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    redis_server_resume(cluster.servers[0]);
+    loop_await(loop, lock_cluster_calls(&cluster, "set") > 0 && lock_cluster_keys(&cluster) == 0);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+/* E18: the connection breaks between grant and release; the server lives on, with the key. */
+static void a_release_is_owed_to_a_node_whose_connection_broke(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    lock_cluster_ask(&cluster, 0, "CLIENT KILL TYPE normal SKIPME yes");
+    loop_await(loop, nodes_up() == NODES - 1);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, nodes_up() == NODES);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    assert_true(redlock_group_counters(group)->owed >= 1);
+}
+
+/* The same, but the connection breaks while grant and release lie unread in it. */
+static void what_a_stopped_node_reads_from_a_dead_connection_is_undone(void **state)
+{
+    (void)state;
+    redis_server_pause(cluster.servers[0]);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    lock_probe_destroy(&mine);
+    redlock_group_destroy(group); /* closes the connection */
+    redis_server_resume(cluster.servers[0]);
+    group = lock_cluster_group(&cluster, loop);
+    lock_probe_create(&mine, loop, group, &terms);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+}
+
+static void a_node_that_comes_back_gets_a_vote_again(void **state)
+{
+    (void)state;
+    redis_server_kill(cluster.servers[0]);
+    redis_server_kill(cluster.servers[1]);
+    loop_await(loop, nodes_up() == QUORUM);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    redis_server_restart(cluster.servers[0]);
+    redis_server_restart(cluster.servers[1]);
+    loop_await(loop, nodes_up() == NODES);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+/* --- what servers forget or refuse ------------------------------------------------------------------------------ */
+
+static void scripts_that_a_node_forgot_are_loaded_again(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SCRIPT FLUSH"), "OK");
+    assert_int_equal(lock_probe_acquire(&mine, "a b"), REDLOCK_ACQUIRED);
+    assert_int_equal(mine.passes, 1);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SCRIPT FLUSH"), "OK");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void a_node_that_is_out_of_memory_has_no_vote_but_still_releases(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    for (unsigned i = 0; i < QUORUM; i++)
+        lock_cluster_ask(&cluster, i, "CONFIG SET maxmemory 1");
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    for (unsigned i = 0; i < QUORUM; i++)
+        lock_cluster_ask(&cluster, i, "CONFIG SET maxmemory 0");
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    cycles_go_on();
+}
+
+#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(a_minority_that_is_down_from_the_start_is_not_noticed),
+        lock_test(a_minority_that_is_killed_is_not_noticed),
+        lock_test(a_minority_that_hangs_is_not_noticed),
+        lock_test(a_node_that_hangs_is_sent_no_more_grants_until_it_answers),
+        lock_test(a_node_that_hangs_under_load_keeps_its_connection),
+        lock_test(without_a_majority_the_answer_is_no_quorum_at_once),
+        lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
+        lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
+        lock_test(the_loop_goes_on_while_a_majority_hangs),
+        lock_test(a_grant_that_is_executed_after_its_pass_is_undone),
+        lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
+        lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),
+        lock_test(a_node_that_comes_back_gets_a_vote_again),
+        lock_test(scripts_that_a_node_forgot_are_loaded_again),
+        lock_test(a_node_that_is_out_of_memory_has_no_vote_but_still_releases),
+    };
+    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+}

@@ -1,0 +1,205 @@
+#include "tests/support/lock_cluster.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/loop_until.h"
+#include "tests/support/test.h"
+
+/* --- servers -------------------------------------------------------------------------------------------------- */
+
+void lock_cluster_start(struct lock_cluster *cluster, unsigned count)
+{
+    *cluster = (struct lock_cluster){.count = count};
+    for (unsigned i = 0; i < count; i++) {
+        cluster->servers[i] = redis_server_start(NULL);
+        cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1", .port = redis_server_port(cluster->servers[i])};
+    }
+    cluster->options = (struct redlock_options){
+        .nodes = cluster->nodes, .node_count = count, .key_prefix = "lock:", .client_name = "test"};
+}
+
+void lock_cluster_stop(struct lock_cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++)
+        redis_server_destroy(cluster->servers[i]);
+}
+
+void lock_cluster_heal(struct lock_cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++) {
+        if (redis_server_pid(cluster->servers[i]) == 0)
+            redis_server_restart(cluster->servers[i]);
+        redis_server_resume(cluster->servers[i]);
+        assert_string_equal(lock_cluster_ask(cluster, i, "FLUSHALL"), "OK");
+    }
+}
+
+const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)
+{
+    static char *reply;
+    char command[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    free(reply);
+    reply = redis_server_command(cluster->servers[server], "%s", command);
+    return reply;
+}
+
+static unsigned sum(struct lock_cluster *cluster, const char *command)
+{
+    unsigned total = 0;
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (redis_server_pid(cluster->servers[i]) != 0)
+            total += (unsigned)strtoul(lock_cluster_ask(cluster, i, "%s", command), NULL, 10);
+    return total;
+}
+
+unsigned lock_cluster_keys(struct lock_cluster *cluster)
+{
+    return sum(cluster, "DBSIZE");
+}
+
+unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key)
+{
+    char command[600];
+    snprintf(command, sizeof command, "EXISTS %s", key);
+    return sum(cluster, command);
+}
+
+unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command)
+{
+    char mark[64];
+    unsigned calls = 0;
+    snprintf(mark, sizeof mark, "cmdstat_%s:calls=", command);
+    for (unsigned i = 0; i < cluster->count; i++) {
+        if (redis_server_pid(cluster->servers[i]) == 0)
+            continue;
+        const char *place = strstr(lock_cluster_ask(cluster, i, "INFO commandstats"), mark);
+        if (place != NULL)
+            calls += (unsigned)strtoul(place + strlen(mark), NULL, 10);
+    }
+    return calls;
+}
+
+static bool is_settled(void *context)
+{
+    return redlock_group_is_settled(context);
+}
+
+struct redlock_group *lock_cluster_group(struct lock_cluster *cluster, struct loop *loop)
+{
+    char reason[256];
+    struct redlock_group *group = redlock_group_create(loop, &cluster->options, reason, sizeof reason);
+    if (group == NULL)
+        fail_msg("%s", reason);
+    assert_true(loop_until(loop, is_settled, group, TEST_PATIENCE_NS));
+    return group;
+}
+
+struct redlock_terms quick_terms(int64_t ttl_ms, unsigned tries)
+{
+    char reason[256];
+    struct redlock_node any = {.host = "any", .port = 1};
+    struct redlock_options options = {.nodes = &any, .node_count = 1};
+    struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms),
+                                  .tries = tries,
+                                  .retry_delay_ns = REDLOCK_MS(2),
+                                  .retry_jitter_ns = REDLOCK_MS(3)};
+    if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
+        fail_msg("%s", reason);
+    return terms;
+}
+
+/* --- locks ---------------------------------------------------------------------------------------------------- */
+
+static void probe_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    struct lock_probe *probe = context;
+    assert_ptr_equal(lock, probe->lock);
+    if (event->reason != NULL)
+        snprintf(probe->reason, sizeof probe->reason, "%s", event->reason);
+    switch (event->kind) {
+    case REDLOCK_EVENT_ANSWER:
+        probe->answers++;
+        probe->answer = event->answer;
+        probe->passes = event->passes;
+        probe->waited_ns = event->waited_ns;
+        break;
+    case REDLOCK_EVENT_EXTENDED:
+        probe->extended++;
+        break;
+    case REDLOCK_EVENT_DANGER:
+        probe->dangers++;
+        break;
+    case REDLOCK_EVENT_LOST:
+        probe->losses++;
+        break;
+    case REDLOCK_EVENT_RELEASED:
+        probe->releases++;
+        probe->ending = event->ending;
+        break;
+    }
+    if (probe->on_event != NULL)
+        probe->on_event(probe, event);
+}
+
+void lock_probe_create(struct lock_probe *probe, struct loop *loop, struct redlock_group *group,
+                       const struct redlock_terms *terms)
+{
+    *probe = (struct lock_probe){.loop = loop};
+    probe->lock = redlock_lock_create(group, terms, probe_event, probe);
+}
+
+void lock_probe_destroy(struct lock_probe *probe)
+{
+    redlock_lock_destroy(probe->lock);
+    probe->lock = NULL;
+}
+
+void lock_probe_ask(struct lock_probe *probe, const char *resources)
+{
+    const char *names[REDLOCK_RESOURCES_MAX + 1];
+    size_t count = 0;
+    char *copy = strdup(resources), *rest = copy, *name = NULL;
+    while ((name = strsep(&rest, " ")) != NULL && count < REDLOCK_RESOURCES_MAX)
+        names[count++] = name;
+    loop_for(probe->loop, 0); /* outside it the loop's clock stands still */
+    struct redlock_request request = {.resources = names, .resource_count = count, .owner = "host:1:2:test"};
+    assert_true(redlock_lock_acquire(probe->lock, &request));
+    free(copy);
+}
+
+struct expectation {
+    const unsigned *count;
+    unsigned before;
+};
+
+static bool has_grown(void *context)
+{
+    struct expectation *expectation = context;
+    return *expectation->count > expectation->before;
+}
+
+enum redlock_answer lock_probe_acquire(struct lock_probe *probe, const char *resources)
+{
+    struct expectation answer = {&probe->answers, probe->answers};
+    lock_probe_ask(probe, resources);
+    if (!loop_until(probe->loop, has_grown, &answer, TEST_PATIENCE_NS))
+        fail_msg("no answer to an acquire of %s", resources);
+    return probe->answer;
+}
+
+enum redlock_ending lock_probe_release(struct lock_probe *probe)
+{
+    struct expectation release = {&probe->releases, probe->releases};
+    loop_for(probe->loop, 0);
+    redlock_lock_release(probe->lock);
+    if (!loop_until(probe->loop, has_grown, &release, TEST_PATIENCE_NS))
+        fail_msg("a release did not end");
+    return probe->ending;
+}

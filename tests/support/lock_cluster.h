@@ -1,0 +1,75 @@
+/* Real servers to lock over, and locks as tests see them: everything that happens to them is written down. */
+#ifndef SUPPORT_LOCK_CLUSTER_H
+#define SUPPORT_LOCK_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/loop.h"
+#include "redlock/redlock.h"
+#include "tests/support/redis_server.h"
+
+enum { CLUSTER_MAX = 5 };
+
+/* Servers that live as long as the test program; the options are what a group or a client over them wants. */
+struct lock_cluster {
+    unsigned count;
+    struct redis_server *servers[CLUSTER_MAX];
+    struct redlock_node nodes[CLUSTER_MAX];
+    struct redlock_options options;
+};
+
+void lock_cluster_start(struct lock_cluster *cluster, unsigned count);
+void lock_cluster_stop(struct lock_cluster *cluster);
+/* Every server runs, answers, and holds nothing; those that were killed are started again. */
+void lock_cluster_heal(struct lock_cluster *cluster);
+/* All keys on the servers that run. */
+unsigned lock_cluster_keys(struct lock_cluster *cluster);
+/* The reply of one server; valid until the next call. */
+const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* How many of the servers that run have the key. */
+unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key);
+/* How often all servers together have run commands of this name. */
+unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command);
+
+/* A group over them, every node of it tried. */
+struct redlock_group *lock_cluster_group(struct lock_cluster *cluster, struct loop *loop);
+
+/* Terms for tests: a short ttl, few tries, quick repetition. */
+struct redlock_terms quick_terms(int64_t ttl_ms, unsigned tries);
+
+struct lock_probe {
+    struct loop *loop;
+    struct redlock_lock *lock;
+    unsigned answers, extended, dangers, losses, releases;
+    enum redlock_answer answer;
+    enum redlock_ending ending;
+    unsigned passes;
+    int64_t waited_ns;
+    char reason[128];                                                              /* of the last event that had one */
+    void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */
+};
+
+void lock_probe_create(struct lock_probe *probe, struct loop *loop, struct redlock_group *group,
+                       const struct redlock_terms *terms);
+void lock_probe_destroy(struct lock_probe *probe);
+/* Asks for the resources, whose names are separated by single spaces, and does not wait. */
+void lock_probe_ask(struct lock_probe *probe, const char *resources);
+/* Asks and runs the loop until there is an answer. */
+enum redlock_answer lock_probe_acquire(struct lock_probe *probe, const char *resources);
+/* Releases and runs the loop until that is over. */
+enum redlock_ending lock_probe_release(struct lock_probe *probe);
+
+/* Runs the loop until the condition holds; fails the test when it never does. */
+#define loop_await(loop, condition)                                                                                    \
+    do {                                                                                                               \
+        struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);                                      \
+        while (!(condition)) {                                                                                         \
+            if (instant_reached(instant_now(), patience))                                                              \
+                fail_msg("never came true: %s", #condition);                                                           \
+            loop_for(loop, NS_PER_MS);                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+#endif
