@@ -50,6 +50,7 @@ static struct flow_task task_look(struct slot *slot)
 
 static void task_take(struct slot *slot, const char *queue, const char *payload, size_t length)
 {
+    slot->order = slot->worker->taken++;
     snprintf(slot->queue, sizeof slot->queue, "%s", queue);
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
@@ -301,6 +302,27 @@ static void task_bury(struct slot *slot)
     queue_postpone(slot->worker->queue, slot->number, QUEUE_DEAD, 0, text->bytes, text->length);
 }
 
+/* Each goes back to the head of its queue, so what was claimed last has to go first: a worker that stops gives back
+ * several in one turn, and leaves the queue as it found it. */
+static void slot_give_back(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    struct list *place = worker->given_back.next;
+    while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
+        place = place->next;
+    list_append(place, &slot->back_link);
+    loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
+}
+
+void slots_give_back(struct loop_hook *hook)
+{
+    struct worker *worker = list_owner(hook, struct worker, give_back);
+    for (struct list *link; (link = list_take_first(&worker->given_back)) != NULL;) {
+        struct slot *slot = list_owner(link, struct slot, back_link);
+        queue_give_back(worker->queue, slot->number, slot->queue);
+    }
+}
+
 static void move_perform(struct slot *slot, enum flow_move move)
 {
     struct worker *worker = slot->worker;
@@ -323,7 +345,7 @@ static void move_perform(struct slot *slot, enum flow_move move)
         task_bury(slot);
         return;
     case FLOW_MOVE_GIVE_BACK:
-        queue_give_back(worker->queue, slot->number, slot->queue);
+        slot_give_back(slot);
         return;
     }
     invariant_unreachable("a move outside its enum");
@@ -415,6 +437,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     list_init(&slot->work.link);
     list_init(&slot->idle_link);
     list_init(&slot->serial_link);
+    list_init(&slot->back_link);
 }
 
 void slot_fini(struct slot *slot)

@@ -210,6 +210,8 @@ static void slots_build(struct worker *worker)
     const struct plugins *plugins = worker->options.plugins;
     worker->slots = memory_zeroed(worker->slot_count, sizeof worker->slots[0]);
     list_init(&worker->idle);
+    list_init(&worker->given_back);
+    loop_hook_init(&worker->give_back, slots_give_back);
     for (unsigned i = worker->slot_count; i > 0; i--) {
         slot_init(&worker->slots[i - 1], worker, i - 1);
         list_prepend(&worker->idle, &worker->slots[i - 1].idle_link);
@@ -270,6 +272,8 @@ static void worker_free(struct worker *worker)
     if (worker->on_int != NULL)
         loop_signal_stop(worker->on_int);
     if (worker->loop != NULL) {
+        if (worker->slots != NULL)
+            loop_hook_cancel(&worker->give_back);
         loop_timer_clear(worker->loop, &worker->look);
         loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);

@@ -26,6 +26,8 @@ struct slot {
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
+    struct list back_link;   /* in worker->given_back until the end of the turn */
+    uint64_t order;          /* of its task among all that were claimed */
     struct buffer payload;
     char queue[ENVELOPE_QUEUE_BYTES_MAX + 1];
     char jid[ENVELOPE_JID_BYTES_MAX + 1];
@@ -60,8 +62,11 @@ struct worker {
     struct envelope_limits limits;
     struct buffer text; /* where records are written */
     struct report report;
-    uint64_t claimed; /* tasks taken or being asked for, for --max-tasks */
-    bool ready;       /* lock nodes were tried and a quorum is there */
+    uint64_t claimed;       /* tasks taken or being asked for, for --max-tasks */
+    uint64_t taken;         /* tasks claimed so far */
+    struct list given_back; /* slots whose task goes back at the end of this turn, the last claimed first */
+    struct loop_hook give_back;
+    bool ready; /* lock nodes were tried and a quorum is there */
     bool stopping, leaving, abandoned;
     atomic_bool must_stop;
     struct loop_timer look;  /* at the lock nodes, and whether all is drained */
@@ -78,6 +83,7 @@ void slot_wake(struct slot *slot);
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_stop(struct slot *slot);
+void slots_give_back(struct loop_hook *hook);
 
 /* worker.c */
 void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */

@@ -1,0 +1,353 @@
+/* What a fleet of workers does with tasks, seen from outside: real processes, real servers. How workers stop is in
+ * test_stop.c, what trouble does to them in test_trouble.c. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/fleet.h"
+
+static struct fleet fleet;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    fleet_start(&fleet, NULL, 3);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    fleet_stop(&fleet);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    fleet_clean(&fleet);
+    return 0;
+}
+
+/* The reply contains the text. */
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL)
+        fail_msg("'%s' is in: %s", part, text);
+}
+
+/* Runs one worker until nothing is left to do. */
+static void work_until_drained(const struct fleet_setup *setup)
+{
+    struct fleet_setup draining = setup != NULL ? *setup : (struct fleet_setup){0};
+    draining.arguments = "--drain";
+    assert_int_equal(fleet_wait(&fleet, fleet_work(&fleet, &draining)), 0);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+static void two_processes_do_each_of_2000_locked_tasks_once(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.threads = 8, .arguments = "--drain"};
+    fleet_push_many(&fleet, "guarded", 2000, 0, 500);
+    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
+    assert_int_equal(fleet_wait(&fleet, first), 0);
+    assert_int_equal(fleet_wait(&fleet, second), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 2000);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 2000);
+    for (unsigned i = 1; i <= 2000; i += 333) {
+        char line[32];
+        snprintf(line, sizeof line, "end t%u", i);
+        assert_int_equal(fleet_noted(&fleet, line), 1);
+    }
+    assert_int_equal(fleet_left(&fleet), 0);
+    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
+}
+
+static void tasks_of_one_resource_never_overlap(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.threads = 8, .arguments = "--drain"};
+    fleet_push_many(&fleet, "guarded", 40, 5, 3);
+    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
+    assert_int_equal(fleet_wait(&fleet, first), 0);
+    assert_int_equal(fleet_wait(&fleet, second), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 40);
+    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
+}
+
+/* The counter-proof: the witness would have seen it. */
+static void without_the_lock_they_do(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 40, 5, 3);
+    work_until_drained(&(struct fleet_setup){.threads = 8, .classes = "{ class = \"guarded\"; lock = \"none\"; }"});
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 40);
+    assert_true(fleet_noted_all(&fleet, "clash ") > 0);
+}
+
+static void tasks_of_two_resources_exclude_both(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; i++)
+        fleet_push(
+            &fleet,
+            "{\"class\":\"guarded\",\"args\":[3,\"r%u\",\"r%u\"],\"jid\":\"p%u\",\"resource\":[\"r%u\",\"r%u\"]}",
+            i % 3, (i + 1) % 3, i, (i + 1) % 3, i % 3);
+    work_until_drained(&(struct fleet_setup){.threads = 8});
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 30);
+    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
+}
+
+static void tasks_start_in_the_order_of_pushing(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "note", 5, 0, 0);
+    work_until_drained(&(struct fleet_setup){.threads = 1});
+    char *journal = fleet_journal(&fleet);
+    assert_string_equal(journal, "begin t1\nend t1\nbegin t2\nend t2\nbegin t3\nend t3\nbegin t4\nend t4\n"
+                                 "begin t5\nend t5\n");
+    free(journal);
+}
+
+static void an_idle_worker_takes_a_task_that_is_pushed(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_logged(&fleet, worker, "node_up node=queue"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"late\"}");
+    test_await(fleet_noted(&fleet, "end late") == 1);
+}
+
+/* --- ends that scripts ask for ------------------------------------------------------------------------------------ */
+
+static void max_tasks_is_exact(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "note", 20, 0, 0);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .arguments = "--max-tasks 7"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 7);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 13);
+    assert_int_equal(fleet_left(&fleet), 13);
+}
+
+static void max_tasks_waits_until_there_are_so_many(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "note", 3, 0, 0);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .arguments = "--max-tasks 5"});
+    test_await(fleet_noted_all(&fleet, "end ") == 3);
+    fleet_push_many(&fleet, "note", 3, 0, 0);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 5);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void drain_ends_at_once_when_there_is_nothing(void **state)
+{
+    (void)state;
+    work_until_drained(NULL);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
+/* --- tasks that end otherwise ------------------------------------------------------------------------------------- */
+
+static void a_class_nobody_serves_is_retried_and_not_counted(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[1],\"jid\":\"u1\"}");
+    work_until_drained(NULL);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, "\"jid\":\"u1\"");
+    assert_contains(entry, "\"error_class\":\"HF::UnknownClass\"");
+    assert_contains(entry, "no plugin of this worker serves the class tomorrow");
+    assert_contains(entry, "\"queue\":\"jobs\"");
+    assert_lacks(entry, "retry_count");
+    free(entry);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void what_is_not_json_is_buried_and_can_be_recovered(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "LPUSH queue:jobs '{\"class\":oops'"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"after\"}");
+    work_until_drained(NULL);
+    char *entry = fleet_ask(&fleet, "ZRANGE dead 0 -1");
+    assert_contains(entry, "\"class\":\"hf.invalid\"");
+    assert_contains(entry, "\"args\":[\"{\\\"class\\\":oops\"]");
+    assert_contains(entry, "error_message");
+    free(entry);
+    assert_int_equal(fleet_noted(&fleet, "end after"), 1);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void a_task_that_must_be_locked_and_names_nothing_is_buried(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"bare\"}");
+    work_until_drained(NULL);
+    char *entry = fleet_ask(&fleet, "ZRANGE dead 0 -1");
+    assert_contains(entry, "\"jid\":\"bare\"");
+    assert_contains(entry, "HF::NoResource");
+    free(entry);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
+}
+
+static void a_failure_is_retried_with_the_fields_of_the_job_format(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[12345678901234567890123],\"jid\":\"f1\",\"retry\":3}");
+    work_until_drained(NULL);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, "\"args\":[12345678901234567890123]");
+    assert_contains(entry, "\"error_class\":\"Witness::Failure\"");
+    assert_contains(entry, "\"error_message\":\"told to fail, attempt 0\"");
+    assert_contains(entry, "\"retry_count\":0");
+    assert_contains(entry, "\"failed_at\":");
+    assert_lacks(entry, "retried_at");
+    free(entry);
+    assert_int_equal(fleet_noted(&fleet, "begin f1"), 1);
+}
+
+static void the_last_failure_goes_to_dead(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"f2\",\"retry\":2,\"retry_count\":1,"
+                       "\"failed_at\":1.5}");
+    work_until_drained(NULL);
+    char *entry = fleet_ask(&fleet, "ZRANGE dead 0 -1");
+    assert_contains(entry, "\"error_message\":\"told to fail, attempt 2\"");
+    assert_contains(entry, "\"retry_count\":2");
+    assert_contains(entry, "\"retried_at\":");
+    free(entry);
+    assert_int_equal(fleet_number(&fleet, "ZCARD retry"), 0);
+}
+
+/* --- the lock is held by somebody else ---------------------------------------------------------------------------- */
+
+static void hold_on_all_nodes(const char *resource)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody PX 60000", resource);
+}
+
+static void free_on_all_nodes(const char *resource)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL lock:%s", resource);
+}
+
+/* The push names no queue, as a bare LPUSH may: the task must come back to where it was all the same. */
+static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state)
+{
+    (void)state;
+    hold_on_all_nodes("busy");
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE schedule 0 -1");
+    assert_lacks(entry, "retry_count");
+    free(entry);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
+    free_on_all_nodes("busy");
+    test_await(fleet_noted(&fleet, "end w1") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static void a_refused_task_holds_up_no_other(void **state)
+{
+    (void)state;
+    hold_on_all_nodes("busy");
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w2\",\"resource\":\"free\"}");
+    fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    test_await(fleet_noted(&fleet, "end w2") == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "begin w1"), 0);
+    free_on_all_nodes("busy");
+    test_await(fleet_noted(&fleet, "end w1") == 1);
+}
+
+static void a_drain_waits_for_what_is_parked(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 3, 50, 1);
+    work_until_drained(&(struct fleet_setup){
+        .lock = "ttl = \"2s\"; tries = 1; park_delay = \"100ms\"; prefix = \"lock:\";", .threads = 3});
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 3);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static long peak_kib(pid_t pid)
+{
+    char path[64], line[256];
+    long kib = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}
+
+#define PUSH_KIBIBYTES                                                                                                 \
+    "local fill = string.rep('x', 940) "                                                                               \
+    "for i = 1, 100000 do redis.call('LPUSH', 'queue:jobs', '{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[\\\"' .. fill " \
+    ".. '\\\"],\\\"jid\\\":\\\"m' .. i .. '\\\",\\\"resource\\\":\\\"m' .. i .. '\\\"}') end"
+
+static void memory_stays_flat_however_long_the_queue_is(void **state)
+{
+    (void)state;
+    if (getenv("HOLDFAST_SANITIZED") != NULL)
+        skip();
+    free(fleet_ask(&fleet, "EVAL \"%s\" 0", PUSH_KIBIBYTES));
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 16, .plugin = "echo"});
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") <= 80000);
+    long kib = peak_kib(fleet.workers[worker].pid);
+    print_message("peak of the resident memory: %ld KiB\n", kib);
+    assert_in_range(kib, 1000, 10 * 1000 * 1000 / 1024);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+#define FLEET_TEST(function) cmocka_unit_test_teardown(function, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FLEET_TEST(two_processes_do_each_of_2000_locked_tasks_once),
+        FLEET_TEST(tasks_of_one_resource_never_overlap),
+        FLEET_TEST(without_the_lock_they_do),
+        FLEET_TEST(tasks_of_two_resources_exclude_both),
+        FLEET_TEST(tasks_start_in_the_order_of_pushing),
+        FLEET_TEST(an_idle_worker_takes_a_task_that_is_pushed),
+        FLEET_TEST(max_tasks_is_exact),
+        FLEET_TEST(max_tasks_waits_until_there_are_so_many),
+        FLEET_TEST(drain_ends_at_once_when_there_is_nothing),
+        FLEET_TEST(a_class_nobody_serves_is_retried_and_not_counted),
+        FLEET_TEST(what_is_not_json_is_buried_and_can_be_recovered),
+        FLEET_TEST(a_task_that_must_be_locked_and_names_nothing_is_buried),
+        FLEET_TEST(a_failure_is_retried_with_the_fields_of_the_job_format),
+        FLEET_TEST(the_last_failure_goes_to_dead),
+        FLEET_TEST(a_refused_task_is_parked_and_runs_when_the_lock_is_free),
+        FLEET_TEST(a_refused_task_holds_up_no_other),
+        FLEET_TEST(a_drain_waits_for_what_is_parked),
+        FLEET_TEST(memory_stays_flat_however_long_the_queue_is),
+    };
+    return cmocka_run_group_tests_name("fleet", tests, group_setup, group_teardown);
+}

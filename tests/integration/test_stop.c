@@ -1,0 +1,233 @@
+/* How a worker ends: what runs, what waits for its lock, what was only claimed; and what is left at the queue node. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/fleet.h"
+
+static struct fleet fleet;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    fleet_start(&fleet, NULL, 3);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    fleet_stop(&fleet);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    fleet_clean(&fleet);
+    return 0;
+}
+
+/* The jids of a queue from its head on, in the order in which they would be claimed. */
+static void assert_queue(const char *jids)
+{
+    char *queue = fleet_ask(&fleet, "EVAL \"local out = '' for _, task in ipairs(redis.call('LRANGE', 'queue:jobs', 0, "
+                                    "-1)) do out = cjson.decode(task).jid .. ' ' .. out end return out\" 0");
+    assert_string_equal(queue, jids);
+    free(queue);
+}
+
+/* Nothing of a process is left on the queue node, and no lock on the others. */
+static void assert_no_traces(void)
+{
+    char *keys = fleet_ask(&fleet, "KEYS hf:*");
+    assert_string_equal(keys, "");
+    free(keys);
+    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
+}
+
+/* --- in good time ------------------------------------------------------------------------------------------------- */
+
+static void what_runs_is_finished_and_what_waits_stays(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 6, 300, 100);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 2});
+    test_await(fleet_noted_all(&fleet, "begin ") == 2);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 2);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 2);
+    assert_queue("t3 t4 t5 t6 ");
+    assert_no_traces();
+}
+
+/* One runs, three are claimed and wait for the same lock, two are still in the queue. */
+static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 6, 500, 1);
+    unsigned worker = fleet_work(
+        &fleet,
+        &(struct fleet_setup){.threads = 4,
+                              .lock = "ttl = \"2s\"; tries = 1000; retry_delay = \"5ms\"; retry_jitter = \"5ms\";"});
+    test_await(fleet_noted_all(&fleet, "begin ") == 1);
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 2);
+    char *journal = fleet_journal(&fleet);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 1);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 1);
+    assert_queue(strcmp(journal, "begin t1\n") == 0   ? "t2 t3 t4 t5 t6 "
+                 : strcmp(journal, "begin t2\n") == 0 ? "t1 t3 t4 t5 t6 "
+                 : strcmp(journal, "begin t3\n") == 0 ? "t1 t2 t4 t5 t6 "
+                                                      : "t1 t2 t3 t5 t6 ");
+    free(journal);
+    assert_no_traces();
+}
+
+static void sigint_does_the_same(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "note", 3, 200, 0);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    test_await(fleet_noted_all(&fleet, "begin ") == 1);
+    fleet_signal(&fleet, worker, SIGINT);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 1);
+    assert_queue("t2 t3 ");
+    assert_true(fleet_logged(&fleet, worker, "worker_stopping reason=SIGINT"));
+}
+
+static void an_idle_worker_leaves_nothing(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_number(&fleet, "EXISTS hf:processes") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
+static void a_stop_before_the_nodes_are_reached_is_a_stop(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_no_traces();
+}
+
+/* --- when it takes too long --------------------------------------------------------------------------------------- */
+
+static void a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\",\"resource\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"300ms\";"});
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
+    assert_true(fleet_logged(&fleet, worker, "handlers_cancelled count=1"));
+    assert_queue("long next ");
+    assert_no_traces();
+}
+
+/* Its lock must outlive it: whoever comes next must not work beside it. */
+static void a_handler_that_ignores_that_is_abandoned(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000],\"jid\":\"deaf\",\"resource\":\"r\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"100ms\";"});
+    test_await(fleet_noted(&fleet, "begin deaf") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
+    assert_queue("deaf ");
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:processes"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
+}
+
+static void a_second_signal_stops_now(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    int exit_code = fleet_wait(&fleet, worker);
+    assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */
+    assert_true(fleet_logged(&fleet, worker, "worker_stopping_now"));
+    assert_queue("long ");
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:processes"), 0);
+}
+
+static void a_second_signal_does_not_wait_for_a_deaf_handler(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"deaf\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_noted(&fleet, "begin deaf") == 1);
+    fleet_signal(&fleet, worker, SIGINT);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_queue("deaf ");
+}
+
+/* --- in trouble --------------------------------------------------------------------------------------------------- */
+
+/* Its claims are kept where whoever recovers them will look. */
+static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[100],\"jid\":\"kept\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    test_await(fleet_noted(&fleet, "begin kept") == 1);
+    redis_server_pause(fleet.queue);
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "leave_failed"));
+    redis_server_resume(fleet.queue);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void a_killed_worker_leaves_its_claims(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"claimed\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    test_await(fleet_noted(&fleet, "begin claimed") == 1);
+    fleet_signal(&fleet, worker, SIGKILL);
+    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    assert_int_equal(fleet_left(&fleet), 1);
+    assert_int_equal(fleet_number(&fleet, "SCARD hf:processes"), 1);
+}
+
+#define STOP_TEST(function) cmocka_unit_test_teardown(function, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STOP_TEST(what_runs_is_finished_and_what_waits_stays),
+        STOP_TEST(what_waits_for_its_lock_goes_back_to_the_head_in_order),
+        STOP_TEST(sigint_does_the_same),
+        STOP_TEST(an_idle_worker_leaves_nothing),
+        STOP_TEST(a_stop_before_the_nodes_are_reached_is_a_stop),
+        STOP_TEST(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back),
+        STOP_TEST(a_handler_that_ignores_that_is_abandoned),
+        STOP_TEST(a_second_signal_stops_now),
+        STOP_TEST(a_second_signal_does_not_wait_for_a_deaf_handler),
+        STOP_TEST(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
+        STOP_TEST(a_killed_worker_leaves_its_claims),
+    };
+    return cmocka_run_group_tests_name("stop", tests, group_setup, group_teardown);
+}

@@ -1,0 +1,131 @@
+/* Handlers that write down what happens to them, for tests of whole workers. Settings: journal, the file to append to,
+ * and directory, where a file for each thing shows that somebody works at it.
+ *
+ * Arguments: [MILLISECONDS, THING, ...], all of which may be left out. Each run appends "begin JID" and, if it comes to
+ * its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". (The things are
+ * arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
+ *   note      works that long and cannot be cancelled
+ *   careful   stops when it is cancelled: "stopped JID"
+ *   fail      fails
+ *   guarded   like note, and needs a lock */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "jobs/kit.h"
+
+struct witness {
+    struct kit kit;
+    const char *journal, *directory;
+};
+
+static void append(const struct witness *witness, const char *what, const char *name)
+{
+    char line[600];
+    int length = snprintf(line, sizeof line, "%s %s\n", what, name);
+    int file = open(witness->journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, line, (size_t)length) != length)
+        abort();
+    close(file);
+}
+
+static const char *mark_path(const struct witness *witness, const char *name, char path[1200])
+{
+    snprintf(path, 1200, "%s/%s.mark", witness->directory, name);
+    return path;
+}
+
+static void things_enter(const struct witness *witness, hf_job *job)
+{
+    const char *name = NULL;
+    char path[1200];
+    for (unsigned i = 1; witness->kit.job->arg_text(job, i, &name); i++) {
+        int file = open(mark_path(witness, name, path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file < 0)
+            append(witness, "clash", name);
+        else
+            close(file);
+    }
+}
+
+static void things_leave(const struct witness *witness, hf_job *job)
+{
+    const char *name = NULL;
+    char path[1200];
+    for (unsigned i = 1; witness->kit.job->arg_text(job, i, &name); i++)
+        unlink(mark_path(witness, name, path));
+}
+
+static int64_t duration_ns(const struct witness *witness, const hf_job *job)
+{
+    int64_t ms = 0;
+    witness->kit.job->arg_integer(job, 0, &ms);
+    return ms * 1000000;
+}
+
+static void work(int64_t duration)
+{
+    struct timespec left = {.tv_sec = duration / KIT_NS_PER_S, .tv_nsec = duration % KIT_NS_PER_S};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+static int note(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    append(witness, "begin", witness->kit.job->jid(job));
+    things_enter(witness, job);
+    work(duration_ns(witness, job));
+    things_leave(witness, job);
+    append(witness, "end", witness->kit.job->jid(job));
+    return HF_OK;
+}
+
+static int careful(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    append(witness, "begin", witness->kit.job->jid(job));
+    int completed = kit_pause(&witness->kit, job, duration_ns(witness, job));
+    append(witness, completed ? "end" : "stopped", witness->kit.job->jid(job));
+    return completed ? HF_OK : HF_CANCELLED;
+}
+
+static int fail(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    append(witness, "begin", witness->kit.job->jid(job));
+    witness->kit.job->error(job, "Witness::Failure", "told to fail, attempt %u", witness->kit.job->attempt(job));
+    return HF_FAIL;
+}
+
+static int open_witness(const hf_host *host, void **state, char *reason, size_t reason_size)
+{
+    struct witness *witness = calloc(1, sizeof *witness);
+    if (witness == NULL || kit_find(&witness->kit, host, reason, reason_size) != 0) {
+        free(witness);
+        return -1;
+    }
+    witness->journal = kit_setting(host, "journal", "journal");
+    witness->directory = kit_setting(host, "directory", ".");
+    *state = witness;
+    return 0;
+}
+
+static const hf_handler note_handler = {.size = sizeof note_handler, .name = "note", .run = note};
+static const hf_handler careful_handler = {.size = sizeof careful_handler, .name = "careful", .run = careful};
+static const hf_handler fail_handler = {.size = sizeof fail_handler, .name = "fail", .run = fail};
+static const hf_handler guarded_handler = {
+    .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
+static const hf_handler *const handlers[] = {&note_handler, &careful_handler, &fail_handler, &guarded_handler, NULL};
+
+HF_EXPORT const hf_plugin holdfast_plugin = {
+    .magic = HF_MAGIC,
+    .abi_major = HF_ABI_MAJOR,
+    .abi_minor = HF_ABI_MINOR,
+    .size = sizeof(hf_plugin),
+    .name = "witness",
+    .version = "1.0",
+    .open = open_witness,
+    .close = free,
+    .handlers = handlers,
+};

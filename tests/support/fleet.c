@@ -1,0 +1,319 @@
+#include "tests/support/fleet.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/test.h"
+
+#define SHORT_LOCK                                                                                                     \
+    "ttl = \"2s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; park_delay = \"100ms\"; "                \
+    "prefix = \"lock:\";"
+
+enum { ARGUMENTS_MAX = 16 };
+
+static const char *or_nothing(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+static char *path_of(const struct fleet *fleet, const char *name, const char *ending)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s%s", fleet->directory, name, ending) < 0)
+        abort();
+    return path;
+}
+
+/* Empty when there is no such file. */
+static char *file_read(char *path)
+{
+    struct buffer text = {0};
+    char bytes[4096];
+    size_t got;
+    FILE *file = fopen(path, "re");
+    free(path);
+    while (file != NULL && (got = fread(bytes, 1, sizeof bytes, file)) > 0)
+        buffer_append(&text, bytes, got);
+    if (file != NULL)
+        fclose(file);
+    char *copy = memory_text(buffer_text(&text));
+    buffer_fini(&text);
+    return copy;
+}
+
+static int entry_remove(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status, (void)type;
+    return place->level > 0 ? remove(path) : 0;
+}
+
+static void directory_empty(const struct fleet *fleet)
+{
+    assert_int_equal(nftw(fleet->directory, entry_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+void fleet_start(struct fleet *fleet, const struct redis_server_options *queue, unsigned lock_nodes)
+{
+    *fleet = (struct fleet){.directory = "/tmp/holdfast-fleet-XXXXXX"};
+    if (mkdtemp(fleet->directory) == NULL)
+        abort();
+    fleet->queue = redis_server_start(queue);
+    lock_cluster_start(&fleet->locks, lock_nodes);
+}
+
+void fleet_stop(struct fleet *fleet)
+{
+    redis_server_destroy(fleet->queue);
+    lock_cluster_stop(&fleet->locks);
+    directory_empty(fleet);
+    rmdir(fleet->directory);
+}
+
+void fleet_clean(struct fleet *fleet)
+{
+    for (unsigned i = 0; i < fleet->worker_count; i++) {
+        if (fleet->workers[i].pid == 0)
+            continue;
+        kill(fleet->workers[i].pid, SIGKILL);
+        fleet_wait(fleet, i);
+    }
+    fleet->worker_count = 0;
+    lock_cluster_heal(&fleet->locks);
+    if (redis_server_pid(fleet->queue) == 0)
+        redis_server_restart(fleet->queue);
+    redis_server_resume(fleet->queue);
+    free(fleet_ask(fleet, "FLUSHALL"));
+    directory_empty(fleet);
+}
+
+/* --- workers ------------------------------------------------------------------------------------------------------ */
+
+static const char *build_directory(void)
+{
+    const char *build = getenv("HOLDFAST_BUILD");
+    return build != NULL ? build : "build";
+}
+
+static void plugin_write(const struct fleet *fleet, const struct fleet_setup *setup, FILE *file)
+{
+    char *home = realpath(build_directory(), NULL);
+    fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home,
+            setup->plugin != NULL ? "jobs" : "tests/plugins", setup->plugin != NULL ? setup->plugin : "witness");
+    fprintf(file, "%s };\n", or_nothing(setup->worker));
+    if (setup->plugin == NULL)
+        fprintf(file,
+                "plugin_settings = ({ plugin = \"witness\"; settings = { journal = \"%s/journal\"; "
+                "directory = \"%s\"; }; });\n",
+                fleet->directory, fleet->directory);
+    free(home);
+}
+
+static void configuration_write(const struct fleet *fleet, const char *name, const struct fleet_setup *setup)
+{
+    char *path = path_of(fleet, name, ".conf");
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [\"jobs\"];\n", name,
+            setup->threads > 0 ? setup->threads : 4);
+    plugin_write(fleet, setup, file);
+    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),
+            or_nothing(setup->queue_node));
+    fprintf(file, "lock_nodes = (");
+    for (unsigned i = 0; i < fleet->locks.count; i++)
+        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; }", i > 0 ? ", " : "",
+                redis_server_port(fleet->locks.servers[i]));
+    fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : SHORT_LOCK);
+    fprintf(file, "classes = (%s);\n", or_nothing(setup->classes));
+    assert_int_equal(fclose(file), 0);
+    free(path);
+}
+
+/* In the child. */
+_Noreturn static void worker_exec(const struct fleet *fleet, const char *name, const char *line, pid_t parent)
+{
+    char program[4096], *copy = memory_text(line), *rest = copy, *argument;
+    char *config = path_of(fleet, name, ".conf"), *log = path_of(fleet, name, ".log");
+    char *arguments[ARGUMENTS_MAX + 6] = {program, "work", "-c", config};
+    int count = 4, file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    snprintf(program, sizeof program, "%s/holdfast", build_directory());
+    while ((argument = strsep(&rest, " ")) != NULL && count < ARGUMENTS_MAX + 4)
+        if (argument[0] != '\0')
+            arguments[count++] = argument;
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(127);
+    execv(program, arguments);
+    _exit(127);
+}
+
+unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup)
+{
+    static const struct fleet_setup defaults = {0};
+    unsigned number = fleet->worker_count++;
+    assert_true(number < FLEET_WORKERS_MAX);
+    struct fleet_worker *worker = &fleet->workers[number];
+    setup = setup != NULL ? setup : &defaults;
+    snprintf(worker->name, sizeof worker->name, "host%u", number);
+    configuration_write(fleet, worker->name, setup);
+    pid_t parent = getpid();
+    worker->pid = fork();
+    assert_true(worker->pid >= 0);
+    if (worker->pid == 0)
+        worker_exec(fleet, worker->name, or_nothing(setup->arguments), parent);
+    return number;
+}
+
+void fleet_signal(struct fleet *fleet, unsigned worker, int number)
+{
+    assert_true(fleet->workers[worker].pid > 0);
+    assert_int_equal(kill(fleet->workers[worker].pid, number), 0);
+}
+
+static bool has_ended(struct fleet_worker *worker, int *status)
+{
+    return waitpid(worker->pid, status, WNOHANG) == worker->pid;
+}
+
+int fleet_wait(struct fleet *fleet, unsigned number)
+{
+    struct fleet_worker *worker = &fleet->workers[number];
+    int status = 0;
+    assert_true(worker->pid > 0);
+    test_await(has_ended(worker, &status));
+    worker->pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
+
+static char *ask(struct fleet *fleet, const char *format, va_list arguments)
+{
+    char *command = NULL;
+    if (vasprintf(&command, format, arguments) < 0)
+        abort();
+    char *reply = redis_server_command(fleet->queue, "%s", command);
+    if (reply[0] == '-')
+        fail_msg("%s: %s", command, reply);
+    free(command);
+    return reply;
+}
+
+char *fleet_ask(struct fleet *fleet, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *reply = ask(fleet, format, arguments);
+    va_end(arguments);
+    return reply;
+}
+
+long long fleet_number(struct fleet *fleet, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *reply = ask(fleet, format, arguments);
+    va_end(arguments);
+    long long number = strtoll(reply, NULL, 10);
+    free(reply);
+    return number;
+}
+
+void fleet_push(struct fleet *fleet, const char *format, ...)
+{
+    char *task = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&task, format, arguments) < 0)
+        abort();
+    va_end(arguments);
+    free(fleet_ask(fleet, "LPUSH queue:jobs '%s'", task));
+    free(task);
+}
+
+#define PUSH_MANY                                                                                                      \
+    "for i = 1, tonumber(ARGV[2]) do "                                                                                 \
+    "  local task = {class = ARGV[1], args = {tonumber(ARGV[3])}, jid = 't' .. i} "                                    \
+    "  if ARGV[4] ~= '0' then "                                                                                        \
+    "    task.resource = 'r' .. (i % tonumber(ARGV[4]) + 1) "                                                          \
+    "    task.args[2] = task.resource "                                                                                \
+    "  end "                                                                                                           \
+    "  redis.call('LPUSH', KEYS[1], cjson.encode(task)) "                                                              \
+    "end"
+
+void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count, unsigned milliseconds,
+                     unsigned resources)
+{
+    free(fleet_ask(fleet, "EVAL \"%s\" 1 queue:jobs %s %u %u %u", PUSH_MANY, class_name, count, milliseconds,
+                   resources));
+}
+
+/* What processes have is in hashes, whose places hold 16 bytes when they hold no task, and in bells. */
+#define LEFT                                                                                                           \
+    "local left = redis.call('LLEN', 'queue:jobs') + redis.call('ZCARD', 'schedule') + redis.call('ZCARD', 'retry') "  \
+    "+ redis.call('ZCARD', 'dead') "                                                                                   \
+    "for _, key in ipairs(redis.call('KEYS', 'hf:*')) do "                                                             \
+    "  local type = redis.call('TYPE', key).ok "                                                                       \
+    "  if type == 'list' then left = left + redis.call('LLEN', key) end "                                              \
+    "  if type == 'hash' then "                                                                                        \
+    "    for _, place in ipairs(redis.call('HVALS', key)) do if #place > 16 then left = left + 1 end end "             \
+    "  end "                                                                                                           \
+    "end "                                                                                                             \
+    "return left"
+
+unsigned fleet_left(struct fleet *fleet)
+{
+    return (unsigned)fleet_number(fleet, "EVAL \"%s\" 0", LEFT);
+}
+
+/* --- what happened ------------------------------------------------------------------------------------------------ */
+
+char *fleet_journal(struct fleet *fleet)
+{
+    return file_read(path_of(fleet, "journal", ""));
+}
+
+/* Counts the lines that are `text`, or begin with it. */
+static unsigned lines_like(struct fleet *fleet, const char *text, bool whole)
+{
+    char *journal = fleet_journal(fleet), *rest = journal, *line;
+    size_t length = strlen(text);
+    unsigned count = 0;
+    while ((line = strsep(&rest, "\n")) != NULL)
+        count += strncmp(line, text, length) == 0 && (!whole || line[length] == '\0');
+    free(journal);
+    return count;
+}
+
+unsigned fleet_noted(struct fleet *fleet, const char *line)
+{
+    return lines_like(fleet, line, true);
+}
+
+unsigned fleet_noted_all(struct fleet *fleet, const char *what)
+{
+    return lines_like(fleet, what, false);
+}
+
+char *fleet_log(struct fleet *fleet, unsigned worker)
+{
+    return file_read(path_of(fleet, fleet->workers[worker].name, ".log"));
+}
+
+bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text)
+{
+    char *log = fleet_log(fleet, worker);
+    bool found = strstr(log, text) != NULL;
+    free(log);
+    return found;
+}

@@ -1,0 +1,72 @@
+/* A fleet for tests: a queue node, lock nodes, and worker processes of the built program, with the plugin
+ * tests/plugins/witness.c that writes down what is run. */
+#ifndef SUPPORT_FLEET_H
+#define SUPPORT_FLEET_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "tests/support/lock_cluster.h"
+#include "tests/support/redis_server.h"
+
+enum { FLEET_WORKERS_MAX = 4 };
+
+struct fleet_worker {
+    pid_t pid; /* 0: not running */
+    char name[16];
+};
+
+struct fleet {
+    char directory[64];
+    struct redis_server *queue;
+    struct lock_cluster locks;
+    struct fleet_worker workers[FLEET_WORKERS_MAX];
+    unsigned worker_count;
+};
+
+/* For the whole group; `queue` may be NULL. */
+void fleet_start(struct fleet *fleet, const struct redis_server_options *queue, unsigned lock_nodes);
+void fleet_stop(struct fleet *fleet);
+/* After each test: ends the workers that still run, starts nodes that were ended, empties everything. */
+void fleet_clean(struct fleet *fleet);
+
+/* Parts of the configuration, each as text and empty when NULL. */
+struct fleet_setup {
+    unsigned threads;       /* 0 = 4 */
+    const char *plugin;     /* NULL = witness; else a file of build/jobs */
+    const char *worker;     /* more settings of the section worker */
+    const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */
+    const char *queue_node; /* more settings of the section queue_node */
+    const char *classes;    /* the list classes */
+    const char *arguments;  /* of `holdfast work`, separated by single blanks */
+};
+
+/* Starts a worker as host NAME; returns its number at once. The queue it serves is "jobs". */
+unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup);
+void fleet_signal(struct fleet *fleet, unsigned worker, int number);
+/* Waits for its end; the exit code, or minus the signal that ended it. */
+int fleet_wait(struct fleet *fleet, unsigned worker);
+
+/* Runs a command at the queue node as redis_server_command does, and fails the test on an error. */
+char *fleet_ask(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+long long fleet_number(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Pushes one task; the JSON must hold no single quote. */
+void fleet_push(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Pushes `count` tasks of the class: jids t1, t2 and so on; resource, and thing to work at, r1 to r<resources> in turn
+ * (0 = none). */
+void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count, unsigned milliseconds,
+                     unsigned resources);
+/* All that is waiting: in the queue, in schedule, in retry, in dead, and what processes have. */
+unsigned fleet_left(struct fleet *fleet);
+
+/* What the witness wrote, and how often it has this line. */
+char *fleet_journal(struct fleet *fleet);
+unsigned fleet_noted(struct fleet *fleet, const char *line);
+/* How many lines begin so. */
+unsigned fleet_noted_all(struct fleet *fleet, const char *what);
+
+/* The log of a worker, and whether it has this text. */
+char *fleet_log(struct fleet *fleet, unsigned worker);
+bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text);
+
+#endif
