@@ -1,0 +1,300 @@
+/* From `schedule` and `retry` to the queues, when the queue node's clock says so. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/keys.h"
+#include "queue/promoter.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+
+static struct loop *loop;
+static struct redis_server *server;
+static struct queue_probe probe;
+static struct promoter *promoters[2];
+
+static int setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    free(redis_server_command(server, "FLUSHALL"));
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    queue_probe_wait_up(&probe);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        if (promoters[i] != NULL)
+            promoter_destroy(promoters[i]);
+        promoters[i] = NULL;
+    }
+    queue_probe_stop(&probe);
+    loop_destroy(loop);
+    return 0;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+static void start(void)
+{
+    promoters[0] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
+}
+
+/* Due `seconds` from now by the node's clock. */
+static void plan(const char *set, double seconds, const char *entry)
+{
+    free(redis_server_command(server,
+                              "EVAL \"local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], "
+                              "string.format('%%.6f', t[1] + t[2] / 1000000 + ARGV[1]), ARGV[2])\" 1 %s %f '%s'",
+                              set, seconds, entry));
+}
+
+static bool is_reply(void *context)
+{
+    const char *const *pair = context;
+    char *reply = redis_server_command(server, "%s", pair[0]);
+    bool same = strcmp(reply, pair[1]) == 0;
+    free(reply);
+    return same;
+}
+
+static void wait_reply(const char *command, const char *expected)
+{
+    const char *pair[] = {command, expected};
+    if (!loop_until(loop, is_reply, pair, TEST_PATIENCE_NS))
+        fail_msg("%s did not become %s", command, expected);
+}
+
+/* The only task of the queue, parsed; its text is freed by the caller. */
+static char *promoted(const char *queue, struct envelope *envelope)
+{
+    char *text = redis_server_command(server, "LINDEX queue:%s 0", queue);
+    struct error error = ERROR_NONE;
+    if (!envelope_parse(envelope, text, strlen(text), &ENVELOPE_LIMITS_DEFAULT, &error))
+        fail_msg("%s: %s", text, error.text);
+    return text;
+}
+
+static bool has_member(const struct envelope *envelope, const char *name, char *value, size_t size)
+{
+    for (size_t i = 0; i < envelope->member_count; i++) {
+        const struct envelope_member *member = &envelope->members[i];
+        if (member->name.length != strlen(name) || memcmp(member->name.bytes, name, strlen(name)) != 0)
+            continue;
+        snprintf(value, size, "%.*s", (int)member->value.length, member->value.bytes);
+        return true;
+    }
+    return false;
+}
+
+static void test_due_entries_go_to_their_queues(void **state)
+{
+    (void)state;
+    plan("retry", -1, "{\"class\":\"t\",\"args\":[1e400,12345678901234567890123],\"queue\":\"b\",\"jid\":\"x\"}");
+    plan("schedule", 0.3, "{\"class\":\"t\",\"args\":[],\"at\":5,\"enqueued_at\":7}");
+    plan("schedule", 3600, "{\"class\":\"t\",\"args\":[\"later\"]}");
+    double before = (double)wall_now().us / 1e6;
+    start();
+    wait_reply("LLEN queue:b", "1");
+    wait_reply("LLEN queue:default", "1");
+    wait_reply("ZCARD schedule", "1");
+    assert_reply(server, "0", "EXISTS retry dead");
+    assert_reply(server, "b\ndefault", "SORT queues ALPHA");
+    assert_int_equal(promoter_moved(promoters[0]), 2);
+
+    struct envelope envelope = {.member_count = 0};
+    char value[64];
+    char *text = promoted("b", &envelope);
+    assert_non_null(
+        strstr(text, "{\"class\":\"t\",\"args\":[1e400,12345678901234567890123],\"queue\":\"b\",\"jid\":\"x\","));
+    assert_true(has_member(&envelope, "enqueued_at", value, sizeof value));
+    assert_true(strtod(value, NULL) >= before - 1 && strtod(value, NULL) <= (double)wall_now().us / 1e6);
+    free(text);
+    text = promoted("default", &envelope);
+    assert_false(has_member(&envelope, "at", value, sizeof value));
+    assert_true(has_member(&envelope, "enqueued_at", value, sizeof value));
+    assert_true(strtod(value, NULL) >= before - 1);
+    free(text);
+    envelope_fini(&envelope);
+}
+
+static void test_the_oldest_comes_first(void **state)
+{
+    (void)state;
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[2],\"queue\":\"a\",\"jid\":\"2\"}");
+    plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"a\",\"jid\":\"1\"}");
+    start();
+    wait_reply("LLEN queue:a", "2");
+    queue_probe_turn(&probe, 0, true);
+    queue_probe_turn(&probe, 1, true);
+    queue_probe_wait_all(&probe);
+    assert_non_null(strstr(probe.slots[0].payload, "\"args\":[1]"));
+    assert_non_null(strstr(probe.slots[1].payload, "\"args\":[2]"));
+}
+
+static void test_more_than_one_look_takes(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 2500 do redis.call('ZADD', 'retry', i, "
+                "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
+    start();
+    wait_reply("LLEN queue:a", "2500");
+    assert_reply(server, "0", "EXISTS retry");
+    assert_int_equal(promoter_moved(promoters[0]), 2500);
+}
+
+static bool has_moved(void *context)
+{
+    (void)context;
+    return promoter_moved(promoters[0]) > 0;
+}
+
+/* A look takes a bounded number of bytes; what it leaves is taken at once, not a look later. */
+static void test_large_entries_follow_at_once(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 20 do redis.call('ZADD', 'retry', i, '{\\\"class\\\":\\\"t\\\",\\\"queue\\\":"
+                "\\\"a\\\",\\\"args\\\":[' .. i .. ',\\\"' .. string.rep('x', 1000000) .. '\\\"]}') end\" 0"));
+    start();
+    assert_true(loop_until(loop, has_moved, NULL, TEST_PATIENCE_NS));
+    loop_for(loop, 300 * NS_PER_MS); /* the next regular look comes after 700 */
+    assert_reply(server, "20", "LLEN queue:a");
+    assert_int_equal(promoter_moved(promoters[0]), 20);
+}
+
+static void test_entries_that_are_no_tasks_are_buried(void **state)
+{
+    (void)state;
+    plan("schedule", -3, "not json");
+    plan("schedule", -2, "[1,2]");
+    plan("schedule", -1, "{\"class\":\"t\"}");
+    free(redis_server_command(server, "ZADD retry 1 \"\\xff\\x00\\n\""));
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    start();
+    wait_reply("LLEN queue:a", "1");
+    wait_reply("ZCARD dead", "4");
+    assert_reply(server, "0", "EXISTS schedule retry queue:");
+    assert_reply(server, "a", "SMEMBERS queues");
+
+    char *dead = redis_server_command(server, "ZRANGE dead 0 -1"), *rest = NULL;
+    unsigned found = 0;
+    struct buffer raw = {0};
+    for (char *line = strtok_r(dead, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        struct error error = ERROR_NONE;
+        assert_non_null(strstr(line, "\"class\":\"hf.invalid\""));
+        assert_true(envelope_recover_invalid(line, strlen(line), &raw, &error));
+        buffer_append(&raw, "|", 1);
+        found++;
+    }
+    assert_int_equal(found, 4);
+    static const char all[] = "\xff\0\n|not json|[1,2]|{\"class\":\"t\"}|";
+    assert_int_equal(raw.length, sizeof all - 1);
+    assert_memory_equal(raw.bytes, all, raw.length);
+    buffer_fini(&raw);
+    free(dead);
+    /* Dashboards find an entry by its score. */
+    assert_reply(server, "4",
+                 "EVAL \"local seen, n = {}, 0 local e = redis.call('ZRANGE', 'dead', 0, -1, 'WITHSCORES') "
+                 "for i = 2, #e, 2 do if not seen[e[i]] then seen[e[i]] = true n = n + 1 end end return n\" 0");
+}
+
+static void test_burying_trims(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "EVAL \"local t = redis.call('TIME')[1] for i = 1, 10500 do "
+                                      "redis.call('ZADD', 'dead', t - 10501 + i, 'young' .. i) end\" 0"));
+    plan("schedule", -3, "not json");
+    start();
+    wait_reply("ZCARD dead", "9999");
+}
+
+static void test_two_processes_promote_each_entry_once(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 3000 do redis.call('ZADD', 'schedule', i, "
+                "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
+    start();
+    promoters[1] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
+    wait_reply("EXISTS schedule", "0");
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_reply(server, "3000", "LLEN queue:a");
+    assert_int_equal(promoter_moved(promoters[0]) + promoter_moved(promoters[1]), 3000);
+}
+
+/* One that cannot go to its queue stays, keeps nobody else from going, and is not tried in a tight loop. */
+static void test_a_foreign_key_swallows_no_entry(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "SET queue:clash foreign"));
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    plan("schedule", -2, "{\"class\":\"t\",\"args\":[],\"queue\":\"clash\"}");
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    start();
+    wait_reply("LLEN queue:a", "1");
+    loop_for(loop, 100 * NS_PER_MS);
+    assert_reply(server, "1", "ZCARD schedule");
+    char *stats = redis_server_command(server, "INFO commandstats");
+    const char *calls = strstr(stats, "cmdstat_evalsha:calls=");
+    assert_non_null(calls);
+    assert_true(strtoul(calls + strlen("cmdstat_evalsha:calls="), NULL, 10) < 50);
+    free(stats);
+    free(redis_server_command(server, "DEL queue:clash"));
+    wait_reply("LLEN queue:clash", "1");
+}
+
+static void test_promotion_works_without_memory(void **state)
+{
+    (void)state;
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    start();
+    wait_reply("LLEN queue:a", "1");
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    assert_reply(server, "0", "EXISTS schedule");
+}
+
+static void test_it_goes_on_after_the_node_was_gone(void **state)
+{
+    (void)state;
+    start();
+    redis_server_restart(server);
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    wait_reply("LLEN queue:a", "1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_due_entries_go_to_their_queues, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_oldest_comes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_more_than_one_look_takes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_large_entries_follow_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_entries_that_are_no_tasks_are_buried, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_burying_trims, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_processes_promote_each_entry_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_foreign_key_swallows_no_entry, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_promotion_works_without_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_it_goes_on_after_the_node_was_gone, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

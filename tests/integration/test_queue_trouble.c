@@ -1,0 +1,479 @@
+/* G1 at the queue node: through cut connections, lost replies, a node that is stopped, killed, restarted, out of memory
+ * or without its scripts, every task is at every instant in exactly one place, and ends once. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "queue/keys.h"
+#include "queue/promoter.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/relay.h"
+
+static struct loop *loop;
+static struct redis_server *server;
+static struct relay *relay;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    server =
+        redis_server_start(&(struct redis_server_options){.config = "appendonly yes\nauto-aof-rewrite-percentage 0\n"});
+    relay = relay_start(redis_server_port(server));
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    relay_destroy(relay);
+    redis_server_destroy(server);
+    loop_destroy(loop);
+    return 0;
+}
+
+/* --- two processes and their tasks ------------------------------------------------------------------------------ */
+
+enum { TASKS_MAX = 2000, SLOTS = 8 };
+
+enum task_state {
+    TASK_OUT,    /* in the store; nobody of ours has it */
+    TASK_HELD,   /* claimed by a slot */
+    TASK_MOVING, /* its slot asked to move it back */
+    TASK_ENDING, /* its slot asked to settle it */
+    TASK_ENDED,
+    TASK_BURYING,
+    TASK_DEAD,
+};
+
+static struct {
+    enum task_state state;
+    unsigned claims;
+} tasks[TASKS_MAX];
+
+static unsigned pushed, ended;
+
+struct process {
+    struct queue_probe probe; /* first: on_answer gets it */
+    struct promoter *promoter;
+    struct loop_timer tick;
+    unsigned task[SLOTS];   /* what the slot is moving or settling */
+    unsigned claims[SLOTS]; /* how often that task had been claimed by then */
+    bool has_task[SLOTS];
+};
+
+static struct process processes[2];
+
+static unsigned task_number(const char *payload)
+{
+    const char *args = strstr(payload, "\"args\":[");
+    assert_non_null(args);
+    unsigned number = (unsigned)strtoul(args + 8, NULL, 10);
+    assert_true(number < pushed);
+    return number;
+}
+
+static void task_answered(struct process *process, unsigned slot)
+{
+    unsigned task = process->task[slot];
+    process->has_task[slot] = false;
+    if (process->claims[slot] != tasks[task].claims)
+        return; /* moved, and claimed again since */
+    switch (tasks[task].state) {
+    case TASK_MOVING:
+        tasks[task].state = TASK_OUT;
+        return;
+    case TASK_ENDING:
+        tasks[task].state = TASK_ENDED;
+        ended++;
+        return;
+    case TASK_BURYING:
+        tasks[task].state = TASK_DEAD;
+        ended++;
+        return;
+    default:
+        fail_msg("task %u was answered in state %d", task, (int)tasks[task].state);
+    }
+}
+
+/* Does something with the task that was claimed. */
+static void task_act(struct queue_probe *probe, unsigned slot, unsigned task)
+{
+    int64_t dice = random_between(0, 99);
+    char *payload = memory_text(probe->slots[slot].payload);
+    tasks[task].state = dice < 65 ? TASK_ENDING : dice < 68 ? TASK_BURYING : TASK_MOVING;
+    if (dice < 65)
+        queue_probe_turn(probe, slot, dice < 55);
+    else if (dice < 68)
+        queue_probe_postpone(probe, slot, QUEUE_DEAD, 0, payload);
+    else if (dice < 78)
+        queue_probe_postpone(probe, slot, QUEUE_RETRY, random_between(0, 20 * NS_PER_MS), payload);
+    else if (dice < 88)
+        queue_probe_postpone(probe, slot, QUEUE_SCHEDULE, random_between(0, 20 * NS_PER_MS), payload);
+    else
+        queue_probe_give_back(probe, slot);
+    free(payload);
+}
+
+static void answered(struct queue_probe *probe, unsigned slot)
+{
+    struct process *process = (struct process *)(void *)probe;
+    const struct queue_probe_slot *answer = &probe->slots[slot];
+    assert_int_not_equal(answer->answer, QUEUE_LOST);
+    if (process->has_task[slot])
+        task_answered(process, slot);
+    if (answer->answer == QUEUE_CLAIMED) {
+        unsigned task = task_number(answer->payload);
+        if (tasks[task].state != TASK_OUT && tasks[task].state != TASK_MOVING)
+            fail_msg("task %u was claimed in state %d", task, (int)tasks[task].state);
+        tasks[task].claims++;
+        process->task[slot] = task;
+        process->claims[slot] = tasks[task].claims;
+        process->has_task[slot] = true;
+        tasks[task].state = TASK_HELD;
+    }
+}
+
+/* Handlers take a while, so that trouble meets tasks in every state. */
+static void tick(struct loop_timer *timer)
+{
+    struct process *process = list_owner(timer, struct process, tick);
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        const struct queue_probe_slot *at = &process->probe.slots[slot];
+        if (process->has_task[slot] && at->asked == at->answers && random_between(0, 3) == 0)
+            task_act(&process->probe, slot, process->task[slot]);
+    }
+    loop_timer_set(loop, timer, instant_after(loop_now(loop), NS_PER_MS));
+}
+
+static void rang(struct queue_probe *probe)
+{
+    const struct process *process = (struct process *)(void *)probe;
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        if (!process->has_task[slot] && probe->slots[slot].asked == probe->slots[slot].answers)
+            queue_probe_turn(probe, slot, true);
+}
+
+static void process_start(struct process *process, unsigned port)
+{
+    *process = (struct process){.probe = {.on_answer = answered, .on_ring = rang}};
+    queue_probe_start(&process->probe, loop, port, "a b",
+                      &(struct queue_options){.slots = SLOTS, .timeout_ns = 100 * NS_PER_MS});
+    process->promoter = promoter_create(loop, process->probe.queue, &ENVELOPE_LIMITS_DEFAULT, 100 * NS_PER_MS);
+    queue_listen(process->probe.queue, true);
+    loop_timer_init(&process->tick, tick);
+    tick(&process->tick);
+}
+
+static void process_stop(struct process *process)
+{
+    if (process->promoter == NULL)
+        return;
+    loop_timer_clear(loop, &process->tick);
+    promoter_destroy(process->promoter);
+    process->promoter = NULL;
+    queue_probe_stop(&process->probe);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    process_stop(&processes[0]);
+    process_stop(&processes[1]);
+    redis_server_resume(server);
+    return 0;
+}
+
+/* The node may be out of memory: then nothing is pushed. */
+static void push_tasks(unsigned count)
+{
+    for (unsigned i = 0; i < count && pushed < TASKS_MAX; i++) {
+        const char *queue = pushed % 2 == 0 ? "a" : "b";
+        char *reply = redis_server_command(
+            server, "LPUSH queue:%s '{\"class\":\"t\",\"queue\":\"%s\",\"args\":[%u],\"jid\":\"j%u\"}'", queue, queue,
+            pushed, pushed);
+        pushed += reply[0] != '-';
+        free(reply);
+    }
+}
+
+/* --- the snapshot ------------------------------------------------------------------------------------------------ */
+
+/* One script reads all places at one instant; no call of ours is between asked and known then, but for those whose
+ * state says so. */
+static void check_places(void)
+{
+    static unsigned char seen[TASKS_MAX];
+    char *places = queue_probe_places(server), *rest = NULL;
+    memset(seen, 0, sizeof seen);
+    for (char *line = strtok_r(places, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "queues ", 7) == 0 || strncmp(line, "hf:processes ", 13) == 0)
+            continue;
+        unsigned task = task_number(line);
+        if (seen[task]++ > 0)
+            fail_msg("task %u is in two places, one of them: %s", task, line);
+    }
+    for (unsigned task = 0; task < pushed; task++) {
+        enum task_state state = tasks[task].state;
+        if (seen[task] == 0 && state != TASK_ENDING && state != TASK_ENDED)
+            fail_msg("task %u is lost in state %d", task, (int)state);
+        if (seen[task] == 1 && state == TASK_ENDED)
+            fail_msg("task %u has ended and is still there", task);
+    }
+    free(places);
+}
+
+static void run_ms(int64_t least, int64_t most)
+{
+    loop_for(loop, random_between(least, most) * NS_PER_MS);
+}
+
+/* --- kinds of trouble ---------------------------------------------------------------------------------------------- */
+
+static void trouble_connections_killed(void)
+{
+    free(redis_server_command(server, "CLIENT KILL TYPE normal"));
+}
+
+static void trouble_scripts_flushed(void)
+{
+    free(redis_server_command(server, "SCRIPT FLUSH"));
+}
+
+static void trouble_out_of_memory(void)
+{
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    for (int i = 0; i < 4; i++) {
+        run_ms(5, 20);
+        check_places();
+    }
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+}
+
+static void trouble_stopped(void)
+{
+    redis_server_pause(server);
+    run_ms(20, 250);
+    redis_server_resume(server);
+}
+
+static void trouble_killed(void)
+{
+    redis_server_kill(server);
+    run_ms(1, 50);
+    redis_server_restart(server);
+}
+
+static void trouble_replies_lost(void)
+{
+    relay_swallow(relay, true);
+    run_ms(1, 30);
+    relay_cut(relay);
+    relay_swallow(relay, false);
+}
+
+/* --- tests --------------------------------------------------------------------------------------------------------- */
+
+static bool has_all_ended(void *context)
+{
+    (void)context;
+    return ended == pushed;
+}
+
+static bool are_listed(void *context)
+{
+    (void)context;
+    return queue_probe_number(server, "SCARD hf:processes") == 2;
+}
+
+static void start(void)
+{
+    free(redis_server_command(server, "FLUSHALL"));
+    memset(tasks, 0, sizeof tasks);
+    pushed = ended = 0;
+    process_start(&processes[0], redis_server_port(server));
+    process_start(&processes[1], relay_port(relay));
+    assert_true(loop_until(loop, are_listed, NULL, TEST_PATIENCE_NS));
+}
+
+/* Everything ends, and the two processes leave nothing behind. */
+static void finish(void)
+{
+    if (!loop_until(loop, has_all_ended, NULL, TEST_PATIENCE_NS))
+        fail_msg("%u of %u tasks have ended", ended, pushed);
+    check_places();
+    unsigned dead = 0;
+    for (unsigned task = 0; task < pushed; task++)
+        dead += tasks[task].state == TASK_DEAD;
+    for (int i = 0; i < 2; i++)
+        assert_true(queue_probe_leave(&processes[i].probe, 20 * NS_PER_S));
+    assert_int_equal(queue_probe_number(server, "ZCARD dead"), dead);
+    assert_reply(server, dead > 0 ? "dead\nqueues" : "queues",
+                 "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
+}
+
+/* Returns the number of calls that had to be repeated. */
+static uint64_t suffer(void (*trouble)(void), unsigned times)
+{
+    start();
+    for (unsigned i = 0; i < times; i++) {
+        push_tasks(30);
+        run_ms(0, 10);
+        check_places();
+        trouble();
+        check_places();
+    }
+    uint64_t repeats = queue_counters(processes[0].probe.queue)->repeats;
+    repeats += queue_counters(processes[1].probe.queue)->repeats;
+    finish();
+    return repeats;
+}
+
+static void test_no_trouble_at_all(void **state)
+{
+    (void)state;
+    start();
+    for (int i = 0; i < 100; i++) {
+        push_tasks(10);
+        run_ms(0, 2);
+        check_places();
+    }
+    finish();
+}
+
+static void test_connections_are_killed(void **state)
+{
+    (void)state;
+    assert_true(suffer(trouble_connections_killed, 30) > 0);
+}
+
+static void test_scripts_are_flushed(void **state)
+{
+    (void)state;
+    (void)suffer(trouble_scripts_flushed, 30); /* lib/redis repeats those calls by itself */
+}
+
+static void test_the_node_is_out_of_memory(void **state)
+{
+    (void)state;
+    (void)suffer(trouble_out_of_memory, 10);
+}
+
+static void test_the_node_is_stopped(void **state)
+{
+    (void)state;
+    assert_true(suffer(trouble_stopped, 10) > 0);
+}
+
+static void test_the_node_is_killed_and_restarted(void **state)
+{
+    (void)state;
+    assert_true(suffer(trouble_killed, 6) > 0);
+}
+
+static void test_replies_are_lost(void **state)
+{
+    (void)state;
+    assert_true(suffer(trouble_replies_lost, 20) > 0);
+}
+
+/* --- out of memory, one by one ---------------------------------------------------------------------------------------- */
+
+/* What frees a slot works without memory; a finish does so together with the next claim. */
+static void test_settling_works_without_memory(void **state)
+{
+    (void)state;
+    struct queue_probe probe = {.on_answer = NULL};
+    free(redis_server_command(server, "FLUSHALL"));
+    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    free(redis_server_command(server, "LPUSH queue:a one two three four five six"));
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+    queue_probe_claim(&probe, 2, "three");
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    uint64_t repeats = queue_counters(probe.queue)->repeats;
+    queue_probe_claim(&probe, 0, "four");
+    queue_probe_postpone(&probe, 1, QUEUE_RETRY, 0, "two");
+    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
+    queue_probe_give_back(&probe, 2);
+    assert_int_equal(queue_probe_wait(&probe, 2), QUEUE_NOTHING);
+    queue_probe_claim(&probe, 3, "three");
+    assert_int_equal(queue_counters(probe.queue)->repeats, repeats);
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    char *places = queue_probe_places(server), expected[256];
+    const char *claims = queue_keys_of(probe.queue)->claims;
+    snprintf(expected, sizeof expected, "%s four\n%s three\nqueue:a five\nqueue:a six\nretry two", claims, claims);
+    assert_string_equal(places, expected);
+    free(places);
+    queue_probe_stop(&probe);
+}
+
+/* --- loading ---------------------------------------------------------------------------------------------------------- */
+
+/* Restarts it beside the loop; the thread lives on, because the server dies with it. */
+static struct {
+    pthread_t thread;
+    pthread_mutex_t held;
+} restarter = {.held = PTHREAD_MUTEX_INITIALIZER};
+
+static void *restart(void *context)
+{
+    redis_server_restart(context);
+    pthread_mutex_lock(&restarter.held);
+    pthread_mutex_unlock(&restarter.held);
+    redis_server_kill(context);
+    return NULL;
+}
+
+static bool is_refused_as_loading(void *context)
+{
+    return strstr(redis_node_reason(context), "LOADING") != NULL;
+}
+
+static void test_the_node_loads_its_data(void **state)
+{
+    (void)state;
+    struct queue_probe probe = {.on_answer = NULL};
+    struct redis_server *slow = redis_server_start(&(struct redis_server_options){
+        .config = "appendonly yes\nauto-aof-rewrite-percentage 0\nkey-load-delay 300\n"});
+    queue_probe_start(&probe, loop, redis_server_port(slow), "a", NULL);
+    free(redis_server_command(slow, "EVAL \"for i = 1, 5000 do redis.call('SET', 'key' .. i, i) end\" 0"));
+    free(redis_server_command(slow, "LPUSH queue:a one two"));
+    queue_probe_claim(&probe, 0, "one");
+    queue_listen(probe.queue, true);
+
+    pthread_mutex_lock(&restarter.held);
+    redis_server_kill(slow);
+    assert_int_equal(pthread_create(&restarter.thread, NULL, restart, slow), 0);
+    queue_probe_turn(&probe, 0, true);
+    assert_true(loop_until(loop, is_refused_as_loading, queue_node(probe.queue), TEST_PATIENCE_NS));
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[0].payload, "two");
+
+    queue_probe_stop(&probe);
+    pthread_mutex_unlock(&restarter.held);
+    pthread_join(restarter.thread, NULL);
+    redis_server_destroy(slow);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_no_trouble_at_all, teardown),
+        cmocka_unit_test_teardown(test_connections_are_killed, teardown),
+        cmocka_unit_test_teardown(test_scripts_are_flushed, teardown),
+        cmocka_unit_test_teardown(test_the_node_is_out_of_memory, teardown),
+        cmocka_unit_test_teardown(test_the_node_is_stopped, teardown),
+        cmocka_unit_test_teardown(test_the_node_is_killed_and_restarted, teardown),
+        cmocka_unit_test_teardown(test_replies_are_lost, teardown),
+        cmocka_unit_test_teardown(test_settling_works_without_memory, teardown),
+        cmocka_unit_test_teardown(test_the_node_loads_its_data, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
