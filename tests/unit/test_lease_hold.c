@@ -117,9 +117,9 @@ static void test_e27_e28_a_failed_extension_is_repeated_until_the_deadline(void 
         lease_terms_derive(&terms);
         struct lease lease = held(&terms);
         struct instant deadline = deadline_from(&terms, START), last = {0};
-        unsigned rounds = 0, dangers = 0;
+        unsigned rounds = 0, dangers = 0, turns = 0;
         struct lease_step step = {0};
-        while (step.news != LEASE_NEWS_LOST) {
+        while (step.news != LEASE_NEWS_LOST && turns++ < 1000) {
             struct instant now = lease_next(&lease, &terms);
             assert_true(now.ns <= deadline.ns); /* E28: whatever is planned lies before it */
             step = lease_tick(&lease, &terms, now);
@@ -239,13 +239,15 @@ static void test_e49_nodes_that_were_never_reached_count_as_not_ours(void **stat
 /* Ticks exactly when it is asked to, failing every extension, and returns when the news came. */
 static struct instant when_told(struct lease *lease, const struct lease_terms *terms, enum lease_news news)
 {
-    for (;;) {
+    for (unsigned i = 0; i < 1000; i++) {
         struct instant now = lease_next(lease, terms);
         assert_int_not_equal(now.ns, INSTANT_NEVER.ns);
         assert_empty(lease_tick(lease, terms, instant_after(now, -1)));
         if (lease_tick(lease, terms, now).news == news)
             return now;
     }
+    fail_msg("the news never came");
+    return INSTANT_NEVER;
 }
 
 static void test_e34_danger_and_lost_come_at_their_times_to_the_nanosecond(void **state)
