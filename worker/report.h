@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/histogram.h"
-#include "redlock/redlock.h"
+#include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 
 enum { REPORT_RESOURCE_MAX = 160 };

@@ -5,7 +5,7 @@
 
 #include "queue/promoter.h"
 #include "queue/queue.h"
-#include "redlock/redlock.h"
+#include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 #include "worker/job_host.h"
 #include "worker/report.h"

@@ -21,7 +21,7 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "redlock/lease.h"
-#include "redlock/redlock.h"
+#include "redlock/redlock_loop.h"
 
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 

@@ -10,8 +10,8 @@
  * client excludes us and we exclude it. Key = key_prefix + resource. Value = 32 hexadecimal digits from the kernel's
  * generator, fresh for every attempt, then ":" and the owner text, so that GET on any node says who holds it.
  *
- * Two ways to use it. A program with threads of its own uses the blocking client (part 2). Code that runs on the loop
- * uses the asynchronous group (part 3); the blocking client is a thin layer over it.
+ * Two ways to use it. A program with threads of its own uses the blocking client below. Code that runs on a loop of
+ * this project uses the asynchronous group (redlock_loop.h); the blocking client is a thin layer over it.
  *
  *     struct redlock_client *client = redlock_client_open(&options, reason, sizeof reason);
  *     struct redlock_held *held = NULL;
@@ -26,14 +26,17 @@
  * Durations are nanoseconds in int64_t (REDLOCK_MS(250)). Texts are copied unless said otherwise.
  * If the process dies while it holds: nothing needs to be cleaned up; the keys expire after at most one ttl, then
  * others can have the resource.
- * Sources: the Redlock page of redis.io; the edge cases E1 to E51 of the project's reference, named where they apply. */
+ * Sources: the Redlock page of redis.io; the edge cases E1 to E51 of the reference, named where they apply. */
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define REDLOCK_API              __attribute__((visibility("default")))
 #define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds)*INT64_C(1000000))
@@ -110,6 +113,16 @@ REDLOCK_API const char *redlock_ending_name(enum redlock_ending ending);
 REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
                                      size_t reason_size);
 
+/* What happened since the client or group was made. */
+struct redlock_counters {
+    uint64_t acquired, busy, split, no_quorum, too_slow, cancelled;
+    uint64_t passes;     /* over all acquires */
+    uint64_t extensions; /* successful rounds */
+    uint64_t dangers, lost;
+    uint64_t released, expired, foreign, unknown;
+    uint64_t owed; /* releases that had to be sent again on a new connection */
+};
+
 /* --- part 2: the blocking client ------------------------------------------------------------------------------ */
 
 struct redlock_client; /* a loop thread of its own and a connection to every node */
@@ -141,76 +154,11 @@ enum redlock_wait {
 /* Any thread. Ends the lock and frees `held`, whatever the outcome. */
 REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
 
-struct redlock_counters; /* part 3 */
 /* Any thread: what the client has counted since it was opened. */
 REDLOCK_API void redlock_client_counters(struct redlock_client *client, struct redlock_counters *counters);
 
-/* --- part 3: the asynchronous group, on the loop ------------------------------------------------------------- */
-
-struct loop;          /* base/loop.h */
-struct redlock_group; /* N nodes, their connections, and the locks over them */
-struct redlock_lock;  /* one lock: free, being acquired, held or being released */
-
-/* NULL with a reason when the options are wrong. The caller owns the loop and runs it. */
-REDLOCK_API struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options,
-                                                       char *reason, size_t reason_size);
-/* No lock may be in use. Waits for nothing: what is unanswered expires by its ttl. */
-REDLOCK_API void redlock_group_destroy(struct redlock_group *group);
-
-enum redlock_event_kind {
-    REDLOCK_EVENT_ANSWER, /* the outcome of redlock_lock_acquire */
-    REDLOCK_EVENT_EXTENDED,
-    REDLOCK_EVENT_DANGER,   /* two thirds of the ttl without a successful extension */
-    REDLOCK_EVENT_LOST,     /* final. The lock must still be released */
-    REDLOCK_EVENT_RELEASED, /* the outcome of redlock_lock_release */
-};
-
-struct redlock_event {
-    enum redlock_event_kind kind;
-    enum redlock_answer answer; /* of ANSWER */
-    enum redlock_ending ending; /* of RELEASED */
-    const char *reason;         /* text for people; of ANSWER, LOST */
-    unsigned passes;            /* of ANSWER: passes made */
-    int64_t waited_ns;          /* of ANSWER: since redlock_lock_acquire */
-    int64_t held_ns;            /* of LOST, RELEASED: since the acquisition */
-};
-
-/* `event` runs on the loop and may call anything here, release and destroy of this lock included. Terms must have
- * been checked. Locks are cheap to keep and to use again: one per user, not one per acquisition. */
-REDLOCK_API struct redlock_lock *redlock_lock_create(struct redlock_group *group, const struct redlock_terms *terms,
-                                                     void (*event)(struct redlock_lock *lock, void *context,
-                                                                   const struct redlock_event *event),
-                                                     void *context);
-/* Free, or released with the outcome still outstanding (which is then not told). */
-REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
-/* The lock must be free. False, with nothing sent, when the request is outside the limits. The answer comes as an
- * event, never from inside this call. */
-REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request);
-/* Gives it up in any state but free: held and lost locks end with RELEASED; one being acquired ends with ANSWER =
- * CANCELLED, from inside this call. Once this returned, nothing extends it any more (E30). */
-REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
-REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
-
-/* Until when the holder may believe that it holds, in nanoseconds of CLOCK_BOOTTIME; 0 when it does not. One word,
- * published after every change; any thread may compare it with the clock for as long as the lock exists. */
-REDLOCK_API const _Atomic int64_t *redlock_lock_deadline(const struct redlock_lock *lock);
-
-/* Extension intervals longer or shorter than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
-
-struct redlock_counters {
-    uint64_t acquired, busy, split, no_quorum, too_slow, cancelled;
-    uint64_t passes;     /* over all acquires */
-    uint64_t extensions; /* successful rounds */
-    uint64_t dangers, lost;
-    uint64_t released, expired, foreign, unknown;
-    uint64_t owed; /* releases that had to be sent again on a new connection */
-};
-REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
-/* Nodes that are connected now. */
-REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
-/* True once every node was tried at least once, so that an acquire is not refused merely for being early. */
-REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
-/* Locks that are not free, and releases whose answers are outstanding. */
-REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -25,10 +25,12 @@
 
 #include "base/histogram.h"
 #include "base/invariant.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "redlock/redlock.h"
+#include "redlock/redlock_loop.h"
 #include "tests/support/loop_until.h"
+#include "tests/support/zipf.h"
 
 enum { USERS_MAX = 4096, RESOURCES_MAX = 1000000, NAME_MAX_LENGTH = 32, EXIT_USAGE = 2 };
 enum mode { MODE_LOOP, MODE_THREADS, MODE_BACKGROUND };
@@ -75,7 +77,7 @@ static struct settings settings = {
 static struct redlock_node nodes[REDLOCK_NODES_MAX];
 static struct redlock_options options;
 static struct redlock_terms terms;
-static double *shares;                     /* of the first i + 1 resources, rising to 1 */
+static struct zipf zipf;
 static char (*resources)[NAME_MAX_LENGTH]; /* NULL: one a user */
 static struct instant started, ends;
 static struct figures total;
@@ -220,46 +222,23 @@ static void resources_make(void)
 {
     if (settings.resources == 0)
         return;
-    shares = memory_zeroed(settings.resources, sizeof *shares);
+    zipf_init(&zipf, settings.resources, settings.zipf);
     resources = memory_zeroed(settings.resources, sizeof *resources);
-    double sum = 0;
-    for (unsigned i = 0; i < settings.resources; i++) {
-        snprintf(resources[i], sizeof resources[i], "resource%u", i);
-        sum += 1 / pow(i + 1.0, settings.zipf);
-        shares[i] = sum;
-    }
     for (unsigned i = 0; i < settings.resources; i++)
-        shares[i] /= sum;
+        snprintf(resources[i], sizeof resources[i], "resource%u", i);
 }
 
 static const char *resource_draw(struct user *user)
 {
-    if (settings.resources == 0)
-        return user->name;
-    user->noise ^= user->noise << 13;
-    user->noise ^= user->noise >> 7;
-    user->noise ^= user->noise << 17;
-    double at = (double)(user->noise >> 11) / (double)(UINT64_C(1) << 53);
-    unsigned low = 0, high = settings.resources - 1;
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        if (shares[middle] > at)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return resources[low];
+    return settings.resources == 0 ? user->name : resources[zipf_draw(&zipf, &user->noise)];
 }
 
 static void options_make(void)
 {
     char reason[256];
+    int64_t timeout_ns = settings.ttl_ns / 10 < NODE_TIMEOUT ? settings.ttl_ns / 10 : NODE_TIMEOUT;
     for (size_t i = 0; i < settings.port_count; i++)
-        nodes[i] = (struct redlock_node){.host = settings.host, .port = settings.ports[i], .timeout_ns = NODE_TIMEOUT};
-    /* a node may take up to a tenth of the ttl */
-    for (size_t i = 0; i < settings.port_count; i++)
-        if (nodes[i].timeout_ns > settings.ttl_ns / 10)
-            nodes[i].timeout_ns = settings.ttl_ns / 10;
+        nodes[i] = (struct redlock_node){.host = settings.host, .port = settings.ports[i], .timeout_ns = timeout_ns};
     options = (struct redlock_options){
         .nodes = nodes, .node_count = settings.port_count, .key_prefix = "lock:", .client_name = "lock-bench"};
     terms = (struct redlock_terms){.ttl_ns = settings.ttl_ns,
@@ -527,6 +506,7 @@ static void threads_measure(void)
 int main(int count, char **words)
 {
     command_line_take(count, words);
+    log_set_level(LOG_WARN);
     options_make();
     resources_make();
     users = users_make();
@@ -536,7 +516,7 @@ int main(int count, char **words)
         threads_measure();
     figures_print();
     free(users);
-    free(shares);
+    zipf_fini(&zipf);
     free(resources);
     return 0;
 }

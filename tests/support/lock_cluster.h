@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/loop.h"
-#include "redlock/redlock.h"
+#include "redlock/redlock_loop.h"
 #include "tests/support/redis_server.h"
 
 enum { CLUSTER_MAX = 5 };
