@@ -35,6 +35,18 @@ static void owed_forget(struct owed_release *owed)
     free(owed);
 }
 
+/* Its keys have expired by now, unless a node that stood still planted them after the release had been asked for, and
+ * broke the connection before it came to the release: those end with their ttl. */
+static void owed_expire(struct owed_release *owed)
+{
+    struct sim_node *node = owed->connection->node;
+    for (unsigned i = 0; i < owed->request.count; i++)
+        for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++)
+            if (node->model.keys[key].value == owed->request.entries[i].value)
+                node->excused |= (uint16_t)(1u << key);
+    owed_forget(owed);
+}
+
 void owed_forget_all(struct connection *connection)
 {
     while (!list_is_empty(&connection->owed))
@@ -85,7 +97,7 @@ static void owed_visit(struct connection *connection, bool reconnected)
         next = link->next;
         /* One whose call is under way stays until that is over; the driver cancels the call instead. */
         if (instant_reached(now, owed->until) && !owed->under_way)
-            owed_forget(owed);
+            owed_expire(owed);
         else if (reconnected || owed->soon)
             owed_send(owed, reconnected);
     }
@@ -121,7 +133,7 @@ static void votes_count(const struct request *request, unsigned node, bool answe
 {
     for (unsigned i = 0; i < request->count; i++) {
         const struct entry *entry = &request->entries[i];
-        if (entry->round != NO_VOTE && (entry->nodes >> node & 1u))
+        if (entry->round != NO_VOTE && set_has(entry->nodes, node))
             vote_count(entry, request->kind, node, answered);
     }
 }
@@ -161,11 +173,11 @@ static void batch_send(struct sim_client *client, enum request_kind kind)
     node_set unsent = 0;
     struct instant deadline = world_in(client->world, client->timeout_ns);
     for (unsigned i = 0; i < client->world->parameters.nodes; i++)
-        if ((batch.nodes >> i & 1u) &&
+        if (set_has(batch.nodes, i) &&
             !connection_send(&client->connections[i], &batch.request, deadline, batch.gone_by, NULL))
             unsent |= (node_set)(1u << i);
     for (unsigned i = 0; unsent != 0 && i < client->world->parameters.nodes; i++)
-        if (unsent >> i & 1u)
+        if (set_has(unsent, i))
             batch_not_sent(client, &batch, i);
 }
 

@@ -143,7 +143,7 @@ static void grants_send(struct sim_lock *lock)
             !connection_send(&client->connections[i], &request, deadline, INSTANT_NEVER, NULL))
             unsent |= (node_set)(1u << i);
     for (unsigned i = 0; unsent != 0 && i < nodes; i++) {
-        if (!(unsent >> i & 1u))
+        if (!set_has(unsent, i))
             continue;
         world->counters->unsent++;
         lock_voted(lock, i, round, LEASE_UNSENT, 0);

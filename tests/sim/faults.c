@@ -108,7 +108,7 @@ void fault_happens(struct world *world)
 {
     next_fault(world);
     enum fault fault = (enum fault)chance_pick(&world->chance, FAULT_KINDS);
-    if (!(world->parameters.faults >> fault & 1u))
+    if (!set_has(world->parameters.faults, fault))
         return;
     switch (fault) {
     case FAULT_BREAK:

@@ -144,7 +144,7 @@ static void execute_extension(const struct message *message, struct sim_node *no
     int64_t ttl_ms = entry->lock->client->terms->ttl_ns / NS_PER_MS;
     entry->vote = LEASE_YES;
     for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++) {
-        if (!(entry->resources >> key & 1u))
+        if (!set_has(entry->resources, key))
             continue;
         if (node_model_extend(&node->model, key, entry->value, ttl_ms, clock_ms) != '1')
             entry->vote = LEASE_NO;
@@ -158,7 +158,7 @@ static void execute_release(struct sim_node *node, struct entry *entry, int64_t 
     bool foreign = false;
     entry->vote = LEASE_YES;
     for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++) {
-        if (!(entry->resources >> key & 1u))
+        if (!set_has(entry->resources, key))
             continue;
         char answer = node_model_release(&node->model, key, entry->value, clock_ms);
         foreign = foreign || answer == '2';
@@ -277,7 +277,7 @@ static void late_reply_feed(struct message *message)
     world->counters->late_reply++;
     for (unsigned i = 0; world->parameters.late_votes && i < message->request.count; i++) {
         const struct entry *entry = &message->request.entries[i];
-        if (entry->round != NO_VOTE && (entry->nodes >> node & 1u))
+        if (entry->round != NO_VOTE && set_has(entry->nodes, node))
             lock_voted(entry->lock, node, entry->round, entry->vote, entry->owner);
     }
 }

@@ -80,7 +80,7 @@ static void lease_check(struct sim_lock *lock)
         return;
     for (unsigned key = 0; key < world->parameters.resources; key++) {
         unsigned count = 0;
-        for (unsigned i = 0; i < world->parameters.nodes && (lock->resources >> key & 1u); i++)
+        for (unsigned i = 0; i < world->parameters.nodes && set_has(lock->resources, key); i++)
             count += would_grant_to_another(&world->nodes[i], key, lock);
         if (count >= quorum_of(world))
             world_violated(world, "O2", "lock %u holds key %u for %.3f ms more, but %u of %u nodes do not keep it",
@@ -293,7 +293,7 @@ static void leak_check(struct world *world, const struct sim_node *node, unsigne
         return;
     if (node->model.keys[key].expires_ms - clock_ms > world->parameters.longest_ttl_ns / NS_PER_MS)
         world_violated(world, "O4", "key %u of node %u lives longer than any ttl", key, node->index);
-    if (node->excused >> key & 1u)
+    if (set_has(node->excused, key))
         world->counters->orphans_excused++;
     else
         world_violated(world, "O4", "key %u of node %u still holds value %u after everything was given up", key,

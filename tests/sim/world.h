@@ -272,6 +272,11 @@ void oracle_executed(struct sim_node *node);
 void oracle_calm_over(struct world *world);
 void oracle_end(struct world *world);
 
+static inline bool set_has(unsigned set, unsigned member)
+{
+    return (set >> member & 1u) != 0;
+}
+
 static inline struct sim_lock *lock_of_value(struct world *world, uint32_t value)
 {
     unsigned number = value % (SIM_CLIENTS_MAX * SIM_LOCKS_MAX);
