@@ -142,8 +142,7 @@ mutants: tests ## break the lock's rules on purpose, one line at a time: the tes
 	@if [ -x "$(RUN_MUTANTS)" ]; then $(RUN_MUTANTS) $(B); else echo 'no mutants yet'; fi
 
 bench: all ## build and run the benchmarks
-	@if [ -x scripts/bench ]; then scripts/bench $(B); else \
-	   for bench in $(BENCH_FILES); do echo "== $$bench"; $$bench || exit 1; done; fi
+	@tests/bench/run $(B)
 
 # Goes on after a failure, to show all there is in one run.
 ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy

@@ -68,12 +68,7 @@ struct user {
 };
 
 static struct settings settings = {
-    .host = "127.0.0.1",
-    .users = 64,
-    .seconds = 2,
-    .retry_ns = 5 * NS_PER_MS,
-    .ttl_ns = 10 * NS_PER_S,
-};
+    .host = "127.0.0.1", .users = 64, .seconds = 2, .retry_ns = 5 * NS_PER_MS, .ttl_ns = 10 * NS_PER_S};
 static struct redlock_node nodes[REDLOCK_NODES_MAX];
 static struct redlock_options options;
 static struct redlock_terms terms;
@@ -101,9 +96,7 @@ static void usage(FILE *out)
           out);
 }
 
-_Noreturn static void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-_Noreturn static void fail(int status, const char *format, ...)
+__attribute__((format(printf, 2, 3))) _Noreturn static void fail(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -114,102 +107,92 @@ _Noreturn static void fail(int status, const char *format, ...)
     exit(status);
 }
 
-static double number_take(const char *name, const char *text, double low, double high)
+/* Where an option that takes a number goes: to the one of the three that is set. */
+struct number {
+    const char *name;
+    double low, high;
+    unsigned *count;
+    double *real;
+    int64_t *ns;
+    int64_t unit_ns;
+};
+
+static const struct number numbers[] = {
+    {"conc", 1, USERS_MAX, .count = &settings.users},
+    {"secs", 0.01, 3600, .real = &settings.seconds},
+    {"resources", 0, RESOURCES_MAX, .count = &settings.resources},
+    {"zipf", 0, 10, .real = &settings.zipf},
+    {"hold-us", 0, 1e9, .ns = &settings.hold_ns, .unit_ns = NS_PER_US},
+    {"retry-ms", 0, 60000, .ns = &settings.retry_ns, .unit_ns = NS_PER_MS},
+    {"ttl-ms", 500, 60000, .ns = &settings.ttl_ns, .unit_ns = NS_PER_MS},
+};
+
+enum { NUMBERS = sizeof numbers / sizeof numbers[0], OPTION_PORTS = NUMBERS, OPTION_HOST, OPTION_MODE, OPTION_HELP };
+
+static void number_take(const struct number *number, const char *text)
 {
     char *end = NULL;
     errno = 0;
     double value = strtod(text, &end);
-    if (end == text || *end != '\0' || errno != 0 || !(value >= low && value <= high))
-        fail(EXIT_USAGE, "--%s takes a number from %g to %g, not '%s'", name, low, high, text);
-    return value;
-}
-
-static unsigned count_take(const char *name, const char *text, unsigned low, unsigned high)
-{
-    double value = number_take(name, text, low, high);
-    if (value != floor(value))
-        fail(EXIT_USAGE, "--%s takes a whole number, not '%s'", name, text);
-    return (unsigned)value;
+    if (end == text || *end != '\0' || errno != 0 || !(value >= number->low && value <= number->high) ||
+        (number->count != NULL && value != floor(value)))
+        fail(EXIT_USAGE, "--%s takes a %s from %g to %g, not '%s'", number->name,
+             number->count != NULL ? "whole number" : "number", number->low, number->high, text);
+    if (number->count != NULL)
+        *number->count = (unsigned)value;
+    else if (number->real != NULL)
+        *number->real = value;
+    else
+        *number->ns = (int64_t)(value * (double)number->unit_ns);
 }
 
 static void ports_take(char *text)
 {
-    char *rest = text, *word = NULL;
-    while ((word = strsep(&rest, ",")) != NULL) {
+    char *word = NULL;
+    while ((word = strsep(&text, ",")) != NULL) {
         if (settings.port_count == REDLOCK_NODES_MAX)
             fail(EXIT_USAGE, "--ports takes at most %d ports", REDLOCK_NODES_MAX);
-        settings.ports[settings.port_count++] = count_take("ports", word, 1, 65535);
+        number_take(&(struct number){"ports", 1, 65535, .count = &settings.ports[settings.port_count++]}, word);
     }
 }
 
-static enum mode mode_take(const char *text)
+static void mode_take(const char *text)
 {
-    for (enum mode mode = MODE_LOOP; mode <= MODE_BACKGROUND; mode++)
-        if (strcmp(text, mode_names[mode]) == 0)
-            return mode;
+    for (settings.mode = MODE_LOOP; settings.mode <= MODE_BACKGROUND; settings.mode++)
+        if (strcmp(text, mode_names[settings.mode]) == 0)
+            return;
     fail(EXIT_USAGE, "--mode takes loop, threads or threads-background, not '%s'", text);
 }
 
-static void option_take(int option, const char *name, char *text)
+static void option_take(int option, char *text)
 {
-    switch (option) {
-    case 'p':
+    if (option < NUMBERS) {
+        number_take(&numbers[option], text);
+    } else if (option == OPTION_PORTS) {
         ports_take(text);
-        return;
-    case 'h':
+    } else if (option == OPTION_HOST) {
         settings.host = text;
-        return;
-    case 'c':
-        settings.users = count_take(name, text, 1, USERS_MAX);
-        return;
-    case 's':
-        settings.seconds = number_take(name, text, 0.01, 3600);
-        return;
-    case 'r':
-        settings.resources = count_take(name, text, 0, RESOURCES_MAX);
-        return;
-    case 'z':
-        settings.zipf = number_take(name, text, 0, 10);
-        return;
-    case 'u':
-        settings.hold_ns = (int64_t)(number_take(name, text, 0, 1e9) * (double)NS_PER_US);
-        return;
-    case 'm':
-        settings.retry_ns = (int64_t)(number_take(name, text, 0, 60000) * (double)NS_PER_MS);
-        return;
-    case 't':
-        settings.ttl_ns = (int64_t)(number_take(name, text, 500, 60000) * (double)NS_PER_MS);
-        return;
-    case 'M':
-        settings.mode = mode_take(text);
-        return;
-    case '?':
+    } else if (option == OPTION_MODE) {
+        mode_take(text);
+    } else if (option == OPTION_HELP) {
         usage(stdout);
         exit(0);
-    default:
+    } else {
         exit(EXIT_USAGE); /* getopt has said why */
     }
 }
 
 static void command_line_take(int count, char **words)
 {
-    static const struct option known[] = {
-        {"ports", required_argument, NULL, 'p'},
-        {"host", required_argument, NULL, 'h'},
-        {"conc", required_argument, NULL, 'c'},
-        {"secs", required_argument, NULL, 's'},
-        {"resources", required_argument, NULL, 'r'},
-        {"zipf", required_argument, NULL, 'z'},
-        {"hold-us", required_argument, NULL, 'u'},
-        {"retry-ms", required_argument, NULL, 'm'},
-        {"ttl-ms", required_argument, NULL, 't'},
-        {"mode", required_argument, NULL, 'M'},
-        {"help", no_argument, NULL, 'H'},
-        {NULL, 0, NULL, 0},
-    };
-    int option = 0, place = 0;
-    while ((option = getopt_long(count, words, "", known, &place)) != -1)
-        option_take(option == 'H' ? '?' : option == '?' ? 0 : option, known[place].name, optarg);
+    struct option known[NUMBERS + 5] = {[NUMBERS] = {"ports", required_argument, NULL, OPTION_PORTS},
+                                        {"host", required_argument, NULL, OPTION_HOST},
+                                        {"mode", required_argument, NULL, OPTION_MODE},
+                                        {"help", no_argument, NULL, OPTION_HELP}};
+    for (int i = 0; i < NUMBERS; i++)
+        known[i] = (struct option){numbers[i].name, required_argument, NULL, i};
+    int option = 0;
+    while ((option = getopt_long(count, words, "", known, NULL)) != -1)
+        option_take(option, optarg);
     if (optind < count)
         fail(EXIT_USAGE, "unexpected argument '%s'", words[optind]);
     if (settings.port_count == 0)
@@ -241,10 +224,9 @@ static void options_make(void)
         nodes[i] = (struct redlock_node){.host = settings.host, .port = settings.ports[i], .timeout_ns = timeout_ns};
     options = (struct redlock_options){
         .nodes = nodes, .node_count = settings.port_count, .key_prefix = "lock:", .client_name = "lock-bench"};
-    terms = (struct redlock_terms){.ttl_ns = settings.ttl_ns,
-                                   .tries = TRIES_MAX,
-                                   .retry_delay_ns = settings.retry_ns > 0 ? settings.retry_ns : 1,
-                                   .retry_jitter_ns = settings.retry_ns > 0 ? settings.retry_ns : 1};
+    int64_t retry_ns = settings.retry_ns > 0 ? settings.retry_ns : 1; /* 0 is the default */
+    terms = (struct redlock_terms){
+        .ttl_ns = settings.ttl_ns, .tries = TRIES_MAX, .retry_delay_ns = retry_ns, .retry_jitter_ns = retry_ns};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
         fail(EXIT_USAGE, "%s", reason);
 }
@@ -268,18 +250,13 @@ static int64_t cpu_us(void)
     return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * US_PER_S + use.ru_utime.tv_usec + use.ru_stime.tv_usec;
 }
 
-static int64_t cpu_before_us, cpu_used_us;
+static int64_t cpu_used_us;
 
 static void measuring_begins(void)
 {
     started = instant_now();
     ends = instant_after(started, (int64_t)(settings.seconds * (double)NS_PER_S));
-    cpu_before_us = cpu_us();
-}
-
-static void measuring_ends(void)
-{
-    cpu_used_us = cpu_us() - cpu_before_us;
+    cpu_used_us = -cpu_us();
 }
 
 static bool is_over(struct instant now)
@@ -366,7 +343,7 @@ static void user_event(struct redlock_lock *lock, void *context, const struct re
 static void time_over(struct loop_timer *timer)
 {
     (void)timer;
-    measuring_ends();
+    cpu_used_us += cpu_us();
     for (unsigned i = 0; i < settings.users; i++)
         if (users[i].waits)
             redlock_lock_release(users[i].lock);
@@ -496,7 +473,7 @@ static void threads_measure(void)
     pthread_barrier_wait(&ready);
     struct timespec until = {.tv_sec = ends.ns / NS_PER_S, .tv_nsec = ends.ns % NS_PER_S};
     clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
-    measuring_ends();
+    cpu_used_us += cpu_us();
     users_join();
     redlock_client_counters(client, &counters);
     total.fails = counters.passes - counters.acquired;

@@ -1,4 +1,4 @@
-/* The asynchronous group over five servers that all work: what a lock is on them, who excludes whom, and how it ends. */
+/* The asynchronous group over five servers that all work: what a lock is there, who excludes whom, how it ends. */
 #include "tests/support/test.h"
 
 #include <ctype.h>

@@ -7,6 +7,7 @@
 
 #include "tests/support/lock_cluster.h"
 #include "tests/support/loop_until.h"
+#include "tests/support/old_server.h"
 
 enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM };
 
@@ -351,6 +352,41 @@ static void a_node_that_is_out_of_memory_has_no_vote_but_still_releases(void **s
     cycles_go_on();
 }
 
+/* Redis 6.2 knows SET with NX and with GET, but not with both. */
+static void an_older_server_is_asked_in_its_own_words(void **state)
+{
+    (void)state;
+    enum { OLD = 3 };
+    struct old_server *old[OLD];
+    struct redlock_node nodes[OLD];
+    for (unsigned i = 0; i < OLD; i++) {
+        old[i] = old_server_start();
+        nodes[i] = (struct redlock_node){.host = "127.0.0.1", .port = old_server_port(old[i])};
+    }
+    struct lock_cluster ancient = {.options = {.nodes = nodes, .node_count = OLD, .key_prefix = "lock:"}};
+    struct redlock_group *their_group = lock_cluster_group(&ancient, loop);
+    struct lock_probe first, second;
+    lock_probe_create(&first, loop, their_group, &terms);
+    lock_probe_create(&second, loop, their_group, &terms);
+
+    assert_int_equal(lock_probe_acquire(&first, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(first.passes, 1);
+    assert_int_equal(lock_probe_acquire(&second, "r"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_release(&first), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&second, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&second), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(their_group) == 0);
+
+    lock_probe_destroy(&first);
+    lock_probe_destroy(&second);
+    redlock_group_destroy(their_group);
+    for (unsigned i = 0; i < OLD; i++) {
+        assert_false(old_server_has_key(old[i]));
+        assert_int_equal(old_server_refusals(old[i]), 1); /* it was learnt */
+        old_server_destroy(old[i]);
+    }
+}
+
 #define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -369,6 +405,7 @@ int main(void)
         lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
         lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),
         lock_test(a_node_that_comes_back_gets_a_vote_again),
+        lock_test(an_older_server_is_asked_in_its_own_words),
         lock_test(scripts_that_a_node_forgot_are_loaded_again),
         lock_test(a_node_that_is_out_of_memory_has_no_vote_but_still_releases),
     };
