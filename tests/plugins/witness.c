@@ -6,7 +6,7 @@
  * arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
  *   note      works that long and cannot be cancelled
  *   careful   stops when it is cancelled: "stopped JID"
- *   fail      fails
+ *   fail      fails; the reason is the first THING
  *   guarded   like note, and needs a lock */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,8 +93,10 @@ static int careful(hf_job *job, void *state)
 static int fail(hf_job *job, void *state)
 {
     const struct witness *witness = state;
+    const char *why = "told to fail";
     append(witness, "begin", witness->kit.job->jid(job));
-    witness->kit.job->error(job, "Witness::Failure", "told to fail, attempt %u", witness->kit.job->attempt(job));
+    witness->kit.job->arg_text(job, 1, &why);
+    witness->kit.job->error(job, "Witness::Failure", "%s, attempt %u", why, witness->kit.job->attempt(job));
     return HF_FAIL;
 }
 

@@ -1,0 +1,321 @@
+/* Nodes that die, hang, come back, refuse; locks that vanish; tasks whose texts try to forge the log. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/fleet.h"
+
+static struct fleet fleet;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    fleet_start(&fleet, &(struct redis_server_options){.config = "appendonly yes\nappendfsync no\n"}, 3);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    fleet_stop(&fleet);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    fleet_clean(&fleet);
+    return 0;
+}
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* Every task ran once, none beside another of its resource, and nothing is left. */
+static void assert_all_done_once(unsigned tasks)
+{
+    assert_int_equal(fleet_noted_all(&fleet, "end "), tasks);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), tasks);
+    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+/* --- lock nodes --------------------------------------------------------------------------------------------------- */
+
+static void tasks_do_not_notice_that_a_lock_node_is_killed(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 300, 4, 40);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    test_await(fleet_noted_all(&fleet, "end ") >= 50);
+    redis_server_kill(fleet.locks.servers[1]);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_all_done_once(300);
+    assert_true(fleet_logged(&fleet, worker, "node_down node=lock2"));
+    assert_false(fleet_logged(&fleet, worker, "lock_quorum_missing"));
+    assert_false(fleet_logged(&fleet, worker, "task_ended"));
+}
+
+static void tasks_do_not_notice_that_a_lock_node_hangs(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 300, 4, 40);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    test_await(fleet_noted_all(&fleet, "end ") >= 50);
+    redis_server_pause(fleet.locks.servers[0]);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_all_done_once(300);
+    assert_false(fleet_logged(&fleet, worker, "task_ended"));
+}
+
+static void a_lock_node_may_be_down_at_start_and_come_later(void **state)
+{
+    (void)state;
+    redis_server_kill(fleet.locks.servers[2]);
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push_many(&fleet, "guarded", 20, 1, 5);
+    test_await(fleet_noted_all(&fleet, "end ") == 20);
+    assert_true(fleet_logged(&fleet, worker, "node_down node=lock3"));
+    redis_server_restart(fleet.locks.servers[2]);
+    test_await(fleet_logged(&fleet, worker, "node_up node=lock3"));
+    stop(worker);
+    assert_all_done_once(20);
+}
+
+static void without_a_majority_nothing_is_claimed_until_it_is_back(void **state)
+{
+    (void)state;
+    redis_server_kill(fleet.locks.servers[0]);
+    redis_server_kill(fleet.locks.servers[1]);
+    fleet_push_many(&fleet, "guarded", 5, 1, 5);
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_logged(&fleet, worker, "node_down node=lock2"));
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 5);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
+    redis_server_restart(fleet.locks.servers[0]);
+    test_await(fleet_noted_all(&fleet, "end ") == 5);
+    stop(worker);
+    assert_all_done_once(5);
+}
+
+static void losing_the_majority_is_said_and_survived(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push_many(&fleet, "guarded", 1, 0, 1);
+    test_await(fleet_noted(&fleet, "end t1") == 1);
+    redis_server_kill(fleet.locks.servers[0]);
+    redis_server_kill(fleet.locks.servers[1]);
+    test_await(fleet_logged(&fleet, worker, "lock_quorum_missing nodes=3 nodes_up=1"));
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"later\",\"resource\":\"r\"}");
+    redis_server_restart(fleet.locks.servers[1]);
+    test_await(fleet_noted(&fleet, "end later") == 1);
+    stop(worker);
+    assert_all_done_once(2);
+}
+
+/* --- a lock that vanishes under a running task ---------------------------------------------------------------------- */
+
+#define ONE_SECOND "ttl = \"1s\"; prefix = \"lock:\";"
+
+static void vanish(const char *key)
+{
+    for (unsigned i = 0; i < 2; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL %s", key), "1");
+}
+
+static void assert_lock_lost(const char *jid)
+{
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, jid);
+    assert_contains(entry, "\"error_class\":\"HF::LockLost\"");
+    free(entry);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void a_handler_is_told_that_its_lock_is_lost(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"told\",\"resource\":\"r\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
+    test_await(fleet_noted(&fleet, "begin told") == 1);
+    vanish("lock:r");
+    assert_lock_lost("told");
+    assert_int_equal(fleet_noted(&fleet, "stopped told"), 1);
+    assert_true(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=told"));
+}
+
+static void the_result_of_a_task_whose_lock_was_lost_is_refused(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[2500],\"jid\":\"deaf\",\"resource\":\"r\"}");
+    fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
+    test_await(fleet_noted(&fleet, "begin deaf") == 1);
+    vanish("lock:r");
+    assert_lock_lost("deaf");
+    assert_int_equal(fleet_noted(&fleet, "end deaf"), 1); /* it said HF_OK */
+}
+
+static void a_task_longer_than_the_ttl_keeps_its_lock(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[2500],\"jid\":\"long\",\"resource\":\"r\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
+    test_await(fleet_noted(&fleet, "end long") == 1);
+    stop(worker);
+    assert_all_done_once(1);
+    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
+}
+
+/* --- the queue node ------------------------------------------------------------------------------------------------- */
+
+static void a_restart_of_the_queue_node_loses_and_doubles_nothing(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "guarded", 400, 4, 40);
+    unsigned first = fleet_work(&fleet, NULL), second = fleet_work(&fleet, NULL);
+    for (unsigned done = 60; done <= 180; done += 60) {
+        test_await(fleet_noted_all(&fleet, "end ") >= done);
+        redis_server_restart(fleet.queue);
+    }
+    test_await(fleet_noted_all(&fleet, "end ") >= 400 && fleet_left(&fleet) == 0);
+    stop(first);
+    stop(second);
+    assert_all_done_once(400);
+}
+
+static void a_queue_node_that_hangs_for_a_while_loses_and_doubles_nothing(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.queue_node = "call_timeout = \"100ms\";"};
+    fleet_push_many(&fleet, "guarded", 200, 4, 40);
+    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
+    test_await(fleet_noted_all(&fleet, "end ") >= 50);
+    redis_server_pause(fleet.queue);
+    poll(NULL, 0, 700); /* how long it hangs: several times the call timeout */
+    redis_server_resume(fleet.queue);
+    test_await(fleet_noted_all(&fleet, "end ") >= 200 && fleet_left(&fleet) == 0);
+    stop(first);
+    stop(second);
+    assert_all_done_once(200);
+}
+
+static void a_queue_node_that_comes_late_is_waited_for(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "note", 5, 0, 0);
+    redis_server_kill(fleet.queue);
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_logged(&fleet, worker, "node_down node=queue"));
+    redis_server_restart(fleet.queue);
+    test_await(fleet_noted_all(&fleet, "end ") == 5);
+    stop(worker);
+}
+
+/* --- secrets and the log ------------------------------------------------------------------------------------------- */
+
+/* All that others may see of the process. */
+static char *public_text(struct fleet *place, unsigned worker)
+{
+    char path[64], bytes[4096], *text = NULL, *log = fleet_log(place, worker);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)place->workers[worker].pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t length = fread(bytes, 1, sizeof bytes - 1, file);
+    fclose(file);
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i] == '\0')
+            bytes[i] = ' ';
+    bytes[length] = '\0';
+    assert_true(asprintf(&text, "%s\n%s", bytes, log) > 0);
+    free(log);
+    return text;
+}
+
+static void a_wrong_password_is_said_without_saying_it(void **state)
+{
+    (void)state;
+    struct fleet locked;
+    char setting[128], path[96];
+    fleet_start(&locked, &(struct redis_server_options){.password = "the-right-one"}, 1);
+    snprintf(path, sizeof path, "%s/secret", locked.directory);
+    snprintf(setting, sizeof setting, "password_file = \"%s\";", path);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fprintf(file, "hunter2-is-wrong\n");
+    fclose(file);
+    unsigned worker = fleet_work(&locked, &(struct fleet_setup){.queue_node = setting});
+    test_await(fleet_logged(&locked, worker, "WRONGPASS"));
+    char *text = public_text(&locked, worker);
+    assert_contains(text, "node=queue");
+    assert_null(strstr(text, "hunter2"));
+    assert_null(strstr(text, "the-right-one"));
+    free(text);
+    fleet_clean(&locked);
+    fleet_stop(&locked);
+}
+
+/* Each line begins as lines do, and holds nothing that a terminal would obey. */
+static void assert_log_is_sound(char *log)
+{
+    char *rest = log, *line;
+    while ((line = strsep(&rest, "\n")) != NULL && rest != NULL) {
+        if (strncmp(line, "20", 2) != 0 || strlen(line) < 30 || line[23] != 'Z')
+            fail_msg("no line of ours: %s", line);
+        for (const char *byte = line; *byte != '\0'; byte++)
+            if ((unsigned char)*byte < 0x20 || *byte == 0x7f)
+                fail_msg("a control character in: %s", line);
+    }
+}
+
+static void texts_of_tasks_cannot_forge_log_lines(void **state)
+{
+    (void)state;
+    fleet_push(&fleet,
+               "{\"class\":\"evil\\n2026-01-01T00:00:00.000Z info forged\\u001b[31m\",\"args\":[],\"jid\":\"a\"}");
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"two\\nlines\\u001b[2J\\u0085\\r\"],\"jid\":\"b\\u000ab\"}");
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"two\\nlines\\u001b[2J\\u0085\\r\"],\"jid\":\"c c=\\\"d\"}");
+    free(fleet_ask(&fleet, "LPUSH queue:jobs \"not\\njson\\x1b[2J\\x00\\xff\""));
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 4);
+    char *log = fleet_log(&fleet, worker);
+    assert_contains(log, "two\\x0Alines");
+    assert_log_is_sound(log);
+    free(log);
+}
+
+#define TROUBLE_TEST(function) cmocka_unit_test_teardown(function, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TROUBLE_TEST(tasks_do_not_notice_that_a_lock_node_is_killed),
+        TROUBLE_TEST(tasks_do_not_notice_that_a_lock_node_hangs),
+        TROUBLE_TEST(a_lock_node_may_be_down_at_start_and_come_later),
+        TROUBLE_TEST(without_a_majority_nothing_is_claimed_until_it_is_back),
+        TROUBLE_TEST(losing_the_majority_is_said_and_survived),
+        TROUBLE_TEST(a_handler_is_told_that_its_lock_is_lost),
+        TROUBLE_TEST(the_result_of_a_task_whose_lock_was_lost_is_refused),
+        TROUBLE_TEST(a_task_longer_than_the_ttl_keeps_its_lock),
+        TROUBLE_TEST(a_restart_of_the_queue_node_loses_and_doubles_nothing),
+        TROUBLE_TEST(a_queue_node_that_hangs_for_a_while_loses_and_doubles_nothing),
+        TROUBLE_TEST(a_queue_node_that_comes_late_is_waited_for),
+        TROUBLE_TEST(a_wrong_password_is_said_without_saying_it),
+        TROUBLE_TEST(texts_of_tasks_cannot_forge_log_lines),
+    };
+    return cmocka_run_group_tests_name("trouble", tests, group_setup, group_teardown);
+}
