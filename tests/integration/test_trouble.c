@@ -51,7 +51,7 @@ static void assert_all_done_once(unsigned tasks)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
-/* --- lock nodes --------------------------------------------------------------------------------------------------- */
+/* --- lock nodes ------------------------------------------------------------------------------------------------- */
 
 static void tasks_do_not_notice_that_a_lock_node_is_killed(void **state)
 {
@@ -125,7 +125,7 @@ static void losing_the_majority_is_said_and_survived(void **state)
     assert_all_done_once(2);
 }
 
-/* --- a lock that vanishes under a running task ---------------------------------------------------------------------- */
+/* --- a lock that vanishes under a running task ------------------------------------------------------------------ */
 
 #define ONE_SECOND "ttl = \"1s\"; prefix = \"lock:\";"
 
@@ -179,7 +179,7 @@ static void a_task_longer_than_the_ttl_keeps_its_lock(void **state)
     assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
 }
 
-/* --- the queue node ------------------------------------------------------------------------------------------------- */
+/* --- the queue node --------------------------------------------------------------------------------------------- */
 
 static void a_restart_of_the_queue_node_loses_and_doubles_nothing(void **state)
 {
@@ -224,7 +224,7 @@ static void a_queue_node_that_comes_late_is_waited_for(void **state)
     stop(worker);
 }
 
-/* --- secrets and the log ------------------------------------------------------------------------------------------- */
+/* --- secrets and the log ---------------------------------------------------------------------------------------- */
 
 /* All that others may see of the process. */
 static char *public_text(struct fleet *place, unsigned worker)

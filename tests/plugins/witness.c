@@ -1,9 +1,9 @@
 /* Handlers that write down what happens to them, for tests of whole workers. Settings: journal, the file to append to,
  * and directory, where a file for each thing shows that somebody works at it.
  *
- * Arguments: [MILLISECONDS, THING, ...], all of which may be left out. Each run appends "begin JID" and, if it comes to
- * its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". (The things are
- * arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
+ * Arguments: [MILLISECONDS, THING, ...], all of which may be left out. Each run appends "begin JID" and, if it comes
+ * to its end, "end JID", with one write each. Two runs that work at one thing at once append "clash THING". (The things
+ * are arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
  *   note      works that long and cannot be cancelled
  *   careful   stops when it is cancelled: "stopped JID"
  *   fail      fails; the reason is the first THING
