@@ -14,6 +14,7 @@ static void pass_abandon(struct sim_lock *lock, node_set reached)
         lock->granting = false;
         return;
     }
+    oracle_cleans_up(lock, reached);
     batch_add(lock->client, REQUEST_RELEASE, lock, NO_VOTE, reached);
 }
 
@@ -22,7 +23,7 @@ static void pass_begin(struct sim_lock *lock)
     struct world *world = lock->client->world;
     lock->value = ++world->values * (SIM_CLIENTS_MAX * SIM_LOCKS_MAX) + lock->number;
     lock->tampered = false;
-    lock->denied = lock->deleted = 0;
+    lock->denied = lock->deleted = lock->unsent = 0;
     lock->round_started = world->now;
     lock->granting = true;
     lock->client->gathered = true;
@@ -68,6 +69,8 @@ static void lock_take_step(struct sim_lock *lock, const struct lease_step *step)
         pass_begin(lock);
     if (step->extend)
         extension_begin(lock, step->extend);
+    if (step->release)
+        oracle_cleans_up(lock, step->release);
     if (step->release)
         batch_add(lock->client, REQUEST_RELEASE, lock, lock->lease.round, step->release);
     lock->published = lease_believed_until(&lock->lease, lock->client->terms);
@@ -125,7 +128,7 @@ void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease
 
 /* --- grants ------------------------------------------------------------------------------------------------------ */
 
-/* All are written before any "could not be sent" is counted, as in lock_send_grants. */
+/* All are written before "could not be sent" is counted, as in lock_send_grants. */
 static void grants_send(struct sim_lock *lock)
 {
     struct sim_client *client = lock->client;
@@ -142,12 +145,13 @@ static void grants_send(struct sim_lock *lock)
         if (connection_is_behind(&client->connections[i]) ||
             !connection_send(&client->connections[i], &request, deadline, INSTANT_NEVER, NULL))
             unsent |= (node_set)(1u << i);
-    for (unsigned i = 0; unsent != 0 && i < nodes; i++) {
-        if (!set_has(unsent, i))
-            continue;
-        world->counters->unsent++;
-        lock_voted(lock, i, round, LEASE_UNSENT, 0);
-    }
+    if (unsent == 0)
+        return;
+    world->counters->unsent += (unsigned)__builtin_popcount(unsent);
+    lock->unsent = unsent;
+    struct lease_step step = lease_unsent(&lock->lease, client->terms, unsent, round, world->now);
+    lock_take_step(lock, &step);
+    oracle_sent(lock, round);
 }
 
 /* --- turns and pauses -------------------------------------------------------------------------------------------- */

@@ -7,9 +7,10 @@
  *                  Looked at whenever a validity begins or a key goes away, and from there ahead to the end of the
  *                  validity, so that a key which will expire too early is found although nobody asks for it.
  *   O3 trespass    no release or extension changes a key with another value
- *   O4 liveness    after the faults somebody acquires; nothing that a lock planted is left when all is given up
+ *   O4 liveness    after the faults somebody acquires; nothing that a lock planted is left when all is given up, and
+ *                  nothing is cleaned up where nothing was written
  *   O5 told        DANGER and LOST in time, nothing after LOST, half of the ttl left at ACQUIRED, a majority's "not
- *                  yours" is believed, a release's ending is what happened
+ *                  yours" is believed, a majority that is down is not waited for, a release's ending is what happened
  *   O6 prompt      without faults and with quick nodes nothing is lost, slow or unknown
  *
  * A lock whose key was deleted by hand is exempt from O1 and O2: others may rightly have the resource. */
@@ -164,6 +165,15 @@ void oracle_voted(struct sim_lock *lock)
                        count_of(lock->denied));
 }
 
+/* A node that is down and decides is not waited for (E17). */
+void oracle_sent(struct sim_lock *lock, uint32_t round)
+{
+    struct world *world = lock->client->world;
+    bool hopeless = count_of(lock->unsent) > world->parameters.nodes - quorum_of(world);
+    if (hopeless && lock->lease.state == LEASE_ACQUIRING && lock->lease.round == round)
+        world_violated(world, "O5", "lock %u waits although %u nodes are down", lock->number, count_of(lock->unsent));
+}
+
 void oracle_released(struct sim_lock *lock)
 {
     hold_end(lock);
@@ -283,6 +293,14 @@ void oracle_calm_over(struct world *world)
     if (world->acquired_in_calm == 0)
         world_violated(world, "O4", "nobody acquired although all faults were over for %.3f ms",
                        (double)instant_since(world->parameters.calm_from, world->now) / 1e6);
+}
+
+/* An outage of many nodes would leave them much to do that nobody needs when they are back. */
+void oracle_cleans_up(struct sim_lock *lock, node_set nodes)
+{
+    if (nodes & lock->unsent)
+        world_violated(lock->client->world, "O4", "lock %u cleans up at nodes %#x, where nothing was written",
+                       lock->number, nodes & lock->unsent);
 }
 
 static void leak_check(struct world *world, const struct sim_node *node, unsigned key)

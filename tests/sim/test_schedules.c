@@ -70,7 +70,7 @@ static void violation_print(const struct world *world, uint64_t seed)
     printf("seed %llu breaks %s after %.3f ms: %s\nreplay: HF_TRACE=1 HF_SCHEDULES=1 HF_SEED=%llu %s\n",
            (unsigned long long)seed, violation->oracle,
            (double)instant_since(world->parameters.begin, violation->at) / 1e6, violation->text,
-           (unsigned long long)seed, "build/tests/sim/test_schedules");
+           (unsigned long long)seed, program_invocation_name);
     fflush(stdout);
 }
 

@@ -137,6 +137,7 @@ struct sim_lock {
     bool extension_open;
     struct instant round_started;
     node_set denied;  /* answered "not ours" in this pass or hold */
+    node_set unsent;  /* the grant was certainly not written */
     node_set deleted; /* our value was deleted there by our release */
 };
 
@@ -266,7 +267,9 @@ void world_violated(struct world *world, const char *oracle, const char *format,
 void oracle_step(struct sim_lock *lock, const struct lease_step *step); /* after it was performed */
 void oracle_released(struct sim_lock *lock);                            /* its user gave it up */
 void oracle_voted(struct sim_lock *lock);                               /* after a vote was taken in */
+void oracle_sent(struct sim_lock *lock, uint32_t round);                /* after the grants of the round were */
 void oracle_watch(struct sim_lock *lock);
+void oracle_cleans_up(struct sim_lock *lock, node_set nodes);    /* our key is about to be deleted there */
 void oracle_node_changed(struct sim_node *node, uint32_t value); /* `value` was deleted there, or never came */
 void oracle_executed(struct sim_node *node);
 void oracle_calm_over(struct world *world);

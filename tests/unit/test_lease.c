@@ -272,6 +272,27 @@ static void test_e10_errors_of_a_minority_are_no_errors(void **state)
     assert_int_equal(lease.reached, 0x1d); /* E1: the one that was not heard may have it */
 }
 
+static void test_nodes_that_could_not_be_sent_to_are_told_all_at_once(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    struct lease lease;
+    lease_init(&lease, 1);
+    lease_acquire(&lease, &terms, START);
+    struct lease_step step = lease_unsent(&lease, &terms, 0x1b, lease.round, START);
+    assert_int_equal(step.refusal, LEASE_NO_QUORUM);
+    assert_int_equal(step.abandon, 0x04); /* and nothing is cleaned up where nothing was written */
+
+    lease_acquire(&lease, &terms, START);
+    assert_empty(lease_unsent(&lease, &terms, 0x03, lease.round - 1, START)); /* E29 */
+    assert_empty(lease_unsent(&lease, &terms, 0x03, lease.round, START));
+    assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
+    assert_int_equal(votes(&lease, &terms, "  yyy", START).news, LEASE_NEWS_ACQUIRED);
+    assert_int_equal(lease.reached, 0x1c);
+    assert_empty(lease_unsent(&lease, &terms, 0x1c, lease.round, START));
+    assert_int_equal(lease.reached, 0x1c);
+}
+
 /* --- votes that do not count ----------------------------------------------------------------------------------- */
 
 static void test_e29_votes_of_older_rounds_are_ignored(void **state)
@@ -360,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_one_node_that_is_down_does_not_make_a_holder_look_like_a_lost_majority),
         cmocka_unit_test(test_e8_nodes_that_are_down_count_among_the_configured_ones),
         cmocka_unit_test(test_e10_errors_of_a_minority_are_no_errors),
+        cmocka_unit_test(test_nodes_that_could_not_be_sent_to_are_told_all_at_once),
         cmocka_unit_test(test_e29_votes_of_older_rounds_are_ignored),
         cmocka_unit_test(test_e29_votes_of_an_earlier_life_are_ignored),
         cmocka_unit_test(test_a_node_votes_once),

@@ -140,6 +140,16 @@ static struct lease_step vote_by_chance(struct lease *lease, const struct lease_
     return step;
 }
 
+static struct lease_step unsent_by_chance(struct lease *lease, const struct lease_terms *terms, struct chance *chance,
+                                          struct instant now, struct model *model)
+{
+    node_set nodes = (node_set)(chance_next(chance) & chance_next(chance) & all_of(terms));
+    node_set open = (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign | lease->unknown));
+    if (lease->state == LEASE_ACQUIRING)
+        model->owed &= (node_set) ~(nodes & open);
+    return lease_unsent(lease, terms, nodes, lease->round, now);
+}
+
 static bool is_active(const struct lease *lease)
 {
     return lease->state != LEASE_FREE && lease->state != LEASE_RELEASING;
@@ -158,6 +168,7 @@ static struct lease_step input_by_chance(struct lease *lease, const struct lease
             return lease_release(lease, terms, *now);
         return lease_tick(lease, terms, *now);
     case 2:
+        return unsent_by_chance(lease, terms, chance, *now, model);
     case 3:
     case 4: /* exactly when it asked for it */
         if (next.ns != INSTANT_NEVER.ns && instant_before(*now, next))
