@@ -2,10 +2,12 @@
 #   case-name NAME|ARGUMENTS|FLOOR|REACH     in the order of their indexes
 #   limit ROUND CYCLES                       the yardstick; several of a round are averaged
 #   case ROUND INDEX {"cycles": ..., ...}
+#   task-name NAME|TASKS|LOCKED|FLOOR|REACH, task-limit ROUND RATE and task ROUND INDEX {"tasks": ...} likewise
+# A task is kept under the index of its case with a "t" before it.
 
 function field(text, name,    at) {
-    at = index(text, "\"" name "\": ")
-    return at == 0 ? 0 : substr(text, at + length(name) + 4) + 0
+    at = index(text, "\"" name "\":")
+    return at == 0 ? 0 : substr(text, at + length(name) + 3) + 0
 }
 
 function sort(values, count,    i, j, value) {
@@ -26,7 +28,7 @@ function spread(figure, which,    values, count, round) {
     high = values[count]
 }
 
-BEGIN { cases = 0 }
+BEGIN { cases = tasks = 0 }
 
 $1 == "case-name" {
     split(substr($0, length($1) + 2), part, "|")
@@ -45,10 +47,50 @@ $1 == "case" {
     data["fails", $3, $2] = field($0, "fails")
 }
 
+$1 == "task-name" {
+    split(substr($0, length($1) + 2), part, "|")
+    names["t" tasks] = part[1]; floors["t" tasks] = part[4]; reaches["t" tasks] = part[5]
+    tasks++
+}
+
+$1 == "task-limit" { task_limit_sum[$2] += $3; task_limit_count[$2]++ }
+
+$1 == "task" {
+    data["cycles", "t" $3, $2] = field($0, "tasks_per_s")
+    data["acquire", "t" $3, $2] = field($0, "lock_p50_us")
+    data["acquire99", "t" $3, $2] = field($0, "lock_p99_us")
+    data["cpu", "t" $3, $2] = field($0, "cpu_us_per_task")
+}
+
 function verdict(which) {
     if (floors[which] == "") return ""
     spread("ratio", which)
     return middle >= reaches[which] ? "reached" : middle >= floors[which] ? "between" : "TOO LOW"
+}
+
+function row(which) {
+    spread("cycles", which)
+    printf "%-38s %7.0f (%6.0f-%6.0f)  ", names[which], middle, low, high
+    spread("ratio", which)
+    printf "%6.3f (%.3f-%.3f)  %5s %5s  %-8s ", middle, low, high, floors[which], reaches[which], verdict(which)
+    spread("acquire", which)
+    printf "%5.0f ", middle
+    spread("acquire99", which)
+    printf "%7.0f  ", middle
+    spread("cpu", which)
+    printf "%6.1f ", middle
+}
+
+function task_table(    which) {
+    spread("cycles", "task-limit")
+    printf "\nredis-benchmark on the queue node, fetch and acknowledge, 32 in flight: %.0f/s (%.0f to %.0f)\n\n",
+        middle, low, high
+    printf "%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s\n", "whole tasks, 50 runner threads", "tasks/s (low to high)",
+        "share of that", "floor", "reach", "", "lock us", "CPU us"
+    for (which = 0; which < tasks; which++) {
+        row("t" which)
+        print ""
+    }
 }
 
 function table(    which) {
@@ -58,20 +100,12 @@ function table(    which) {
     printf "%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %5s\n", "lock cycles over 5 nodes", "cycles/s (low to high)",
         "share of P32c1", "floor", "reach", "", "acquire us", "CPU us", "fails"
     for (which = 0; which < cases; which++) {
-        spread("cycles", which)
-        printf "%-38s %7.0f (%6.0f-%6.0f)  ", names[which], middle, low, high
-        spread("ratio", which)
-        printf "%6.3f (%.3f-%.3f)  %5s %5s  %-8s ", middle, low, high, floors[which], reaches[which], verdict(which)
-        spread("acquire", which)
-        printf "%5.0f ", middle
-        spread("acquire99", which)
-        printf "%7.0f  ", middle
-        spread("cpu", which)
-        printf "%6.1f ", middle
+        row(which)
         spread("fails", which)
         printf "%5.0f\n", high
     }
-    printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle.\n",
+    task_table()
+    printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle or task.\n",
         rounds, rounds == 1 ? "" : "s"
 }
 
@@ -80,14 +114,21 @@ function json_spread(figure, which) {
     return sprintf("{\"median\": %.4f, \"low\": %.4f, \"high\": %.4f}", middle, low, high)
 }
 
+function json_case(which, rate) {
+    return sprintf("  {\"name\": \"%s\", \"%s\": %s, \"share\": %s, \"floor\": %s, \"reach\": %s, " \
+                   "\"acq_p50_us\": %s, \"acq_p99_us\": %s, \"client_cpu_us\": %s}",
+        names[which], rate, json_spread("cycles", which), json_spread("ratio", which),
+        floors[which] == "" ? "null" : floors[which], reaches[which] == "" ? "null" : reaches[which],
+        json_spread("acquire", which), json_spread("acquire99", which), json_spread("cpu", which))
+}
+
 function print_json(    which) {
     printf "{\"rounds\": %d,\n \"p32c1\": %s,\n \"cases\": [", rounds, json_spread("cycles", "limit")
     for (which = 0; which < cases; which++)
-        printf "%s\n  {\"name\": \"%s\", \"cycles_per_s\": %s, \"share\": %s, \"floor\": %s, \"reach\": %s, " \
-               "\"acq_p50_us\": %s, \"acq_p99_us\": %s, \"client_cpu_us\": %s}",
-            which ? "," : "", names[which], json_spread("cycles", which), json_spread("ratio", which),
-            floors[which] == "" ? "null" : floors[which], reaches[which] == "" ? "null" : reaches[which],
-            json_spread("acquire", which), json_spread("acquire99", which), json_spread("cpu", which)
+        printf "%s\n%s", which ? "," : "", json_case(which, "cycles_per_s")
+    printf "\n ],\n \"fetch_and_acknowledge\": %s,\n \"tasks\": [", json_spread("cycles", "task-limit")
+    for (which = 0; which < tasks; which++)
+        printf "%s\n%s", which ? "," : "", json_case("t" which, "tasks_per_s")
     print "\n ]}"
 }
 
@@ -96,6 +137,10 @@ END {
         limit = limit_sum[round] / limit_count[round]
         data["cycles", "limit", round] = limit
         for (which = 0; which < cases; which++) data["ratio", which, round] = data["cycles", which, round] / limit
+        limit = task_limit_sum[round] / task_limit_count[round]
+        data["cycles", "task-limit", round] = limit
+        for (which = 0; which < tasks; which++)
+            data["ratio", "t" which, round] = data["cycles", "t" which, round] / limit
     }
     if (json == "yes") print_json()
     else table()
