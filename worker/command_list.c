@@ -2,5 +2,5 @@
 
 /* In the order in which `holdfast --help` shows them. */
 const struct command *const command_list[] = {
-    &command_work, &command_check, &command_config, &command_help, NULL,
+    &command_work, &command_push, &command_check, &command_config, &command_help, NULL,
 };

@@ -7,6 +7,7 @@
 extern const struct command command_check;
 extern const struct command command_config;
 extern const struct command command_help;
+extern const struct command command_push;
 extern const struct command command_work;
 
 #endif

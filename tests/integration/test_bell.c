@@ -211,6 +211,29 @@ static void test_nobody_waits_unless_wanted(void **state)
 
 /* --- trouble -------------------------------------------------------------------------------------------------------- */
 
+static unsigned long long blmoves(void)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    const char *calls = strstr(stats, "cmdstat_blmove:calls="), *refused = NULL;
+    unsigned long long count = 0;
+    if (calls != NULL) {
+        count = strtoull(calls + strlen("cmdstat_blmove:calls="), NULL, 10);
+        refused = strstr(calls, "rejected_calls=");
+    }
+    if (refused != NULL)
+        count += strtoull(refused + strlen("rejected_calls="), NULL, 10);
+    free(stats);
+    return count;
+}
+
+static unsigned long long blmoves_at_ring;
+
+static void note_blmoves(struct queue_probe *at)
+{
+    if (at->rings == 1)
+        blmoves_at_ring = blmoves();
+}
+
 static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
 {
     (void)state;
@@ -218,11 +241,13 @@ static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
     queue_listen(probe.queue, true);
     wait_blocked(1);
     probe.rings = 0;
+    probe.on_ring = note_blmoves;
     relay_swallow(relay, true);
     push("a", "one");
     relay_cut(relay);
     relay_swallow(relay, false);
     queue_probe_wait_rings(&probe, 1);
+    assert_int_equal(blmoves_at_ring, 1); /* at once, not when the next wait ends */
     queue_probe_claim(&probe, 0, "one");
 }
 
@@ -239,25 +264,11 @@ static void test_only_one_connection_waits(void **state)
         relay_cut(relay);
         queue_probe_wait_rings(&probe, (unsigned)i + 1);
     }
+    assert_true(blocked_clients() <= 1);
     wait_blocked(1);
     queue_listen(probe.queue, false);
     push("a", "one");
     assert_true(loop_until(loop, is_put_back, "queue:a one", TEST_PATIENCE_NS));
-}
-
-static unsigned long long blmoves(void)
-{
-    char *stats = redis_server_command(server, "INFO commandstats");
-    const char *calls = strstr(stats, "cmdstat_blmove:calls="), *refused = NULL;
-    unsigned long long count = 0;
-    if (calls != NULL) {
-        count = strtoull(calls + strlen("cmdstat_blmove:calls="), NULL, 10);
-        refused = strstr(calls, "rejected_calls=");
-    }
-    if (refused != NULL)
-        count += strtoull(refused + strlen("rejected_calls="), NULL, 10);
-    free(stats);
-    return count;
 }
 
 /* Refused waits are not repeated in a tight loop, and idle workers are still told now and then. */

@@ -109,6 +109,22 @@ static void test_slots_of_one_call_get_tasks_in_order(void **state)
     assert_int_equal(probe.slots[3].answer, QUEUE_NOTHING);
 }
 
+static void test_a_slot_that_only_settles_gets_nothing(void **state)
+{
+    (void)state;
+    start("a");
+    push("a", "one");
+    push("a", "two");
+    queue_probe_turn(&probe, 0, false);
+    queue_probe_turn(&probe, 1, true);
+    queue_probe_turn(&probe, 2, false);
+    queue_probe_wait_all(&probe);
+    assert_int_equal(probe.slots[0].answer, QUEUE_NOTHING);
+    assert_string_equal(probe.slots[1].payload, "one");
+    assert_int_equal(probe.slots[2].answer, QUEUE_NOTHING);
+    assert_int_equal(queue_probe_number(server, "LLEN queue:a"), 1);
+}
+
 static void test_queues_are_emptied_in_the_order_given(void **state)
 {
     (void)state;
@@ -456,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tasks_are_claimed_in_the_order_of_pushing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_of_one_call_get_tasks_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_slot_that_only_settles_gets_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queues_are_emptied_in_the_order_given, setup, teardown),
         cmocka_unit_test_setup_teardown(test_payloads_keep_their_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finish_and_claim_are_one_call, setup, teardown),

@@ -242,6 +242,36 @@ static void test_a_leave_keeps_what_cannot_go_back(void **state)
     assert_reply(server, "1", "SISMEMBER processes p");
 }
 
+static void test_a_repeated_promotion_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "ZADD set 1 old"));
+    for (int i = 0; i < 2; i++) {
+        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue:a 100 100 old new a",
+                     queue_script_promote.sha1);
+        assert_places("queue:a new");
+    }
+    free(redis_server_command(server, "DEL queue:a"));
+    free(redis_server_command(server, "ZADD set 1 bad"));
+    for (int i = 0; i < 2; i++) {
+        assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue: 100 100 bad wrapped %s",
+                     queue_script_promote.sha1, NO_ID);
+        assert_places("dead wrapped");
+    }
+}
+
+static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "ZADD set 1 aaaa 2 bbbb 3 cccc 99999999999 later"));
+    static const char *const expected[][2] = {
+        {"10 100", "aaaa\nbbbb\ncccc"}, {"2 100", "aaaa\nbbbb"}, {"10 11", "aaaa\nbbbb"}, {"10 1", "aaaa"}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_reply(server, expected[i][1], "EVALSHA %s 1 set %s", queue_script_due.sha1, expected[i][0]);
+}
+
 /* --- lost replies ------------------------------------------------------------------------------------------------ */
 
 static bool is_place_written(void *context)
@@ -354,6 +384,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_late_give_back_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_repeated_leave_finds_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_leave_keeps_what_cannot_go_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_repeated_promotion_moves_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_look_gives_a_bounded_number_of_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_claim_whose_reply_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_postponement_whose_reply_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_give_back_whose_reply_is_lost, setup, teardown),

@@ -1,0 +1,356 @@
+/* holdfast push: puts tasks into queues, one from the command line or many from standard input. */
+#include "worker/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/quantity.h"
+#include "worker/config.h"
+#include "worker/config_secret.h"
+#include "worker/pusher.h"
+
+enum {
+    OPTION_CONFIG,
+    OPTION_HOST,
+    OPTION_PORT,
+    OPTION_SOCKET,
+    OPTION_USER,
+    OPTION_PASSWORD_FILE,
+    OPTION_PASSWORD_ENV,
+    OPTION_DATABASE,
+    OPTION_QUEUE,
+    OPTION_RESOURCE,
+    OPTION_JID,
+    OPTION_RETRY,
+    OPTION_STDIN,
+    OPTION_KEEP_GOING,
+    OPTION_DRY_RUN,
+    OPTION_WAIT,
+    OPTION_JSON,
+};
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "take the queue node from the configuration of a worker"},
+    [OPTION_HOST] = {0, "host", "NAME", "the queue node's name or address (127.0.0.1)"},
+    [OPTION_PORT] = {'p', "port", "N", "its port (6379)"},
+    [OPTION_SOCKET] = {0, "socket", "PATH", "its unix socket, instead of host and port"},
+    [OPTION_USER] = {0, "user", "NAME", "log in as this user"},
+    [OPTION_PASSWORD_FILE] = {0, "password-file", "FILE", "with the password in the first line of FILE"},
+    [OPTION_PASSWORD_ENV] = {0, "password-env", "NAME", "with the password in this environment variable"},
+    [OPTION_DATABASE] = {'n', "database", "N", "its database (0)"},
+    [OPTION_QUEUE] = {'q', "queue", "NAME", "the queue, where a task names none (default)"},
+    [OPTION_RESOURCE] = {'r', "resource", "NAME", "the task is run under the lock of NAME; may be repeated"},
+    [OPTION_JID] = {0, "jid", "ID", "the task's id, instead of a new one"},
+    [OPTION_RETRY] = {0, "retry", "N|true|false", "how often a failed task is retried (true: 25 times)"},
+    [OPTION_STDIN] = {0, "stdin", NULL, "read tasks from standard input, one a line; the same as -"},
+    [OPTION_KEEP_GOING] = {'k', "keep-going", NULL, "leave out lines that are no tasks instead of stopping there"},
+    [OPTION_DRY_RUN] = {0, "dry-run", NULL, "only check the tasks; nothing is pushed, no node is needed"},
+    [OPTION_WAIT] = {0, "wait", "DURATION", "how long to wait for a node that cannot be reached (2s)"},
+    [OPTION_JSON] = {0, "json", NULL, "print the result as JSON"},
+    {0, NULL, NULL, NULL},
+};
+
+enum { PORT_DEFAULT = 6379 };
+#define WAIT_NS    (2 * NS_PER_S)
+#define TIMEOUT_NS (10 * NS_PER_S)
+
+struct push_command {
+    const char *config_path;
+    struct config *config;
+    struct config_node node; /* from the options; its texts are not owned, but for the password */
+    bool has_node_option;
+    const char *password_file, *password_env;
+    struct intake_options task;
+    const char *resources[ENVELOPE_RESOURCES_MAX];
+    char retry[32];
+    bool from_stdin;
+    struct pusher_options run;
+};
+
+/* --- options ---------------------------------------------------------------------------------------------------- */
+
+static bool number_parse(const char *text, unsigned most, unsigned *value)
+{
+    char *after = NULL;
+    if (text[0] < '0' || text[0] > '9' || strlen(text) > 9)
+        return false;
+    unsigned long number = strtoul(text, &after, 10);
+    *value = (unsigned)number;
+    return *after == '\0' && number <= most;
+}
+
+static int node_option(struct push_command *command, int option, const char *value)
+{
+    command->has_node_option = true;
+    switch (option) {
+    case OPTION_HOST:
+        command->node.host = (char *)value;
+        break;
+    case OPTION_SOCKET:
+        command->node.unix_path = (char *)value;
+        break;
+    case OPTION_USER:
+        command->node.user = (char *)value;
+        break;
+    case OPTION_PASSWORD_FILE:
+        command->password_file = value;
+        break;
+    case OPTION_PASSWORD_ENV:
+        command->password_env = value;
+        break;
+    case OPTION_PORT:
+        if (!number_parse(value, UINT16_MAX, &command->node.port) || command->node.port == 0)
+            return command_misused(&command_push, "--port wants a number from 1 to 65535, not '%s'", value);
+        break;
+    case OPTION_DATABASE:
+        if (!number_parse(value, UINT16_MAX, &command->node.database))
+            return command_misused(&command_push, "--database wants a number, not '%s'", value);
+        break;
+    default:
+        break;
+    }
+    return EXIT_CODE_OK;
+}
+
+static int resource_option(struct push_command *command, const char *value)
+{
+    if (command->task.resource_count == ENVELOPE_RESOURCES_MAX)
+        return command_misused(&command_push, "more than %d resources", ENVELOPE_RESOURCES_MAX);
+    command->resources[command->task.resource_count++] = value;
+    return EXIT_CODE_OK;
+}
+
+static int retry_option(struct push_command *command, const char *value)
+{
+    unsigned count = 0;
+    bool is_word = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    if (!is_word && !number_parse(value, ENVELOPE_RETRIES_MAX, &count))
+        return command_misused(&command_push, "--retry wants a number up to %d, true or false, not '%s'",
+                               ENVELOPE_RETRIES_MAX, value);
+    if (is_word)
+        snprintf(command->retry, sizeof command->retry, "%s", value);
+    else
+        snprintf(command->retry, sizeof command->retry, "%u", count);
+    command->task.retry = command->retry;
+    return EXIT_CODE_OK;
+}
+
+static int wait_option(struct push_command *command, const char *value)
+{
+    struct error error = ERROR_NONE;
+    if (!duration_parse(value, &command->run.wait_ns, &error))
+        return command_misused(&command_push, "--wait: %s", error.text);
+    return EXIT_CODE_OK;
+}
+
+static int option_take(struct push_command *command, int option, const char *value)
+{
+    switch (option) {
+    case OPTION_CONFIG:
+        command->config_path = value;
+        return EXIT_CODE_OK;
+    case OPTION_QUEUE:
+        command->task.queue = value;
+        return EXIT_CODE_OK;
+    case OPTION_RESOURCE:
+        return resource_option(command, value);
+    case OPTION_JID:
+        command->task.jid = value;
+        return EXIT_CODE_OK;
+    case OPTION_RETRY:
+        return retry_option(command, value);
+    case OPTION_STDIN:
+        command->from_stdin = true;
+        return EXIT_CODE_OK;
+    case OPTION_KEEP_GOING:
+        command->run.keep_going = true;
+        return EXIT_CODE_OK;
+    case OPTION_DRY_RUN:
+        command->run.dry_run = true;
+        return EXIT_CODE_OK;
+    case OPTION_WAIT:
+        return wait_option(command, value);
+    case OPTION_JSON:
+        command->run.as_json = true;
+        return EXIT_CODE_OK;
+    default:
+        return node_option(command, option, value);
+    }
+}
+
+/* CLASS [ARGS], CLASS -, or - alone. */
+static int arguments_take(struct push_command *command, char **arguments, int count)
+{
+    bool dash = count > 0 && strcmp(arguments[count - 1], "-") == 0;
+    command->from_stdin = command->from_stdin || dash;
+    count -= dash;
+    if (count > 0)
+        command->task.class_name = arguments[0];
+    if (command->from_stdin && count > 1)
+        return command_misused(&command_push, "the arguments come from standard input, not also from '%s'",
+                               arguments[1]);
+    if (!command->from_stdin && count == 0)
+        return command_misused(&command_push, "name a class, or - to read tasks from standard input");
+    if (!command->from_stdin)
+        command->run.single = count > 1 ? arguments[1] : "[]";
+    if (command->from_stdin && command->task.jid != NULL)
+        return command_misused(&command_push, "--jid is for one task, not for standard input");
+    if (command->config_path != NULL && command->has_node_option)
+        return command_misused(&command_push, "the queue node comes from -c FILE, not also from other options");
+    if (command->node.unix_path != NULL && (command->node.host != NULL || command->node.port != 0))
+        return command_misused(&command_push, "a node has a --socket, or a --host and --port, not both");
+    if (command->node.user != NULL && command->password_file == NULL && command->password_env == NULL)
+        return command_misused(&command_push, "--user needs --password-file or --password-env");
+    return EXIT_CODE_OK;
+}
+
+/* --- the node --------------------------------------------------------------------------------------------------- */
+
+static bool config_take(struct push_command *command)
+{
+    struct findings findings = {0};
+    command->config = config_read(command->config_path, &findings);
+    bool is_good = command->config != NULL && findings.errors == 0;
+    if (!is_good)
+        findings_print(&findings, stderr);
+    findings_fini(&findings);
+    if (!is_good)
+        return false;
+    command->node = command->config->queue_node;
+    command->task.limits.size = (size_t)command->config->worker.max_task_size;
+    return true;
+}
+
+static bool options_complete(struct push_command *command, struct error *error)
+{
+    static char local[] = "127.0.0.1", none[] = "";
+    struct config_node *node = &command->node;
+    if (node->unix_path == NULL) {
+        node->unix_path = none;
+        node->host = node->host != NULL ? node->host : local;
+        node->port = node->port != 0 ? node->port : PORT_DEFAULT;
+    }
+    if (command->password_file != NULL)
+        node->password = secret_read_file(command->password_file, error);
+    else if (command->password_env != NULL)
+        node->password = secret_read_environment(command->password_env, error);
+    return node->password != NULL || (command->password_file == NULL && command->password_env == NULL);
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static void node_take(struct push_command *command)
+{
+    const struct config_node *node = &command->node;
+    command->run.node = (struct redis_node_options){
+        .name = "queue",
+        .host = text_or_null(node->host),
+        .port = node->port,
+        .unix_path = text_or_null(node->unix_path),
+        .user = text_or_null(node->user),
+        .password = text_or_null(node->password),
+        .database = node->database,
+        .client_name = "holdfast-push",
+        .connect_timeout_ns = node->connect_timeout_ns,
+    };
+    command->run.timeout_ns = TIMEOUT_NS;
+}
+
+/* --- the run ---------------------------------------------------------------------------------------------------- */
+
+/* A task that is wrong on the command line is a mistake of the caller. */
+static int single_check(struct push_command *command)
+{
+    struct intake_task task;
+    struct error error = ERROR_NONE;
+    const char *text = command->run.single;
+    if (intake_take(command->run.intake, text, strlen(text), wall_now(), &task, &error))
+        return EXIT_CODE_OK;
+    return command_misused(&command_push, "%s: %.200s", error.text, text);
+}
+
+static int push(struct push_command *command)
+{
+    struct error error = ERROR_NONE;
+    struct buffer address = {0};
+    command->task.resources = command->resources;
+    command->run.intake = intake_create(&command->task, &error);
+    if (command->run.intake == NULL)
+        return command_misused(&command_push, "%s", error.text);
+    int code = command->run.single != NULL ? single_check(command) : EXIT_CODE_OK;
+    if (code == EXIT_CODE_OK) {
+        node_take(command);
+        command->run.address = config_node_address(&command->node, &address);
+        command->run.line_max = command->task.limits.size;
+        command->run.fd = STDIN_FILENO;
+        log_set_level(LOG_ERROR); /* what connections log is told in our own words */
+        code = (int)pusher_run(&command->run);
+    }
+    intake_destroy(command->run.intake);
+    buffer_fini(&address);
+    return code;
+}
+
+static int start(struct push_command *command)
+{
+    struct error error = ERROR_NONE;
+    if (command->config_path != NULL)
+        return config_take(command) ? push(command) : EXIT_CODE_FAILURE;
+    if (!options_complete(command, &error)) {
+        fprintf(stderr, "holdfast push: %s\n", error.text);
+        return EXIT_CODE_FAILURE;
+    }
+    return push(command);
+}
+
+static int run(int argc, char **argv)
+{
+    struct push_command command = {.task.limits = ENVELOPE_LIMITS_DEFAULT, .run.wait_ns = WAIT_NS};
+    struct command_line line = command_line_begin(&command_push, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        int code = option_take(&command, option, line.value);
+        if (code != EXIT_CODE_OK)
+            return code;
+    }
+    if (line.is_over)
+        return line.exit_code;
+    int code = arguments_take(&command, line.arguments, line.argument_count);
+    if (code == EXIT_CODE_OK)
+        code = start(&command);
+    if (command.config == NULL)
+        secret_free(command.node.password);
+    config_free(command.config);
+    return code;
+}
+
+const struct command command_push = {
+    .name = "push",
+    .summary = "put tasks into queues",
+    .synopsis = "[-c FILE] CLASS [ARGS] | [CLASS] - [options]",
+    .about =
+        "Pushes one task and prints its id, or pushes the tasks that come on standard input, one a line.\n"
+        "\n"
+        "CLASS names the handler and ARGS are its arguments as a JSON array, [] by default. With - each line is a\n"
+        "whole task, a JSON object with at least \"class\" and \"args\"; with CLASS and - each line is an array of\n"
+        "arguments. What a task lacks (jid, queue, created_at, enqueued_at, retry) is added, what it has stays byte\n"
+        "for byte. Blank lines are skipped.\n"
+        "\n"
+        "Every task is accounted for. At the first line that is no task the reading stops, and the tasks before it\n"
+        "are pushed; with --keep-going such lines are left out. Nothing is ever pushed twice: if a connection\n"
+        "breaks, the lines whose outcome is unknown are named, and it is for you to decide about them.\n"
+        "\n"
+        "Exit codes: 0 all were pushed; 1 not all were; 2 wrong use; 75 the node could not be reached and nothing was\n"
+        "pushed, so that the same call may simply be repeated.\n",
+    .examples = "  holdfast push transfer '[\"alice\",\"bob\",25]' -r account:alice -r account:bob\n"
+                "  holdfast push -c holdfast.conf echo --queue urgent --retry 3\n"
+                "  holdfast push --host redis.example -p 6380 --password-file secret - < tasks.jsonl\n"
+                "  seq 1000 | sed 's/.*/[&]/' | holdfast push render - -r screen\n",
+    .options = options,
+    .arguments_max = 2,
+    .run = run,
+};
