@@ -35,7 +35,7 @@ struct batch {
     enum batch_kind kind;
     unsigned lock_count, key_count, unanswered;
     node_set nodes;
-    struct instant gone_by;           /* when every key of it has expired by itself */
+    struct instant gone_by;           /* when every key has expired by itself, also one planted late */
     struct buffer keys, values, ttls; /* encoded arguments */
     struct buffer request;
     struct batch_entry entries[BATCH_LOCKS_MAX];
@@ -115,7 +115,7 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
     keys_encode(batch, lock);
     batch->key_count += lock->key_count;
     batch->nodes |= nodes;
-    struct instant gone_by = instant_after(loop_now(group->loop), lock->terms.ttl_ns);
+    struct instant gone_by = instant_after(loop_now(group->loop), GROUP_SILENCE_LIMIT_NS + lock->terms.ttl_ns);
     if (instant_before(batch->gone_by, gone_by))
         batch->gone_by = gone_by;
 }

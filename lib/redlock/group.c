@@ -113,6 +113,7 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
             .database = wanted->database,
             .client_name = options->client_name != NULL ? options->client_name : "redlock",
             .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : NODE_CONNECT_TIMEOUT_NS,
+            .silence_limit_ns = GROUP_SILENCE_LIMIT_NS,
             .scripts = redlock_scripts,
             .script_count = REDLOCK_SCRIPT_COUNT,
             .changed = node_changed,

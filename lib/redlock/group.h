@@ -25,6 +25,9 @@
 
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 
+/* A node that is silent for so long loses its connection; until then it may still execute what it was sent. */
+#define GROUP_SILENCE_LIMIT_NS (10 * NS_PER_S)
+
 struct group_node {
     struct redlock_group *group;
     unsigned index;
