@@ -42,11 +42,9 @@ static int run(hf_job *job, void *state)
 
 static int open_echo(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
-    struct echo *echo = calloc(1, sizeof *echo);
-    if (echo == NULL || kit_find(&echo->kit, host, reason, reason_size) != 0) {
-        free(echo);
+    struct echo *echo = kit_state(sizeof *echo, host, reason, reason_size);
+    if (echo == NULL)
         return -1;
-    }
     echo->may_crash = strcmp(kit_setting(host, "crash", ""), "allowed") == 0;
     *state = echo;
     return 0;
@@ -60,14 +58,5 @@ static const hf_handler handler = {
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 
-const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "echo",
-    .version = "1.0",
-    .open = open_echo,
-    .close = free,
-    .handlers = handlers,
-};
+const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("echo", "1.0"), .open = open_echo, .close = free,
+                                   .handlers = handlers};

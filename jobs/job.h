@@ -11,9 +11,8 @@
  *     }
  *     static const hf_handler hello = {.size = sizeof hello, .name = "hello", .run = run};
  *     static const hf_handler *const handlers[] = {&hello, NULL};
- *     HF_EXPORT const hf_plugin holdfast_plugin = {.magic = HF_MAGIC, .abi_major = HF_ABI_MAJOR,
- *         .abi_minor = HF_ABI_MINOR, .size = sizeof(hf_plugin), .name = "hello", .version = "1.0",
- *         .open = open_plugin, .handlers = handlers};
+ *     HF_EXPORT const hf_plugin holdfast_plugin = {
+ *         HF_PLUGIN_HEAD("hello", "1.0"), .open = open_plugin, .handlers = handlers};
  *
  * Compile: cc -shared -fPIC -fvisibility=hidden -I <where job.h is> hello.c -o hello.so
  *
@@ -127,6 +126,11 @@ typedef struct hf_plugin {
     void (*close)(void *state);        /* called once after the last run() ended; may be NULL */
     const hf_handler *const *handlers; /* ends with NULL */
 } hf_plugin;
+
+/* The first members of a descriptor, of the version of this header. */
+#define HF_PLUGIN_HEAD(plugin_name, plugin_version)                                                                    \
+    .magic = HF_MAGIC, .abi_major = HF_ABI_MAJOR, .abi_minor = HF_ABI_MINOR, .size = sizeof(hf_plugin),                \
+    .name = (plugin_name), .version = (plugin_version)
 
 extern HF_EXPORT const hf_plugin holdfast_plugin;
 

@@ -29,6 +29,19 @@ static inline int kit_find(struct kit *kit, const hf_host *host, char *reason, s
     return -1;
 }
 
+/* For open(): zeroed memory of that size that begins with a struct kit, ready for use, which the caller frees; or NULL
+ * after writing the reason. */
+static inline void *kit_state(size_t size, const hf_host *host, char *reason, size_t reason_size)
+{
+    struct kit *kit = calloc(1, size);
+    if (kit != NULL && kit_find(kit, host, reason, reason_size) == 0)
+        return kit;
+    if (kit == NULL)
+        snprintf(reason, reason_size, "out of memory");
+    free(kit);
+    return NULL;
+}
+
 static inline const char *kit_setting(const hf_host *host, const char *key, const char *fallback)
 {
     const char *value = host->setting(host, key);

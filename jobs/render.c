@@ -125,14 +125,14 @@ static void close_render(void *state)
 
 static int open_render(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
-    struct render *render = calloc(1, sizeof *render);
+    struct render *render = kit_state(sizeof *render, host, reason, reason_size);
     struct stat facts;
     if (render == NULL)
         return -1;
     render->fresh_for_s = 3600;
     render->directory = strdup(kit_setting(host, "directory", "."));
     render->log = strdup(kit_setting(host, "log", ""));
-    if (kit_find(&render->kit, host, reason, reason_size) == 0 && render->directory != NULL && render->log != NULL &&
+    if (render->directory != NULL && render->log != NULL &&
         kit_setting_number(host, "fresh_for", SECONDS_MAX, &render->fresh_for_s, reason, reason_size) == 0) {
         *state = render;
         if (strlen(render->directory) + KEY_MAX + 64 < PATH_MAX && stat(render->directory, &facts) == 0 &&
@@ -152,14 +152,5 @@ static const hf_handler handler = {
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 
-const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "render",
-    .version = "1.0",
-    .open = open_render,
-    .close = close_render,
-    .handlers = handlers,
-};
+const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("render", "1.0"), .open = open_render, .close = close_render,
+                                   .handlers = handlers};

@@ -19,13 +19,8 @@ static int run(hf_job *job, void *state)
 
 static int open_sleep(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
-    struct kit *kit = calloc(1, sizeof *kit);
-    if (kit == NULL || kit_find(kit, host, reason, reason_size) != 0) {
-        free(kit);
-        return -1;
-    }
-    *state = kit;
-    return 0;
+    *state = kit_state(sizeof(struct kit), host, reason, reason_size);
+    return *state != NULL ? 0 : -1;
 }
 
 static const hf_handler handler = {
@@ -36,14 +31,5 @@ static const hf_handler handler = {
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 
-const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "sleep",
-    .version = "1.0",
-    .open = open_sleep,
-    .close = free,
-    .handlers = handlers,
-};
+const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("sleep", "1.0"), .open = open_sleep, .close = free,
+                                   .handlers = handlers};

@@ -368,8 +368,7 @@ static int settings_read(struct ledger *ledger, const hf_host *host, char *reaso
     static const char *const synchronous[] = {"normal", "off", "full", NULL};
     ledger->busy_timeout_ms = 5000;
     ledger->path = strdup(kit_setting(host, "ledger", "ledger.db"));
-    return ledger->path == NULL || kit_find(&ledger->kit, host, reason, reason_size) ||
-           choose(host, "journal", journals, &ledger->journal, reason, reason_size) ||
+    return ledger->path == NULL || choose(host, "journal", journals, &ledger->journal, reason, reason_size) ||
            choose(host, "synchronous", synchronous, &ledger->synchronous, reason, reason_size) ||
            kit_setting_number(host, "busy_timeout", 600000, &ledger->busy_timeout_ms, reason, reason_size) ||
            kit_setting_number(host, "opening_balance", AMOUNT_MAX, &ledger->opening_balance, reason, reason_size) ||
@@ -378,7 +377,7 @@ static int settings_read(struct ledger *ledger, const hf_host *host, char *reaso
 
 static int open_ledger(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
-    struct ledger *ledger = calloc(1, sizeof *ledger);
+    struct ledger *ledger = kit_state(sizeof *ledger, host, reason, reason_size);
     if (ledger == NULL)
         return -1;
     if (settings_read(ledger, host, reason, reason_size) == 0) {
@@ -420,14 +419,5 @@ static const hf_handler handler = {
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 
-const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "transfer",
-    .version = "1.0",
-    .open = open_ledger,
-    .close = close_ledger,
-    .handlers = handlers,
-};
+const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("transfer", "1.0"), .open = open_ledger, .close = close_ledger,
+                                   .handlers = handlers};

@@ -8,12 +8,4 @@ static const hf_handler idle = {.size = sizeof idle, .name = "idle"};
 HANDLER(fine, "fine");
 HANDLERS(&small, &unnamed, &nameless, &idle, &fine);
 
-HF_EXPORT const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "bad_handlers",
-    .version = "1.0",
-    .handlers = handlers,
-};
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("bad_handlers", "1.0"), .handlers = handlers};

@@ -33,14 +33,5 @@ static const hf_handler first = {.size = sizeof first,
 HANDLER(second, "another");
 HANDLERS(&first, &second);
 
-HF_EXPORT const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "good",
-    .version = "1.2",
-    .open = open_good,
-    .close = free,
-    .handlers = handlers,
-};
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("good", "1.2"), .open = open_good, .close = free,
+                                             .handlers = handlers};

@@ -13,12 +13,4 @@ static int never(const char *args, size_t length, char *reason, size_t reason_si
 static const hf_handler old = {.size = offsetof(hf_handler, check), .name = "old", .run = run_nothing, .check = never};
 HANDLERS(&old);
 
-HF_EXPORT const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "old_handler",
-    .version = "1.0",
-    .handlers = handlers,
-};
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("old_handler", "1.0"), .handlers = handlers};

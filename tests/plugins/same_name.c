@@ -4,12 +4,4 @@
 HANDLER(only, "same_name");
 HANDLERS(&only);
 
-HF_EXPORT const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "good",
-    .version = "1.0",
-    .handlers = handlers,
-};
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("good", "1.0"), .handlers = handlers};

@@ -102,11 +102,9 @@ static int fail(hf_job *job, void *state)
 
 static int open_witness(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
-    struct witness *witness = calloc(1, sizeof *witness);
-    if (witness == NULL || kit_find(&witness->kit, host, reason, reason_size) != 0) {
-        free(witness);
+    struct witness *witness = kit_state(sizeof *witness, host, reason, reason_size);
+    if (witness == NULL)
         return -1;
-    }
     witness->journal = kit_setting(host, "journal", "journal");
     witness->directory = kit_setting(host, "directory", ".");
     *state = witness;
@@ -120,14 +118,5 @@ static const hf_handler guarded_handler = {
     .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
 static const hf_handler *const handlers[] = {&note_handler, &careful_handler, &fail_handler, &guarded_handler, NULL};
 
-HF_EXPORT const hf_plugin holdfast_plugin = {
-    .magic = HF_MAGIC,
-    .abi_major = HF_ABI_MAJOR,
-    .abi_minor = HF_ABI_MINOR,
-    .size = sizeof(hf_plugin),
-    .name = "witness",
-    .version = "1.0",
-    .open = open_witness,
-    .close = free,
-    .handlers = handlers,
-};
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("witness", "1.0"), .open = open_witness, .close = free,
+                                             .handlers = handlers};
