@@ -86,12 +86,19 @@ static inline struct lease_step votes(struct lease *lease, const struct lease_te
     return last;
 }
 
-/* Held since START, every answer a millisecond later. The letters are those of the grants. */
-static inline struct lease held_after(const struct lease_terms *terms, const char *letters)
+/* Has asked every node at START. */
+static inline struct lease asked(const struct lease_terms *terms)
 {
     struct lease lease;
     lease_init(&lease, 12345);
     lease_acquire(&lease, terms, START);
+    return lease;
+}
+
+/* Held since START, every answer a millisecond later. The letters are those of the grants. */
+static inline struct lease held_after(const struct lease_terms *terms, const char *letters)
+{
+    struct lease lease = asked(terms);
     struct lease_step step = votes(&lease, terms, letters, ms_after(START, 1));
     assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
     return lease;

@@ -162,9 +162,7 @@ static void test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up(void 
     terms.pass_limit_ns = terms.ttl_ns;
     int64_t latest = terms.ttl_ns - terms.drift_ns - terms.needed_ns;
     for (int64_t over = 0; over <= 1; over++) {
-        struct lease lease;
-        lease_init(&lease, 1);
-        lease_acquire(&lease, &terms, START);
+        struct lease lease = asked(&terms);
         assert_empty(votes(&lease, &terms, "yy", ms_after(START, 1)));
         struct lease_step step = vote_now(&lease, &terms, 3, LEASE_YES, instant_after(START, latest + over));
         assert_int_equal(step.news, over ? LEASE_NEWS_REFUSED : LEASE_NEWS_ACQUIRED);
@@ -179,9 +177,7 @@ static void test_e6_validity_counts_from_the_start_of_the_pass_that_won(void **s
     (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     votes(&lease, &terms, "nn", ms_after(START, 5));
     struct instant second = lease_next(&lease, &terms);
     assert_int_equal(lease_tick(&lease, &terms, second).grant, 7);
@@ -194,9 +190,7 @@ static void test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_u
 {
     (void)state;
     struct lease_terms terms = terms_of(5);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     votes(&lease, &terms, "ynyu", ms_after(START, 1));
     struct instant limit = instant_after(START, terms.pass_limit_ns);
     assert_instant(lease_next(&lease, &terms), limit);
@@ -210,9 +204,7 @@ static void test_nodes_that_are_silent_at_the_limit_could_not_be_asked(void **st
 {
     (void)state;
     struct lease_terms terms = terms_of(5);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     votes(&lease, &terms, "yn", ms_after(START, 1));
     assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).refusal, LEASE_NO_QUORUM);
 }
@@ -222,9 +214,7 @@ static void test_nodes_that_are_silent_at_the_limit_could_not_be_asked(void **st
 static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
 {
     struct lease_terms terms = terms_of(nodes);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     struct lease_step step = votes(&lease, &terms, letters, ms_after(START, 1));
     assert_int_equal(step.news, LEASE_NEWS_REFUSED);
     return step.refusal;
@@ -276,9 +266,7 @@ static void test_nodes_that_could_not_be_sent_to_are_told_all_at_once(void **sta
 {
     (void)state;
     struct lease_terms terms = terms_of(5);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     struct lease_step step = lease_unsent(&lease, &terms, 0x1b, lease.round, START);
     assert_int_equal(step.refusal, LEASE_NO_QUORUM);
     assert_int_equal(step.abandon, 0x04); /* and nothing is cleaned up where nothing was written */
@@ -300,9 +288,7 @@ static void test_e29_votes_of_older_rounds_are_ignored(void **state)
     (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     uint32_t first = lease.round;
     votes(&lease, &terms, "nn", ms_after(START, 1));
     assert_empty(lease_vote(&lease, &terms, 2, first, LEASE_YES, 0, ms_after(START, 2))); /* WAITING */
@@ -319,9 +305,7 @@ static void test_e29_votes_of_an_earlier_life_are_ignored(void **state)
 {
     (void)state;
     struct lease_terms terms = terms_of(3);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     uint32_t first = lease.round;
     lease_release(&lease, &terms, ms_after(START, 1));
     lease_acquire(&lease, &terms, ms_after(START, 2));
@@ -334,9 +318,7 @@ static void test_a_node_votes_once(void **state)
 {
     (void)state;
     struct lease_terms terms = terms_of(3);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
     assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, START));
     assert_empty(vote_now(&lease, &terms, 1, LEASE_UNKNOWN, START));

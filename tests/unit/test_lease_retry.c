@@ -70,9 +70,7 @@ static void test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo(void 
     struct lease_terms terms = terms_of(1);
     terms.tries = 2;
     terms.retry_delay_ns = 500 * NS_PER_MS; /* longer than the pass limit */
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     assert_empty(votes(&lease, &terms, "x", START));
     assert_int_equal(lease.state, LEASE_WAITING);
     assert_true(instant_since(START, lease_next(&lease, &terms)) >= terms.retry_delay_ns);
@@ -86,9 +84,7 @@ static void test_e13_a_cancelled_pass_is_cleaned_up(void **state)
 {
     (void)state;
     struct lease_terms terms = terms_of(5);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     votes(&lease, &terms, "yx", ms_after(START, 1));
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 2));
     assert_int_equal(step.news, LEASE_NEWS_REFUSED);
@@ -104,9 +100,7 @@ static void test_e13_cancelling_between_passes_has_nothing_left_to_clean_up(void
     (void)state;
     struct lease_terms terms = terms_of(3);
     terms.tries = 2;
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     assert_int_equal(votes(&lease, &terms, "aa", START).abandon, 7);
     struct lease_step step = lease_release(&lease, &terms, ms_after(START, 1));
     assert_int_equal(step.refusal, LEASE_CANCELLED);
@@ -117,9 +111,7 @@ static void test_e13_cancelling_between_passes_has_nothing_left_to_clean_up(void
 static void acquire_twice(void)
 {
     struct lease_terms terms = terms_of(3);
-    struct lease lease;
-    lease_init(&lease, 1);
-    lease_acquire(&lease, &terms, START);
+    struct lease lease = asked(&terms);
     lease_acquire(&lease, &terms, START);
 }
 
