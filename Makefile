@@ -128,7 +128,7 @@ tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
 run: ## install what is missing, build, and run the demonstration
 	@scripts/setup
 	@$(MAKE) all
-	@scripts/demo $(B)
+	@scripts/demo $(if $(KILL),--kill-node) $(if $(PAUSE),--pause-node) $(B)
 
 test: ## install what is missing, build, run all tests and the mutants
 	@scripts/setup
