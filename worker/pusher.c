@@ -372,9 +372,10 @@ static void bulk_tell(struct pusher *pusher, const struct push_counters *counter
     if (pusher->options->as_json)
         bulk_tell_json(pusher, counters, seconds);
     else if (pusher->options->dry_run)
-        printf("%llu tasks are fine\n", (unsigned long long)pusher->tasks);
+        printf("%llu %s fine\n", (unsigned long long)pusher->tasks, pusher->tasks == 1 ? "task is" : "tasks are");
     else
-        printf("%llu tasks pushed in %.2f s (%.0f/s)\n", (unsigned long long)counters->acknowledged, seconds,
+        printf("%llu task%s pushed in %.2f s (%.0f/s)\n", (unsigned long long)counters->acknowledged,
+               counters->acknowledged == 1 ? "" : "s", seconds,
                seconds > 0 ? (double)counters->acknowledged / seconds : 0);
 }
 

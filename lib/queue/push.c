@@ -124,6 +124,8 @@ static void announce_answered(struct redis_call *call, const struct redis_result
     if (result->outcome == REDIS_VALUE)
         return;
     queue->announced = 0; /* the next slice tries again */
+    if (result->reply == NULL)
+        return;
     char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     log_event(LOG_WARN, "queue_not_announced", "queue=%s reason=%s", log_quote(queue->name, name),
               log_quote(result->reason, reason));

@@ -358,7 +358,7 @@ static void test_lost_when_the_place_was_taken(void **state)
         push("a", "task");
         queue_probe_claim(&probe, slot, "task");
     }
-    free(redis_server_command(server, "DEL %s", queue_keys_of(probe.queue)->claims));
+    free(redis_server_command(server, "DEL %s hf:processes", queue_keys_of(probe.queue)->claims));
     push("a", "later");
     queue_probe_turn(&probe, 0, true);
     queue_probe_turn(&probe, 1, false);
@@ -368,6 +368,7 @@ static void test_lost_when_the_place_was_taken(void **state)
         assert_int_equal(queue_probe_wait(&probe, slot), QUEUE_LOST);
     assert_places("queue:a later");
     queue_probe_claim(&probe, 0, "later");
+    assert_reply(server, probe.identity, "SMEMBERS hf:processes");
 }
 
 /* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is

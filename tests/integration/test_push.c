@@ -1,0 +1,598 @@
+/* holdfast push against a private server: what it prints, what arrives, and how it exits. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/buffer.h"
+#include "queue/envelope.h"
+#include "tests/support/program_run.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/relay.h"
+
+enum { ARGUMENTS_MAX = 30 };
+
+static struct redis_server *server;
+static char port[16];
+static struct program_result result;
+
+static int setup(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "FLUSHALL"));
+    snprintf(port, sizeof port, "%u", redis_server_port(server));
+    result = (struct program_result){.exit_code = 0};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    redis_server_resume(server);
+    program_result_free(&result);
+    return 0;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+/* --- running it ---------------------------------------------------------------------------------------------------- */
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* "push -p PORT" and then the words. */
+static void complete(const char *const *words, const char *arguments[ARGUMENTS_MAX])
+{
+    int count = 0;
+    arguments[count++] = "push";
+    arguments[count++] = "-p";
+    arguments[count++] = port;
+    while (*words != NULL && count < ARGUMENTS_MAX - 1)
+        arguments[count++] = *words++;
+    arguments[count] = NULL;
+}
+
+static void push_from(const char *const *words, int input)
+{
+    const char *arguments[ARGUMENTS_MAX];
+    complete(words, arguments);
+    program_result_free(&result);
+    result = program_run_arguments(arguments, input);
+}
+
+static void push(const char *const *words)
+{
+    push_from(words, -1);
+}
+
+static int input_of(const char *bytes, size_t length)
+{
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    assert_int_equal(write(fd, bytes, length), (ssize_t)length);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+static void push_text(const char *const *words, const char *text)
+{
+    push_from(words, input_of(text, strlen(text)));
+}
+
+static void assert_says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", text, part);
+}
+
+static void assert_exit(int code)
+{
+    if (result.exit_code != code)
+        fail_msg("exit code %d, not %d: %s%s", result.exit_code, code, result.out, result.error);
+}
+
+static void assert_length(const char *queue, long long length)
+{
+    char command[64];
+    snprintf(command, sizeof command, "LLEN queue:%s", queue);
+    assert_int_equal(queue_probe_number(server, command), length);
+}
+
+/* The oldest task of a queue, parsed. */
+static char *task_parse(const char *queue, struct envelope *envelope)
+{
+    struct error error = ERROR_NONE;
+    char *text = redis_server_command(server, "LINDEX queue:%s -1", queue);
+    *envelope = (struct envelope){.member_count = 0};
+    if (!envelope_parse(envelope, text, strlen(text), &ENVELOPE_LIMITS_DEFAULT, &error))
+        fail_msg("%s: %s", text, error.text);
+    return text;
+}
+
+/* --- one task ------------------------------------------------------------------------------------------------------ */
+
+static void test_one_task(void **state)
+{
+    (void)state;
+    push(WORDS("echo"));
+    assert_exit(0);
+    assert_string_equal(result.error, "");
+    struct envelope task;
+    char *text = task_parse("default", &task);
+    assert_int_equal(strlen(result.out), 25);
+    assert_memory_equal(result.out, task.jid, 24);
+    assert_string_equal(task.class_name, "echo");
+    assert_int_equal(task.args.length, 2);
+    assert_int_equal(task.resource_count, 0);
+    assert_int_equal(task.retry_max, 25);
+    assert_reply(server, "default", "SMEMBERS queues");
+    envelope_fini(&task);
+    free(text);
+}
+
+static void test_all_options_of_one_task(void **state)
+{
+    (void)state;
+    push(WORDS("bank.transfer", "[1e400, 123456789012345678901234567890 ,\"\\u00e9\xc3\xa9\"]", "--queue", "urgent",
+               "-r", "account:\xc3\xa9", "--resource", "account:\"b\"", "-r", "account:a", "--jid", "my-own", "--retry",
+               "3"));
+    assert_exit(0);
+    assert_string_equal(result.out, "my-own\n");
+    struct envelope task;
+    char *text = task_parse("urgent", &task);
+    assert_string_equal(task.jid, "my-own");
+    assert_string_equal(task.queue, "urgent");
+    assert_int_equal(task.retry_max, 3);
+    assert_int_equal(task.resource_count, 3);
+    assert_string_equal(task.resources[0], "account:\"b\"");
+    assert_string_equal(task.resources[2], "account:\xc3\xa9");
+    static const char args[] = "[1e400, 123456789012345678901234567890 ,\"\\u00e9\xc3\xa9\"]";
+    assert_int_equal(task.args.length, sizeof args - 1);
+    assert_memory_equal(task.args.bytes, args, sizeof args - 1);
+    envelope_fini(&task);
+    free(text);
+}
+
+static void test_one_task_as_json(void **state)
+{
+    (void)state;
+    push(WORDS("a \"class\"", "--json", "--jid", "j", "-q", "q"));
+    assert_exit(0);
+    assert_string_equal(result.out, "{\"jid\":\"j\",\"class\":\"a \\\"class\\\"\",\"queue\":\"q\"}\n");
+}
+
+static void test_a_task_that_is_never_retried(void **state)
+{
+    (void)state;
+    push(WORDS("echo", "--retry", "false"));
+    struct envelope task;
+    char *text = task_parse("default", &task);
+    assert_true(task.retry_off);
+    envelope_fini(&task);
+    free(text);
+}
+
+static void test_wrong_use(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[8];
+        const char *says;
+    } uses[] = {
+        {{NULL}, "name a class"},
+        {{"echo", "5", NULL}, "array"},
+        {{"echo", "[1", NULL}, "[1"},
+        {{"echo", "{\"a\":1}", NULL}, "array"},
+        {{"echo", "[]", "more", NULL}, "more"},
+        {{"echo", "[]", "-", NULL}, "unexpected"},
+        {{"", NULL}, "class"},
+        {{"echo", "-q", "a b", NULL}, "queue"},
+        {{"echo", "-q", "hf:x", NULL}, "queue"},
+        {{"echo", "-r", "", NULL}, "resource"},
+        {{"echo", "-r", "hf:lock", NULL}, "hf:"},
+        {{"echo", "-r", "\xff", NULL}, "UTF-8"},
+        {{"echo", "--retry", "often", NULL}, "--retry"},
+        {{"echo", "--retry", "-1", NULL}, "--retry"},
+        {{"echo", "--jid", "\xc3\xa9", NULL}, "jid"},
+        {{"-", "--jid", "x", NULL}, "--jid"},
+        {{"echo", "--wait", "5", NULL}, "--wait"},
+        {{"echo", "--database", "x", NULL}, "--database"},
+        {{"echo", "-p", "0", NULL}, "--port"},
+        {{"echo", "-p", "99999", NULL}, "--port"},
+        {{"echo", "-c", "/nowhere", NULL}, "-c FILE"},
+        {{"echo", "--socket", "/nowhere", NULL}, "--socket"},
+        {{"echo", "--user", "me", NULL}, "--user"},
+        {{"echo", "--resourse", "x", NULL}, "--resource"},
+    };
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+        push(uses[i].words);
+        assert_exit(2);
+        assert_says(result.error, uses[i].says);
+        assert_string_equal(result.out, "");
+    }
+    assert_reply(server, "0", "DBSIZE");
+}
+
+static void test_only_checking(void **state)
+{
+    (void)state;
+    push(WORDS("echo", "[1]", "--dry-run", "--jid", "j"));
+    assert_exit(0);
+    assert_says(result.out, "{\"class\":\"echo\",\"args\":[1],\"jid\":\"j\",\"queue\":\"default\",\"retry\":true,");
+    push_text(WORDS("-", "--dry-run"), "{\"class\":\"t\",\"args\":[]}\n\n{\"class\":\"t\",\"args\":[]}\n");
+    assert_exit(0);
+    assert_string_equal(result.out, "2 tasks are fine\n");
+    push_text(WORDS("-", "--dry-run", "-k"), "{\"class\":\"t\",\"args\":[]}\nx\n{\"class\":\"t\"}\n");
+    assert_exit(1);
+    assert_says(result.error, "line 2: ");
+    assert_says(result.error, "line 3: ");
+    assert_reply(server, "0", "DBSIZE");
+}
+
+/* --- standard input ------------------------------------------------------------------------------------------------- */
+
+static void test_bulk(void **state)
+{
+    (void)state;
+    enum { TASKS = 20000 };
+    struct buffer text = {0};
+    for (int i = 0; i < TASKS; i++)
+        buffer_format(&text, "{\"class\":\"t\",\"args\":[%d],\"resource\":\"r%d\"%s}\n", i, i % 7,
+                      i % 2 == 0 ? ",\"queue\":\"even\"" : "");
+    push_from(WORDS("-", "-q", "odd"), input_of(text.bytes, text.length));
+    assert_exit(0);
+    assert_says(result.out, "20000 tasks pushed in ");
+    assert_string_equal(result.error, "");
+    assert_length("even", TASKS / 2);
+    assert_length("odd", TASKS / 2);
+    assert_reply(server, "even\nodd", "SORT queues ALPHA");
+    assert_reply(server, "in order",
+                 "EVAL \"for q = 1, 2 do local all = redis.call('LRANGE', KEYS[q], 0, -1) for i = 1, #all do "
+                 "local n = 2 * (#all - i) + q - 1 "
+                 "if not string.find(all[i], 'args.:.' .. n .. '%%],') then return all[i] end end end return 'in "
+                 "order'\" 2 queue:even queue:odd");
+    assert_reply(
+        server, "20000",
+        "EVAL \"local seen, n = {}, 0 for q = 1, 2 do for _, t in ipairs(redis.call('LRANGE', KEYS[q], 0, -1)) "
+        "do local j = cjson.decode(t).jid if not seen[j] then n = n + 1 seen[j] = true end end end return n\" "
+        "2 queue:even queue:odd");
+    buffer_fini(&text);
+}
+
+static void test_arguments_as_lines(void **state)
+{
+    (void)state;
+    push_text(WORDS("render", "--stdin", "-r", "screen", "--json"), "[1]\r\n\n  [ ]\n[\"last\"]");
+    assert_exit(0);
+    assert_says(result.out, "{\"pushed\":3,\"unknown\":0,\"refused\":0,\"not_sent\":0,\"bad_lines\":0,\"lines\":4,"
+                            "\"complete\":true,\"seconds\":");
+    assert_length("default", 3);
+    struct envelope task;
+    char *text = task_parse("default", &task);
+    assert_string_equal(task.class_name, "render");
+    assert_string_equal(task.resources[0], "screen");
+    assert_memory_equal(task.args.bytes, "[1]", 3);
+    envelope_fini(&task);
+    free(text);
+}
+
+static void test_no_lines_at_all(void **state)
+{
+    (void)state;
+    push_text(WORDS("-"), "");
+    assert_exit(0);
+    assert_says(result.out, "0 tasks pushed");
+}
+
+/* The bytes of a large task with all kinds of text arrive as they are. */
+static void test_a_large_task_keeps_its_bytes(void **state)
+{
+    (void)state;
+    struct buffer text = {0};
+    buffer_append_text(&text, "{\"class\":\"\xf0\x9f\x90\x99\",\"args\":[\"");
+    while (text.length < 1000000)
+        buffer_append_text(&text, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\x99\\u0000\\ud83d\\udc19\\/ \\\"x");
+    buffer_append_text(&text, "\", -0, 1E+400, {\"k\":[]}]");
+    size_t length = text.length;
+    buffer_append_text(&text, "}\n");
+    push_from(WORDS("-"), input_of(text.bytes, text.length));
+    assert_exit(0);
+    char *pushed = redis_server_command(server, "LINDEX queue:default 0");
+    assert_true(strlen(pushed) > length);
+    assert_memory_equal(pushed, text.bytes, length);
+    free(pushed);
+    buffer_fini(&text);
+}
+
+static void test_a_bad_line_stops_the_reading(void **state)
+{
+    (void)state;
+    struct buffer text = {0};
+    for (int i = 1; i <= 5000; i++)
+        buffer_format(&text, i == 3001 ? "{\"class\":\"t\",\"args\":[%d]\n" : "{\"class\":\"t\",\"args\":[%d]}\n", i);
+    push_from(WORDS("-"), input_of(text.bytes, text.length));
+    assert_exit(1);
+    assert_says(result.error, "holdfast push: line 3001: ");
+    assert_says(result.error, "nothing after line 3001 was pushed");
+    assert_says(result.out, "3000 tasks pushed");
+    assert_length("default", 3000);
+
+    free(redis_server_command(server, "FLUSHALL"));
+    push_from(WORDS("-", "--keep-going", "--json"), input_of(text.bytes, text.length));
+    assert_exit(1);
+    assert_says(result.error, "line 3001: ");
+    assert_says(result.out, "{\"pushed\":4999,");
+    assert_says(result.out, "\"bad_lines\":1,\"lines\":5000,\"complete\":true,");
+    assert_length("default", 4999);
+    buffer_fini(&text);
+}
+
+static void test_many_bad_lines_are_counted(void **state)
+{
+    (void)state;
+    struct buffer text = {0};
+    for (int i = 1; i <= 100; i++)
+        buffer_append_text(&text, "nonsense\n");
+    buffer_append_text(&text, "[]\n");
+    push_from(WORDS("t", "-", "-k"), input_of(text.bytes, text.length));
+    assert_exit(1);
+    assert_says(result.error, "line 1: ");
+    assert_says(result.error, "line 20: ");
+    assert_null(strstr(result.error, "line 21: "));
+    assert_says(result.error, "and 80 more");
+    assert_says(result.out, "1 task pushed");
+    buffer_fini(&text);
+}
+
+static void test_a_line_that_is_too_long(void **state)
+{
+    (void)state;
+    struct buffer text = {0};
+    buffer_append_text(&text, "[1]\n[\"");
+    while (text.length < 3000000)
+        buffer_append_text(&text, "xxxxxxxxxx");
+    buffer_append_text(&text, "\"]\n[2]\n");
+    push_from(WORDS("t", "-", "-k"), input_of(text.bytes, text.length));
+    assert_exit(1);
+    assert_says(result.error, "line 2: longer than ");
+    assert_length("default", 2);
+    buffer_fini(&text);
+}
+
+/* Lines of a pipe are pushed when they come, not when the pipe ends. */
+static void test_lines_are_pushed_as_they_come(void **state)
+{
+    (void)state;
+    int fds[2];
+    const char *arguments[ARGUMENTS_MAX];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    complete(WORDS("t", "-"), arguments);
+    struct program program = program_start(arguments, fds[0]);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(write(fds[1], "[1]\n", 4), 4);
+        test_await(queue_probe_number(server, "LLEN queue:default") == i);
+    }
+    close(fds[1]);
+    result = program_wait(&program);
+    assert_exit(0);
+    assert_says(result.out, "3 tasks pushed");
+}
+
+static void test_an_interrupt_is_accounted_for(void **state)
+{
+    (void)state;
+    int fds[2];
+    const char *arguments[ARGUMENTS_MAX];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    complete(WORDS("t", "-"), arguments);
+    struct program program = program_start(arguments, fds[0]);
+    assert_int_equal(write(fds[1], "[1]\n[2]\n", 8), 8);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 2);
+    kill(program.pid, SIGINT);
+    result = program_wait(&program);
+    close(fds[1]);
+    assert_exit(1);
+    assert_says(result.error, "interrupted");
+    assert_says(result.error, "nothing after line 2 was pushed");
+    assert_says(result.out, "2 tasks pushed");
+}
+
+/* --- the node --------------------------------------------------------------------------------------------------------- */
+
+static void test_a_node_that_is_down(void **state)
+{
+    (void)state;
+    snprintf(port, sizeof port, "%u", free_port());
+    push(WORDS("echo", "--wait", "100ms"));
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+    assert_string_equal(result.out, "");
+    push_text(WORDS("-", "--wait", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+    assert_says(result.out, "0 tasks pushed");
+}
+
+static void test_a_node_that_comes_up_meanwhile(void **state)
+{
+    (void)state;
+    const char *arguments[ARGUMENTS_MAX];
+    redis_server_kill(server);
+    complete(WORDS("echo", "--wait", "20s"), arguments);
+    struct program program = program_start(arguments, -1);
+    redis_server_restart(server);
+    result = program_wait(&program);
+    assert_exit(0);
+    assert_length("default", 1);
+}
+
+static void test_a_node_that_does_not_answer(void **state)
+{
+    (void)state;
+    redis_server_pause(server);
+    push(WORDS("echo", "--wait", "100ms"));
+    redis_server_resume(server);
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+}
+
+/* The connection ends while tasks are on their way: nobody knows, and that is said. */
+static void test_a_connection_that_breaks_meanwhile(void **state)
+{
+    (void)state;
+    int fds[2];
+    const char *arguments[ARGUMENTS_MAX];
+    struct relay *relay = relay_start(redis_server_port(server));
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    snprintf(port, sizeof port, "%u", relay_port(relay));
+    complete(WORDS("t", "-"), arguments);
+    struct program program = program_start(arguments, fds[0]);
+    assert_int_equal(write(fds[1], "[1]\n", 4), 4);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 1);
+    relay_swallow(relay, true);
+    assert_int_equal(write(fds[1], "[2]\n[3]\n", 8), 8);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 3);
+    relay_cut(relay);
+    result = program_wait(&program);
+    close(fds[1]);
+    relay_destroy(relay);
+    assert_exit(1);
+    assert_says(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
+    assert_says(result.error, "nothing after line 3 was pushed");
+    assert_says(result.out, "1 task pushed");
+}
+
+static void test_a_node_out_of_memory(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_says(result.error, "refused by the node: OOM");
+    assert_string_equal(result.out, "");
+    push_text(WORDS("t", "-"), "[1]\n[2]\n");
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    assert_exit(1);
+    assert_says(result.error, "lines 1 to 2, 2 tasks for queue default: refused by the node: OOM");
+    assert_says(result.out, "0 tasks pushed");
+}
+
+static char *file_write(char *path, const char *text)
+{
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static void test_passwords(void **state)
+{
+    (void)state;
+    char right[] = "/tmp/holdfast-push-XXXXXX", wrong[] = "/tmp/holdfast-push-XXXXXX";
+    struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
+    snprintf(port, sizeof port, "%u", redis_server_port(secret));
+    push(WORDS("echo", "--password-file", file_write(right, "open-sesame\n")));
+    assert_exit(0);
+    push(WORDS("echo", "--password-file", file_write(wrong, "no\n")));
+    assert_exit(1);
+    assert_says(result.error, "does not let us in");
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_says(result.error, "does not let us in");
+    push(WORDS("echo", "--password-file", "/nowhere/at/all"));
+    assert_exit(1);
+    assert_says(result.error, "/nowhere/at/all");
+    setenv("HOLDFAST_TEST_PASSWORD", "open-sesame", 1);
+    push(WORDS("echo", "--user", "default", "--password-env", "HOLDFAST_TEST_PASSWORD"));
+    assert_exit(0);
+    char *count = redis_server_command(secret, "LLEN queue:default");
+    assert_string_equal(count, "2");
+    free(count);
+    unlink(right);
+    unlink(wrong);
+    redis_server_destroy(secret);
+}
+
+static void push_with_config(const char *path)
+{
+    const char *arguments[] = {"push", "-c", path, "echo", NULL};
+    program_result_free(&result);
+    result = program_run_arguments(arguments, -1);
+}
+
+static void test_the_node_of_a_configuration(void **state)
+{
+    (void)state;
+    char good[] = "/tmp/holdfast-push-XXXXXX", bad[] = "/tmp/holdfast-push-XXXXXX";
+    struct buffer text = {0};
+    buffer_format(
+        &text,
+        "worker = { queues = [\"jobs\"]; };\nqueue_node = { host = \"127.0.0.1\"; port = %s; database = 3; };\n"
+        "lock_nodes = ( { name = \"l\"; host = \"127.0.0.1\"; port = 1; } );\n",
+        port);
+    push_with_config(file_write(good, buffer_text(&text)));
+    assert_exit(0);
+    char *keyspace = redis_server_command(server, "INFO keyspace");
+    assert_says(keyspace, "db3:keys=2");
+    free(keyspace);
+    push_with_config(file_write(bad, "worker = {"));
+    assert_exit(1);
+    assert_says(result.error, "error: ");
+    unlink(good);
+    unlink(bad);
+    buffer_fini(&text);
+}
+
+static void test_a_unix_socket_and_a_database(void **state)
+{
+    (void)state;
+    const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "-n", "2", NULL};
+    result = program_run_arguments(arguments, -1);
+    assert_exit(0);
+    char *keyspace = redis_server_command(server, "INFO keyspace");
+    assert_says(keyspace, "db2:keys=2");
+    free(keyspace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_one_task, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_all_options_of_one_task, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_task_as_json, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_task_that_is_never_retried, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_use, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_only_checking, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bulk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_arguments_as_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_lines_at_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_large_task_keeps_its_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_bad_line_stops_the_reading, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_bad_lines_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_line_that_is_too_long, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lines_are_pushed_as_they_come, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_interrupt_is_accounted_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_node_that_is_down, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_node_that_comes_up_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_node_that_does_not_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_connection_that_breaks_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_node_out_of_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_passwords, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_node_of_a_configuration, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_unix_socket_and_a_database, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

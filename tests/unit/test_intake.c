@@ -1,0 +1,211 @@
+/* What producers hand in becomes a task, or is refused with a reason. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "queue/intake.h"
+
+static const struct wall_time now = {1795194374500000};
+
+static struct intake *open_intake(const struct intake_options *options)
+{
+    struct intake_options own = *options;
+    struct error error = ERROR_NONE;
+    if (own.limits.size == 0)
+        own.limits = ENVELOPE_LIMITS_DEFAULT;
+    struct intake *intake = intake_create(&own, &error);
+    if (intake == NULL)
+        fail_msg("%s", error.text);
+    return intake;
+}
+
+/* Takes one text; the payload as text, or NULL and `reason`. */
+static char *take(const struct intake_options *options, const char *text, char reason[480])
+{
+    struct intake *intake = open_intake(options);
+    struct error error = ERROR_NONE;
+    struct intake_task task;
+    char *payload = NULL;
+    if (intake_take(intake, text, strlen(text), now, &task, &error))
+        payload = memory_text_of(task.payload.bytes, task.payload.length);
+    memcpy(reason, error.text, sizeof error.text);
+    intake_destroy(intake);
+    return payload;
+}
+
+static void assert_taken(const struct intake_options *options, const char *text, const char *expected)
+{
+    char reason[480];
+    char *payload = take(options, text, reason);
+    if (payload == NULL)
+        fail_msg("%s: %s", text, reason);
+    assert_string_equal(payload, expected);
+    free(payload);
+}
+
+static void assert_refused(const struct intake_options *options, const char *text, const char *part)
+{
+    char reason[480];
+    char *payload = take(options, text, reason);
+    if (payload != NULL)
+        fail_msg("%s was taken as %s", text, payload);
+    if (strstr(reason, part) == NULL)
+        fail_msg("%s: \"%s\" does not say \"%s\"", text, reason, part);
+}
+
+static void assert_no_intake(const struct intake_options *options, const char *part)
+{
+    struct intake_options own = *options;
+    struct error error = ERROR_NONE;
+    own.limits = ENVELOPE_LIMITS_DEFAULT;
+    assert_null(intake_create(&own, &error));
+    if (strstr(error.text, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, part);
+}
+
+#define TIMES  "\"created_at\":1795194374.5,\"enqueued_at\":1795194374.5"
+#define OTHERS "\"retry\":true," TIMES "}"
+
+static void test_what_is_missing_is_added(void **state)
+{
+    (void)state;
+    const struct intake_options options = {.jid = "J"};
+    assert_taken(&options, "{\"class\":\"t\",\"args\":[]}",
+                 "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
+    assert_taken(&options, " {\"class\" : \"t\", \"args\":[ ], \"queue\":\"q\", \"retry\" :false,\"created_at\":1}\r",
+                 "{\"class\":\"t\",\"args\":[ ],\"queue\":\"q\",\"retry\":false,\"created_at\":1,\"jid\":\"J\","
+                 "\"enqueued_at\":1795194374.5}");
+    assert_taken(&options, "{\"class\":\"t\",\"args\":[],\"jid\":null,\"queue\":\"\"}",
+                 "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
+}
+
+static void test_what_is_there_stays_byte_for_byte(void **state)
+{
+    (void)state;
+    static const char whole[] =
+        "{\"retry\" : \"3\", \"class\":\"t\\u0041\",\"args\": [1e400, "
+        "123456789012345678901234567890,\"\\u0000\\/\xc3\xa9\"],"
+        "\"jid\":\"x\",\"queue\":\"q\",\"created_at\":\"then\",\"enqueued_at\":null,\"more\":{\"a\":[]} }";
+    assert_taken(&(struct intake_options){.queue = "other", .retry = "false"}, whole, whole);
+    assert_taken(
+        &(struct intake_options){.class_name = "t", .jid = "J"}, "[1e400,-0,\"\\u00e9\xc3\xa9\", {}]",
+        "{\"class\":\"t\",\"args\":[1e400,-0,\"\\u00e9\xc3\xa9\", {}],\"jid\":\"J\",\"queue\":\"default\"," OTHERS);
+}
+
+static void test_options_are_for_tasks_that_do_not_say(void **state)
+{
+    (void)state;
+    const struct intake_options options = {.jid = "J",
+                                           .queue = "urgent",
+                                           .retry = "7",
+                                           .resources = (const char *const[]){"a\"b", "\xc3\xa9"},
+                                           .resource_count = 2};
+    assert_taken(
+        &options, "{\"class\":\"t\",\"args\":[]}",
+        "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"urgent\",\"resource\":[\"a\\\"b\",\"\xc3\xa9\"],"
+        "\"retry\":7," TIMES "}");
+    assert_taken(&options, "{\"class\":\"t\",\"args\":[],\"resource\":null,\"queue\":\"q\",\"retry\":null}",
+                 "{\"class\":\"t\",\"args\":[],\"resource\":null,\"queue\":\"q\",\"retry\":null,\"jid\":\"J\"," TIMES
+                 "}");
+    const struct intake_options one = {
+        .class_name = "c", .jid = "J", .resources = (const char *const[]){"r"}, .resource_count = 1};
+    assert_taken(&one, "[]",
+                 "{\"class\":\"c\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\",\"resource\":\"r\"," OTHERS);
+}
+
+static void test_each_task_gets_an_id_of_its_own(void **state)
+{
+    (void)state;
+    struct intake *intake = open_intake(&(struct intake_options){.class_name = "t"});
+    struct intake_task task;
+    char first[64];
+    assert_true(intake_take(intake, "[]", 2, now, &task, NULL));
+    assert_int_equal(strlen(task.jid), 24);
+    snprintf(first, sizeof first, "%s", task.jid);
+    assert_true(intake_take(intake, "[]", 2, now, &task, NULL));
+    assert_string_not_equal(task.jid, first);
+    assert_non_null(memmem(task.payload.bytes, task.payload.length, task.jid, 24));
+    assert_string_equal(task.class_name, "t");
+    assert_string_equal(task.queue, "default");
+    intake_destroy(intake);
+}
+
+static void test_what_no_worker_would_accept(void **state)
+{
+    (void)state;
+    const struct intake_options whole = {.queue = NULL}, arguments = {.class_name = "t"};
+    assert_refused(&whole, "", "");
+    assert_refused(&whole, "nonsense", "");
+    assert_refused(&whole, "[1]", "");
+    assert_refused(&whole, "{\"args\":[]}", "class");
+    assert_refused(&whole, "{\"class\":\"t\"}", "args");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":{}}", "args");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"resource\":\"hf:x\"}", "hf:");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"queue\":\"a b\"}", "queue");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":1e10}", "\"at\"");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[]} {}", "");
+    assert_refused(&arguments, "{\"class\":\"t\",\"args\":[]}", "array");
+    assert_refused(&arguments, "7", "array");
+    assert_refused(&arguments, "", "");
+    assert_refused(&arguments, "[1],\"queue\":[2]", "");
+    assert_refused(&arguments, "[1", "");
+}
+
+static void test_limits_leave_room_for_what_is_added(void **state)
+{
+    (void)state;
+    const struct intake_options options = {.class_name = "t", .limits = {.size = 2000, .depth = 8, .keys = 20}};
+    char text[2100] = "[\"";
+    memset(text + 2, 'x', sizeof text - 2);
+    for (size_t length = 100; length < 2000; length++) {
+        memcpy(text + length, "\"]", 3);
+        char reason[480];
+        char *payload = take(&options, text, reason);
+        text[length] = text[length + 1] = text[length + 2] = 'x';
+        if (payload == NULL) {
+            assert_true(length > 1500);
+            return;
+        }
+        assert_true(strlen(payload) <= 2000);
+        free(payload);
+    }
+    fail_msg("a text of 2000 bytes was taken");
+}
+
+static void test_options_that_cannot_be_part_of_a_task(void **state)
+{
+    (void)state;
+    static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789"
+                                    "0123456789012345678901234567890123456789012345678901234567890123456789";
+    assert_no_intake(&(struct intake_options){.class_name = ""}, "class");
+    assert_no_intake(&(struct intake_options){.class_name = "\xff"}, "UTF-8");
+    assert_no_intake(&(struct intake_options){.queue = "a b"}, "queue");
+    assert_no_intake(&(struct intake_options){.queue = "hf:x"}, "queue");
+    assert_no_intake(&(struct intake_options){.queue = ""}, "queue");
+    assert_no_intake(&(struct intake_options){.queue = long_name}, "queue");
+    assert_no_intake(&(struct intake_options){.jid = ""}, "jid");
+    assert_no_intake(&(struct intake_options){.jid = long_name}, "jid");
+    assert_no_intake(&(struct intake_options){.jid = "\xc3\xa9"}, "jid");
+    const char *resource = "";
+    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "resource");
+    resource = "hf:lock";
+    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "hf:");
+    resource = "\xc3";
+    assert_no_intake(&(struct intake_options){.resources = &resource, .resource_count = 1}, "UTF-8");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_missing_is_added),
+        cmocka_unit_test(test_what_is_there_stays_byte_for_byte),
+        cmocka_unit_test(test_options_are_for_tasks_that_do_not_say),
+        cmocka_unit_test(test_each_task_gets_an_id_of_its_own),
+        cmocka_unit_test(test_what_no_worker_would_accept),
+        cmocka_unit_test(test_limits_leave_room_for_what_is_added),
+        cmocka_unit_test(test_options_that_cannot_be_part_of_a_task),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
