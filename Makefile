@@ -135,8 +135,10 @@ test: ## install what is missing, build, run all tests and the mutants
 	@$(MAKE) check
 
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
-check: tests ## build and run all tests and the mutants; K=PATTERN runs those whose name matches
-	@scripts/run-tests $(if $(K),-k '$(K)') $(if $(K),,$(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')) $(B)
+ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' \
+       $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
+check: tests ## build and run all tests, the mutants and a short demonstration; K=PATTERN runs those whose name matches
+	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
 
 mutants: tests ## break the lock's rules on purpose, one line at a time: the tests must notice
 	@if [ -x "$(RUN_MUTANTS)" ]; then $(RUN_MUTANTS) $(B); else echo 'no mutants yet'; fi
