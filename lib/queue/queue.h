@@ -82,7 +82,7 @@ const struct queue_keys *queue_keys_of(const struct queue *queue);
 /* What there is to do: tasks in the queues, and entries of `schedule` that are due within the horizon. `told` runs
  * once, with known = false when the node is silent. */
 struct queue_backlog {
-    bool      known;
+    bool known;
     long long waiting, scheduled;
 };
 void queue_count(struct queue *queue, int64_t horizon_ns,

@@ -5,89 +5,14 @@
 #include <string.h>
 
 #include "queue/keys.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/queue_probe.h"
-#include "tests/support/relay.h"
+#include "tests/support/queue_fixture.h"
 
-static struct loop *loop;
-static struct redis_server *server;
-static struct relay *relay;
-static struct queue_probe probe, other;
-
-static int setup(void **state)
-{
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    relay = relay_start(redis_server_port(server));
-    free(redis_server_command(server, "FLUSHALL"));
-    free(redis_server_command(server, "CONFIG RESETSTAT"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    queue_probe_stop(&probe);
-    queue_probe_stop(&other);
-    relay_destroy(relay);
-    loop_destroy(loop);
-    return 0;
-}
-
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-static long long blocked_clients(void)
-{
-    char *info = redis_server_command(server, "INFO clients");
-    const char *at = strstr(info, "blocked_clients:");
-    assert_non_null(at);
-    long long count = strtoll(at + strlen("blocked_clients:"), NULL, 10);
-    free(info);
-    return count;
-}
-
-static bool are_blocked(void *context)
-{
-    return blocked_clients() == *(const long long *)context;
-}
-
-static void wait_blocked(long long clients)
-{
-    assert_true(loop_until(loop, are_blocked, &clients, TEST_PATIENCE_NS));
-}
-
-static void start_listening(struct queue_probe *at, const char *names, long long blocked)
+static void start_listening(struct queue_probe *at, const char *names, unsigned blocked)
 {
     queue_probe_start(at, loop, redis_server_port(server), names, NULL);
     queue_listen(at->queue, true);
     wait_blocked(blocked);
     at->rings = 0; /* each connection that comes up rings */
-}
-
-static void push(const char *queue, const char *payload)
-{
-    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
-}
-
-static void assert_places(const char *expected)
-{
-    char *places = queue_probe_places(server);
-    assert_string_equal(places, expected);
-    free(places);
 }
 
 static void test_a_push_wakes_an_idle_worker(void **state)
@@ -175,15 +100,7 @@ static void test_two_processes_take_each_push_once(void **state)
     assert_places("");
 }
 
-/* --- nobody idle ---------------------------------------------------------------------------------------------------- */
-
-static bool is_put_back(void *context)
-{
-    char *places = queue_probe_places(server);
-    bool same = strcmp(places, context) == 0;
-    free(places);
-    return same && queue_counters(probe.queue)->rings > 0;
-}
+/* --- nobody idle -------------------------------------------------------------------------------------------------- */
 
 static void test_a_ring_while_nobody_is_idle_puts_the_task_back(void **state)
 {
@@ -192,7 +109,7 @@ static void test_a_ring_while_nobody_is_idle_puts_the_task_back(void **state)
     queue_listen(probe.queue, false);
     push("a", "one");
     push("a", "two");
-    assert_true(loop_until(loop, is_put_back, "queue:a one\nqueue:a two", TEST_PATIENCE_NS));
+    queue_probe_wait_put_back
     assert_int_equal(probe.rings, 0);
     queue_probe_claim(&probe, 0, "one");
     queue_probe_claim(&probe, 1, "two");
@@ -209,7 +126,7 @@ static void test_nobody_waits_unless_wanted(void **state)
     assert_int_equal(probe.rings, 0);
 }
 
-/* --- trouble -------------------------------------------------------------------------------------------------------- */
+/* --- trouble ------------------------------------------------------------------------------------------------------ */
 
 static unsigned long long blmoves(void)
 {
@@ -298,14 +215,14 @@ static void test_a_refused_bell_rests_and_rings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_push_wakes_an_idle_worker, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_task_in_the_bell_goes_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_processes_take_each_push_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_ring_while_nobody_is_idle_puts_the_task_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nobody_waits_unless_wanted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_ring_whose_connection_was_cut_is_not_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_only_one_connection_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_refused_bell_rests_and_rings, setup, teardown),
+        queue_test(test_a_push_wakes_an_idle_worker),
+        queue_test(test_a_task_in_the_bell_goes_first),
+        queue_test(test_two_processes_take_each_push_once),
+        queue_test(test_a_ring_while_nobody_is_idle_puts_the_task_back),
+        queue_test(test_nobody_waits_unless_wanted),
+        queue_test(test_a_ring_whose_connection_was_cut_is_not_lost),
+        queue_test(test_only_one_connection_waits),
+        queue_test(test_a_refused_bell_rests_and_rings),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
 }

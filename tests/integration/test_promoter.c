@@ -6,53 +6,31 @@
 
 #include "queue/keys.h"
 #include "queue/promoter.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/queue_probe.h"
+#include "tests/support/queue_fixture.h"
 
-static struct loop *loop;
-static struct redis_server *server;
-static struct queue_probe probe;
 static struct promoter *promoters[2];
 
 static int setup(void **state)
 {
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    free(redis_server_command(server, "FLUSHALL"));
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    (void)queue_setup(state);
+    start("a");
     queue_probe_wait_up(&probe);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         if (promoters[i] != NULL)
             promoter_destroy(promoters[i]);
         promoters[i] = NULL;
     }
-    queue_probe_stop(&probe);
-    loop_destroy(loop);
-    return 0;
+    return queue_teardown(state);
 }
 
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
+#define promoter_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-static void start(void)
+static void promote(void)
 {
     promoters[0] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
 }
@@ -111,7 +89,7 @@ static void test_due_entries_go_to_their_queues(void **state)
     plan("schedule", 0.3, "{\"class\":\"t\",\"args\":[],\"at\":5,\"enqueued_at\":7}");
     plan("schedule", 3600, "{\"class\":\"t\",\"args\":[\"later\"]}");
     double before = (double)wall_now().us / 1e6;
-    start();
+    promote();
     wait_reply("LLEN queue:b", "1");
     wait_reply("LLEN queue:default", "1");
     wait_reply("ZCARD schedule", "1");
@@ -140,7 +118,7 @@ static void test_the_oldest_comes_first(void **state)
     (void)state;
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[2],\"queue\":\"a\",\"jid\":\"2\"}");
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"a\",\"jid\":\"1\"}");
-    start();
+    promote();
     wait_reply("LLEN queue:a", "2");
     queue_probe_turn(&probe, 0, true);
     queue_probe_turn(&probe, 1, true);
@@ -155,7 +133,7 @@ static void test_more_than_one_look_takes(void **state)
     free(redis_server_command(
         server, "EVAL \"for i = 1, 2500 do redis.call('ZADD', 'retry', i, "
                 "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
-    start();
+    promote();
     wait_reply("LLEN queue:a", "2500");
     assert_reply(server, "0", "EXISTS retry");
     assert_int_equal(promoter_moved(promoters[0]), 2500);
@@ -169,7 +147,7 @@ static void test_large_entries_follow_at_once(void **state)
         server, "EVAL \"for i = 1, 20 do redis.call('ZADD', 'retry', i, '{\\\"class\\\":\\\"t\\\",\\\"queue\\\":"
                 "\\\"a\\\",\\\"args\\\":[' .. i .. ',\\\"' .. string.rep('x', 1000000) .. '\\\"]}') end\" 0"));
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"b\"}");
-    start();
+    promote();
     wait_reply("LLEN queue:b", "1");
     assert_reply(server, "20", "LLEN queue:a");
     assert_int_equal(promoter_moved(promoters[0]), 21);
@@ -183,7 +161,7 @@ static void test_entries_that_are_no_tasks_are_buried(void **state)
     plan("schedule", -1, "{\"class\":\"t\"}");
     free(redis_server_command(server, "ZADD retry 1 \"\\xff\\x00\\n\""));
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
-    start();
+    promote();
     wait_reply("LLEN queue:a", "1");
     wait_reply("ZCARD dead", "4");
     assert_reply(server, "0", "EXISTS schedule retry queue:");
@@ -217,7 +195,7 @@ static void test_burying_trims(void **state)
     free(redis_server_command(server, "EVAL \"local t = redis.call('TIME')[1] for i = 1, 10500 do "
                                       "redis.call('ZADD', 'dead', t - 10501 + i, 'young' .. i) end\" 0"));
     plan("schedule", -3, "not json");
-    start();
+    promote();
     wait_reply("ZCARD dead", "9999");
 }
 
@@ -227,7 +205,7 @@ static void test_two_processes_promote_each_entry_once(void **state)
     free(redis_server_command(
         server, "EVAL \"for i = 1, 3000 do redis.call('ZADD', 'schedule', i, "
                 "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
-    start();
+    promote();
     promoters[1] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
     wait_reply("EXISTS schedule", "0");
     loop_for(loop, 20 * NS_PER_MS);
@@ -243,7 +221,7 @@ static void test_a_foreign_key_swallows_no_entry(void **state)
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[],\"queue\":\"clash\"}");
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
-    start();
+    promote();
     wait_reply("LLEN queue:a", "1");
     loop_for(loop, 100 * NS_PER_MS);
     assert_reply(server, "1", "ZCARD schedule");
@@ -261,7 +239,7 @@ static void test_promotion_works_without_memory(void **state)
     (void)state;
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
-    start();
+    promote();
     wait_reply("LLEN queue:a", "1");
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
     assert_reply(server, "0", "EXISTS schedule");
@@ -270,7 +248,7 @@ static void test_promotion_works_without_memory(void **state)
 static void test_it_goes_on_after_the_node_was_gone(void **state)
 {
     (void)state;
-    start();
+    promote();
     redis_server_restart(server);
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     wait_reply("LLEN queue:a", "1");
@@ -279,16 +257,16 @@ static void test_it_goes_on_after_the_node_was_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_due_entries_go_to_their_queues, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_oldest_comes_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_more_than_one_look_takes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_large_entries_follow_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_entries_that_are_no_tasks_are_buried, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_burying_trims, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_processes_promote_each_entry_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_foreign_key_swallows_no_entry, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_promotion_works_without_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_it_goes_on_after_the_node_was_gone, setup, teardown),
+        promoter_test(test_due_entries_go_to_their_queues),
+        promoter_test(test_the_oldest_comes_first),
+        promoter_test(test_more_than_one_look_takes),
+        promoter_test(test_large_entries_follow_at_once),
+        promoter_test(test_entries_that_are_no_tasks_are_buried),
+        promoter_test(test_burying_trims),
+        promoter_test(test_two_processes_promote_each_entry_once),
+        promoter_test(test_a_foreign_key_swallows_no_entry),
+        promoter_test(test_promotion_works_without_memory),
+        promoter_test(test_it_goes_on_after_the_node_was_gone),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
 }

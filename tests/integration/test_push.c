@@ -1,114 +1,13 @@
-/* holdfast push against a private server: what it prints, what arrives, and how it exits. */
+/* holdfast push: what it prints, what arrives at the node, and how it exits. Trouble with the node is in
+ * test_push_nodes.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/buffer.h"
 #include "queue/envelope.h"
-#include "tests/support/program_run.h"
-#include "tests/support/queue_probe.h"
-#include "tests/support/redis_server.h"
-#include "tests/support/relay.h"
-
-enum { ARGUMENTS_MAX = 30 };
-
-static struct redis_server *server;
-static char port[16];
-static struct program_result result;
-
-static int setup(void **state)
-{
-    (void)state;
-    free(redis_server_command(server, "FLUSHALL"));
-    snprintf(port, sizeof port, "%u", redis_server_port(server));
-    result = (struct program_result){.exit_code = 0};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    redis_server_resume(server);
-    program_result_free(&result);
-    return 0;
-}
-
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-/* --- running it ---------------------------------------------------------------------------------------------------- */
-
-#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-/* "push -p PORT" and then the words. */
-static void complete(const char *const *words, const char *arguments[ARGUMENTS_MAX])
-{
-    int count = 0;
-    arguments[count++] = "push";
-    arguments[count++] = "-p";
-    arguments[count++] = port;
-    while (*words != NULL && count < ARGUMENTS_MAX - 1)
-        arguments[count++] = *words++;
-    arguments[count] = NULL;
-}
-
-static void push_from(const char *const *words, int input)
-{
-    const char *arguments[ARGUMENTS_MAX];
-    complete(words, arguments);
-    program_result_free(&result);
-    result = program_run_arguments(arguments, input);
-}
-
-static void push(const char *const *words)
-{
-    push_from(words, -1);
-}
-
-static int input_of(const char *bytes, size_t length)
-{
-    int fd = memfd_create("input", MFD_CLOEXEC);
-    assert_int_equal(write(fd, bytes, length), (ssize_t)length);
-    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    return fd;
-}
-
-static void push_text(const char *const *words, const char *text)
-{
-    push_from(words, input_of(text, strlen(text)));
-}
-
-static void assert_says(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", text, part);
-}
-
-static void assert_exit(int code)
-{
-    if (result.exit_code != code)
-        fail_msg("exit code %d, not %d: %s%s", result.exit_code, code, result.out, result.error);
-}
-
-static void assert_length(const char *queue, long long length)
-{
-    char command[64];
-    snprintf(command, sizeof command, "LLEN queue:%s", queue);
-    assert_int_equal(queue_probe_number(server, command), length);
-}
+#include "tests/support/push_fixture.h"
 
 /* The oldest task of a queue, parsed. */
 static char *task_parse(const char *queue, struct envelope *envelope)
@@ -121,7 +20,7 @@ static char *task_parse(const char *queue, struct envelope *envelope)
     return text;
 }
 
-/* --- one task ------------------------------------------------------------------------------------------------------ */
+/* --- one task ----------------------------------------------------------------------------------------------------- */
 
 static void test_one_task(void **state)
 {
@@ -241,7 +140,7 @@ static void test_only_checking(void **state)
     assert_reply(server, "0", "DBSIZE");
 }
 
-/* --- standard input ------------------------------------------------------------------------------------------------- */
+/* --- standard input ----------------------------------------------------------------------------------------------- */
 
 static void test_bulk(void **state)
 {
@@ -409,190 +308,24 @@ static void test_an_interrupt_is_accounted_for(void **state)
     assert_says(result.out, "2 tasks pushed");
 }
 
-/* --- the node --------------------------------------------------------------------------------------------------------- */
-
-static void test_a_node_that_is_down(void **state)
-{
-    (void)state;
-    snprintf(port, sizeof port, "%u", free_port());
-    push(WORDS("echo", "--wait", "100ms"));
-    assert_exit(75);
-    assert_says(result.error, "cannot be reached");
-    assert_string_equal(result.out, "");
-    push_text(WORDS("-", "--wait", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
-    assert_exit(75);
-    assert_says(result.error, "cannot be reached");
-    assert_says(result.out, "0 tasks pushed");
-}
-
-static void test_a_node_that_comes_up_meanwhile(void **state)
-{
-    (void)state;
-    const char *arguments[ARGUMENTS_MAX];
-    redis_server_kill(server);
-    complete(WORDS("echo", "--wait", "20s"), arguments);
-    struct program program = program_start(arguments, -1);
-    redis_server_restart(server);
-    result = program_wait(&program);
-    assert_exit(0);
-    assert_length("default", 1);
-}
-
-static void test_a_node_that_does_not_answer(void **state)
-{
-    (void)state;
-    redis_server_pause(server);
-    push(WORDS("echo", "--wait", "100ms"));
-    redis_server_resume(server);
-    assert_exit(75);
-    assert_says(result.error, "cannot be reached");
-}
-
-/* The connection ends while tasks are on their way: nobody knows, and that is said. */
-static void test_a_connection_that_breaks_meanwhile(void **state)
-{
-    (void)state;
-    int fds[2];
-    const char *arguments[ARGUMENTS_MAX];
-    struct relay *relay = relay_start(redis_server_port(server));
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    snprintf(port, sizeof port, "%u", relay_port(relay));
-    complete(WORDS("t", "-"), arguments);
-    struct program program = program_start(arguments, fds[0]);
-    assert_int_equal(write(fds[1], "[1]\n", 4), 4);
-    test_await(queue_probe_number(server, "LLEN queue:default") == 1);
-    relay_swallow(relay, true);
-    assert_int_equal(write(fds[1], "[2]\n[3]\n", 8), 8);
-    test_await(queue_probe_number(server, "LLEN queue:default") == 3);
-    relay_cut(relay);
-    result = program_wait(&program);
-    close(fds[1]);
-    relay_destroy(relay);
-    assert_exit(1);
-    assert_says(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
-    assert_says(result.error, "nothing after line 3 was pushed");
-    assert_says(result.out, "1 task pushed");
-}
-
-static void test_a_node_out_of_memory(void **state)
-{
-    (void)state;
-    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
-    push(WORDS("echo"));
-    assert_exit(1);
-    assert_says(result.error, "refused by the node: OOM");
-    assert_string_equal(result.out, "");
-    push_text(WORDS("t", "-"), "[1]\n[2]\n");
-    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    assert_exit(1);
-    assert_says(result.error, "lines 1 to 2, 2 tasks for queue default: refused by the node: OOM");
-    assert_says(result.out, "0 tasks pushed");
-}
-
-static char *file_write(char *path, const char *text)
-{
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-    return path;
-}
-
-static void test_passwords(void **state)
-{
-    (void)state;
-    char right[] = "/tmp/holdfast-push-XXXXXX", wrong[] = "/tmp/holdfast-push-XXXXXX";
-    struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
-    snprintf(port, sizeof port, "%u", redis_server_port(secret));
-    push(WORDS("echo", "--password-file", file_write(right, "open-sesame\n")));
-    assert_exit(0);
-    push(WORDS("echo", "--password-file", file_write(wrong, "no\n")));
-    assert_exit(1);
-    assert_says(result.error, "does not let us in");
-    push(WORDS("echo"));
-    assert_exit(1);
-    assert_says(result.error, "does not let us in");
-    push(WORDS("echo", "--password-file", "/nowhere/at/all"));
-    assert_exit(1);
-    assert_says(result.error, "/nowhere/at/all");
-    setenv("HOLDFAST_TEST_PASSWORD", "open-sesame", 1);
-    push(WORDS("echo", "--user", "default", "--password-env", "HOLDFAST_TEST_PASSWORD"));
-    assert_exit(0);
-    char *count = redis_server_command(secret, "LLEN queue:default");
-    assert_string_equal(count, "2");
-    free(count);
-    unlink(right);
-    unlink(wrong);
-    redis_server_destroy(secret);
-}
-
-static void push_with_config(const char *path)
-{
-    const char *arguments[] = {"push", "-c", path, "echo", NULL};
-    program_result_free(&result);
-    result = program_run_arguments(arguments, -1);
-}
-
-static void test_the_node_of_a_configuration(void **state)
-{
-    (void)state;
-    char good[] = "/tmp/holdfast-push-XXXXXX", bad[] = "/tmp/holdfast-push-XXXXXX";
-    struct buffer text = {0};
-    buffer_format(
-        &text,
-        "worker = { queues = [\"jobs\"]; };\nqueue_node = { host = \"127.0.0.1\"; port = %s; database = 3; };\n"
-        "lock_nodes = ( { name = \"l\"; host = \"127.0.0.1\"; port = 1; } );\n",
-        port);
-    push_with_config(file_write(good, buffer_text(&text)));
-    assert_exit(0);
-    char *keyspace = redis_server_command(server, "INFO keyspace");
-    assert_says(keyspace, "db3:keys=2");
-    free(keyspace);
-    push_with_config(file_write(bad, "worker = {"));
-    assert_exit(1);
-    assert_says(result.error, "error: ");
-    unlink(good);
-    unlink(bad);
-    buffer_fini(&text);
-}
-
-static void test_a_unix_socket_and_a_database(void **state)
-{
-    (void)state;
-    const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "-n", "2", NULL};
-    result = program_run_arguments(arguments, -1);
-    assert_exit(0);
-    char *keyspace = redis_server_command(server, "INFO keyspace");
-    assert_says(keyspace, "db2:keys=2");
-    free(keyspace);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_task, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_all_options_of_one_task, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_task_as_json, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_task_that_is_never_retried, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_use, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_only_checking, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bulk, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_arguments_as_lines, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_lines_at_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_large_task_keeps_its_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_bad_line_stops_the_reading, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_bad_lines_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_line_that_is_too_long, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lines_are_pushed_as_they_come, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_interrupt_is_accounted_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_is_down, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_comes_up_meanwhile, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_does_not_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_connection_that_breaks_meanwhile, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_out_of_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_passwords, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_node_of_a_configuration, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_unix_socket_and_a_database, setup, teardown),
+        push_test(test_one_task),
+        push_test(test_all_options_of_one_task),
+        push_test(test_one_task_as_json),
+        push_test(test_a_task_that_is_never_retried),
+        push_test(test_wrong_use),
+        push_test(test_only_checking),
+        push_test(test_bulk),
+        push_test(test_arguments_as_lines),
+        push_test(test_no_lines_at_all),
+        push_test(test_a_large_task_keeps_its_bytes),
+        push_test(test_a_bad_line_stops_the_reading),
+        push_test(test_many_bad_lines_are_counted),
+        push_test(test_a_line_that_is_too_long),
+        push_test(test_lines_are_pushed_as_they_come),
+        push_test(test_an_interrupt_is_accounted_for),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return run_push_tests(tests);
 }

@@ -6,77 +6,14 @@
 #include <string.h>
 
 #include "queue/keys.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/queue_probe.h"
+#include "tests/support/queue_fixture.h"
 
-static struct loop *loop;
-static struct redis_server *server;
-static struct queue_probe probe, other;
-
-static int setup(void **state)
+static unsigned script_calls(void)
 {
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    free(redis_server_command(server, "FLUSHALL"));
-    return 0;
+    return node_number("commandstats", "cmdstat_evalsha:calls=");
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    queue_probe_stop(&probe);
-    queue_probe_stop(&other);
-    loop_destroy(loop);
-    return 0;
-}
-
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-static void start(const char *names)
-{
-    queue_probe_start(&probe, loop, redis_server_port(server), names, NULL);
-}
-
-static void push(const char *queue, const char *payload)
-{
-    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
-}
-
-static void assert_places(const char *expected)
-{
-    char *places = queue_probe_places(server);
-    assert_string_equal(places, expected);
-    free(places);
-}
-
-/* One number of `INFO commandstats`, 0 when the command was never called. */
-static unsigned calls_of(const char *command)
-{
-    char *stats = redis_server_command(server, "INFO commandstats");
-    char pattern[64];
-    unsigned calls = 0;
-    snprintf(pattern, sizeof pattern, "cmdstat_%s:calls=", command);
-    const char *at = strstr(stats, pattern);
-    if (at != NULL)
-        calls = (unsigned)strtoul(at + strlen(pattern), NULL, 10);
-    free(stats);
-    return calls;
-}
-
-/* --- claiming ------------------------------------------------------------------------------------------------- */
+/* --- claiming ----------------------------------------------------------------------------------------------------- */
 
 static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
 {
@@ -167,9 +104,9 @@ static void test_finish_and_claim_are_one_call(void **state)
     char places[128];
     snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->claims);
     assert_places(places);
-    unsigned before = calls_of("evalsha");
+    unsigned before = script_calls();
     queue_probe_claim(&probe, 0, "two");
-    assert_int_equal(calls_of("evalsha"), before + 1);
+    assert_int_equal(script_calls(), before + 1);
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_places("");
@@ -182,13 +119,13 @@ static void test_slots_of_one_turn_share_one_call(void **state)
     queue_probe_wait_up(&probe);
     for (int i = 0; i < 50; i++)
         push(i % 2 == 0 ? "a" : "b", "task");
-    unsigned before = calls_of("evalsha");
+    unsigned before = script_calls();
     for (unsigned slot = 0; slot < 64; slot++)
         queue_probe_turn(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
     assert_int_equal(queue_counters(probe.queue)->claims, 50);
-    assert_int_equal(calls_of("evalsha"), before + 1);
+    assert_int_equal(script_calls(), before + 1);
 }
 
 static void test_a_call_claims_a_bounded_number_of_bytes(void **state)
@@ -232,7 +169,7 @@ static void test_a_task_larger_than_the_budget_is_claimed_alone(void **state)
     queue_probe_claim(&probe, 1, "two");
 }
 
-/* --- postponing and giving back --------------------------------------------------------------------------------- */
+/* --- postponing and giving back ----------------------------------------------------------------------------------- */
 
 static void assert_postponed(enum queue_place place, const char *key, double delay)
 {
@@ -347,7 +284,7 @@ static void test_given_back_at_the_head(void **state)
     queue_probe_claim(&probe, 1, "two");
 }
 
-/* --- losing ----------------------------------------------------------------------------------------------------- */
+/* --- losing ------------------------------------------------------------------------------------------------------- */
 
 /* A recovery takes the place away; whatever the slot says then is answered LOST and changes nothing. */
 static void test_lost_when_the_place_was_taken(void **state)
@@ -465,34 +402,34 @@ static void test_the_space_is_put_before_every_key(void **state)
     queue_probe_wait(&probe, 0);
     char expected[128];
     snprintf(expected, sizeof expected, "dry:hf:claims:%s\ndry:hf:processes\ndry:retry", probe.identity);
-    assert_reply(server, expected, "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
+    assert_keys(expected);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tasks_are_claimed_in_the_order_of_pushing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slots_of_one_call_get_tasks_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_slot_that_only_settles_gets_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_queues_are_emptied_in_the_order_given, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_payloads_keep_their_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_finish_and_claim_are_one_call, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slots_of_one_turn_share_one_call, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_call_claims_a_bounded_number_of_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_task_larger_than_the_budget_is_claimed_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_postponed_to_retry, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_postponed_to_schedule, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_buried, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_scores_of_a_burst_differ, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_dead_keeps_9999_entries_of_half_a_year, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_retry_and_schedule_are_not_trimmed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_given_back_at_the_head, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lost_when_the_place_was_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_older_place_is_given_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_swallow_a_postponed_task, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_swallow_a_task_given_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_foreign_key_does_not_stop_other_queues, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_space_is_put_before_every_key, setup, teardown),
+        queue_test(test_tasks_are_claimed_in_the_order_of_pushing),
+        queue_test(test_slots_of_one_call_get_tasks_in_order),
+        queue_test(test_a_slot_that_only_settles_gets_nothing),
+        queue_test(test_queues_are_emptied_in_the_order_given),
+        queue_test(test_payloads_keep_their_bytes),
+        queue_test(test_finish_and_claim_are_one_call),
+        queue_test(test_slots_of_one_turn_share_one_call),
+        queue_test(test_a_call_claims_a_bounded_number_of_bytes),
+        queue_test(test_a_task_larger_than_the_budget_is_claimed_alone),
+        queue_test(test_postponed_to_retry),
+        queue_test(test_postponed_to_schedule),
+        queue_test(test_buried),
+        queue_test(test_scores_of_a_burst_differ),
+        queue_test(test_dead_keeps_9999_entries_of_half_a_year),
+        queue_test(test_retry_and_schedule_are_not_trimmed),
+        queue_test(test_given_back_at_the_head),
+        queue_test(test_lost_when_the_place_was_taken),
+        queue_test(test_an_older_place_is_given_back),
+        queue_test(test_a_foreign_key_does_not_swallow_a_postponed_task),
+        queue_test(test_a_foreign_key_does_not_swallow_a_task_given_back),
+        queue_test(test_a_foreign_key_does_not_stop_other_queues),
+        queue_test(test_the_space_is_put_before_every_key),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
 }

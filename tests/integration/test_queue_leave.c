@@ -5,34 +5,9 @@
 #include <string.h>
 
 #include "queue/keys.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/queue_probe.h"
-#include "tests/support/relay.h"
+#include "tests/support/queue_fixture.h"
 
-static struct loop *loop;
-static struct redis_server *server;
-static struct relay *relay;
-static struct queue_probe probe;
-
-static int setup(void **state)
-{
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    relay = relay_start(redis_server_port(server));
-    free(redis_server_command(server, "FLUSHALL"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    queue_probe_stop(&probe);
-    relay_destroy(relay);
-    loop_destroy(loop);
-    return 0;
-}
-
+/* It is restarted here, and must come back as it was. */
 static int group_setup(void **state)
 {
     (void)state;
@@ -40,63 +15,20 @@ static int group_setup(void **state)
     return 0;
 }
 
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-static void push(const char *queue, const char *payload)
-{
-    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
-}
-
-static void assert_places(const char *expected)
-{
-    char *places = queue_probe_places(server);
-    assert_string_equal(places, expected);
-    free(places);
-}
-
-static void assert_only_keys(const char *expected)
-{
-    assert_reply(server, expected, "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
-}
-
-/* --- bells ---------------------------------------------------------------------------------------------------------- */
-
-static bool is_blocked(void *context)
-{
-    char *info = redis_server_command(server, "INFO clients");
-    bool same = strstr(info, context) != NULL;
-    free(info);
-    return same;
-}
-
-static void wait_blocked(const char *count)
-{
-    char text[64];
-    snprintf(text, sizeof text, "blocked_clients:%s\r", count);
-    assert_true(loop_until(loop, is_blocked, text, TEST_PATIENCE_NS));
-}
-
-/* --- tests ---------------------------------------------------------------------------------------------------------- */
-
 static void test_an_idle_process_leaves_no_key(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     queue_probe_claim(&probe, 0, NULL);
     assert_reply(server, probe.identity, "SMEMBERS hf:processes");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    assert_only_keys("");
+    assert_keys("");
 }
 
 static void test_everything_it_has_goes_back_to_the_head(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a b", NULL);
+    start("a b");
     push("a", "a1");
     push("b", "b1");
     push("b", "b2");
@@ -107,7 +39,7 @@ static void test_everything_it_has_goes_back_to_the_head(void **state)
     queue_probe_claim(&probe, 2, NULL);
     push("a", "a2");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    assert_only_keys("queue:a\nqueue:b");
+    assert_keys("queue:a\nqueue:b");
     assert_reply(server, "a2\na1", "LRANGE queue:a 0 -1");
     assert_reply(server, "b1", "LRANGE queue:b 0 -1");
 }
@@ -115,27 +47,27 @@ static void test_everything_it_has_goes_back_to_the_head(void **state)
 static void test_a_bell_outstanding_is_ended_first(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a b c", NULL);
+    start("a b c");
     queue_listen(probe.queue, true);
-    wait_blocked("3");
+    wait_blocked(3);
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    wait_blocked("0");
+    wait_blocked(0);
     push("a", "one");
     loop_for(loop, 20 * NS_PER_MS);
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
 }
 
 static void test_a_task_in_the_bell_goes_back(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     queue_listen(probe.queue, true);
-    wait_blocked("1");
+    wait_blocked(1);
     push("a", "one");
     push("a", "two");
     queue_probe_wait_rings(&probe, 1);
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
     assert_reply(server, "two\none", "LRANGE queue:a 0 -1");
 }
 
@@ -144,14 +76,14 @@ static void test_a_ring_while_leaving_goes_back(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++) {
-        queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+        start("a");
         queue_listen(probe.queue, true);
-        wait_blocked("1");
+        wait_blocked(1);
         unsigned rings = probe.rings;
         push("a", "one");
         assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
         assert_int_equal(probe.rings, rings);
-        assert_only_keys("queue:a");
+        assert_keys("queue:a");
         assert_reply(server, "one", "RPOP queue:a");
         queue_probe_stop(&probe);
     }
@@ -164,23 +96,23 @@ static void test_what_arrives_after_the_end_takes_nothing(void **state)
     (void)state;
     queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
     queue_listen(probe.queue, true);
-    wait_blocked("1");
+    wait_blocked(1);
     relay_cut(relay); /* the server still has our old connection, waiting */
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
     push("a", "one");
     loop_for(loop, 50 * NS_PER_MS);
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
     assert_places("queue:a one");
 }
 
 static void test_a_node_that_was_stopped_while_a_bell_waited(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     queue_listen(probe.queue, true);
-    wait_blocked("1");
+    wait_blocked(1);
     redis_server_pause(server);
     loop_for(loop, 50 * NS_PER_MS);
     assert_false(queue_probe_leave(&probe, 100 * NS_PER_MS));
@@ -188,14 +120,14 @@ static void test_a_node_that_was_stopped_while_a_bell_waited(void **state)
     char listed[128], claimed[128];
     snprintf(listed, sizeof listed, "hf:claims:%s\nhf:processes", probe.identity);
     snprintf(claimed, sizeof claimed, "hf:claims:%s one", probe.identity);
-    assert_only_keys(listed);
+    assert_keys(listed);
     assert_places(claimed);
 }
 
 static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     redis_server_kill(server);
@@ -211,14 +143,14 @@ static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
 static void test_a_node_that_comes_back_before_the_deadline(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     queue_listen(probe.queue, true);
-    wait_blocked("1");
+    wait_blocked(1);
     redis_server_restart(server);
     assert_true(queue_probe_leave(&probe, 20 * NS_PER_S));
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
     assert_places("queue:a one");
 }
 
@@ -232,7 +164,7 @@ static void test_a_lost_reply_of_the_last_call(void **state)
     relay_swallow(relay, true);
     assert_false(queue_probe_leave(&probe, 100 * NS_PER_MS)); /* it cannot know */
     assert_places("queue:a one");
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
 }
 
 /* A process that never reached the node has nothing there. */
@@ -249,31 +181,31 @@ static void test_a_process_that_was_never_connected(void **state)
 static void test_a_slot_that_is_abandoned(void **state)
 {
     (void)state;
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
+    start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_places("queue:a one");
-    assert_only_keys("queue:a");
+    assert_keys("queue:a");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_an_idle_process_leaves_no_key, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_everything_it_has_goes_back_to_the_head, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_bell_outstanding_is_ended_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_task_in_the_bell_goes_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_ring_while_leaving_goes_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_arrives_after_the_end_takes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_was_stopped_while_a_bell_waited, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_is_down_is_given_up_by_the_deadline, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_that_comes_back_before_the_deadline, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_lost_reply_of_the_last_call, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_process_that_was_never_connected, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_slot_that_is_abandoned, setup, teardown),
+        queue_test(test_an_idle_process_leaves_no_key),
+        queue_test(test_everything_it_has_goes_back_to_the_head),
+        queue_test(test_a_bell_outstanding_is_ended_first),
+        queue_test(test_a_task_in_the_bell_goes_back),
+        queue_test(test_a_ring_while_leaving_goes_back),
+        queue_test(test_what_arrives_after_the_end_takes_nothing),
+        queue_test(test_a_node_that_was_stopped_while_a_bell_waited),
+        queue_test(test_a_node_that_is_down_is_given_up_by_the_deadline),
+        queue_test(test_a_node_that_comes_back_before_the_deadline),
+        queue_test(test_a_lost_reply_of_the_last_call),
+        queue_test(test_a_process_that_was_never_connected),
+        queue_test(test_a_slot_that_is_abandoned),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, group_setup, queue_group_teardown);
 }

@@ -7,66 +7,14 @@
 
 #include "queue/keys.h"
 #include "queue/scripts.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/queue_probe.h"
-#include "tests/support/relay.h"
+#include "tests/support/queue_fixture.h"
 
-static struct loop *loop;
-static struct redis_server *server;
-static struct relay *relay;
-static struct queue_probe probe;
-
-static int setup(void **state)
-{
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    relay = relay_start(redis_server_port(server));
-    free(redis_server_command(server, "FLUSHALL"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    queue_probe_stop(&probe);
-    relay_destroy(relay);
-    loop_destroy(loop);
-    return 0;
-}
-
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
-
-static void push(const char *queue, const char *payload)
-{
-    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
-}
-
-static void assert_places(const char *expected)
-{
-    char *places = queue_probe_places(server);
-    assert_string_equal(places, expected);
-    free(places);
-}
-
-/* --- the scripts alone ------------------------------------------------------------------------------------------ */
+/* --- the scripts alone -------------------------------------------------------------------------------------------- */
 
 /* A probe's connection loads the scripts; the process "p" is listed by hand. */
 static void load_scripts(void)
 {
-    queue_probe_start(&probe, loop, redis_server_port(server), "unused", NULL);
+    start("unused");
     queue_probe_wait_up(&probe);
     free(redis_server_command(server, "SADD processes p"));
 }
@@ -272,20 +220,12 @@ static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
         assert_reply(server, expected[i][1], "EVALSHA %s 1 set %s", queue_script_due.sha1, expected[i][0]);
 }
 
-/* --- lost replies ------------------------------------------------------------------------------------------------ */
-
-static bool is_place_written(void *context)
-{
-    char *places = queue_probe_places(server);
-    bool same = strcmp(places, context) == 0;
-    free(places);
-    return same;
-}
+/* --- lost replies ------------------------------------------------------------------------------------------------- */
 
 /* The call has been executed, its reply is swallowed, and the connection ends. */
 static void lose_the_reply(const char *places)
 {
-    assert_true(loop_until(loop, is_place_written, (char *)places, TEST_PATIENCE_NS));
+    wait_places(places);
     relay_cut(relay);
     relay_swallow(relay, false);
 }
@@ -374,22 +314,22 @@ static void test_a_reply_later_than_the_deadline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_repeated_claim_answers_the_same, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_late_claim_changes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_only_listed_processes_open_a_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_call_mixes_repeats_and_new_claims, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_repeated_postponement_moves_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_late_postponement_changes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_repeated_give_back_moves_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_late_give_back_changes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_repeated_leave_finds_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_leave_keeps_what_cannot_go_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_repeated_promotion_moves_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_look_gives_a_bounded_number_of_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_claim_whose_reply_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_postponement_whose_reply_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_give_back_whose_reply_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_reply_later_than_the_deadline, setup, teardown),
+        queue_test(test_a_repeated_claim_answers_the_same),
+        queue_test(test_a_late_claim_changes_nothing),
+        queue_test(test_only_listed_processes_open_a_place),
+        queue_test(test_one_call_mixes_repeats_and_new_claims),
+        queue_test(test_a_repeated_postponement_moves_once),
+        queue_test(test_a_late_postponement_changes_nothing),
+        queue_test(test_a_repeated_give_back_moves_once),
+        queue_test(test_a_late_give_back_changes_nothing),
+        queue_test(test_a_repeated_leave_finds_nothing),
+        queue_test(test_a_leave_keeps_what_cannot_go_back),
+        queue_test(test_a_repeated_promotion_moves_once),
+        queue_test(test_a_look_gives_a_bounded_number_of_bytes),
+        queue_test(test_a_claim_whose_reply_is_lost),
+        queue_test(test_a_postponement_whose_reply_is_lost),
+        queue_test(test_a_give_back_whose_reply_is_lost),
+        queue_test(test_a_reply_later_than_the_deadline),
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
 }

@@ -38,7 +38,7 @@ static int group_teardown(void **state)
     return 0;
 }
 
-/* --- two processes and their tasks ------------------------------------------------------------------------------ */
+/* --- two processes and their tasks -------------------------------------------------------------------------------- */
 
 enum { TASKS_MAX = 2000, SLOTS = 8 };
 
@@ -203,7 +203,7 @@ static void push_tasks(unsigned count)
     }
 }
 
-/* --- the snapshot ------------------------------------------------------------------------------------------------ */
+/* --- the snapshot ------------------------------------------------------------------------------------------------- */
 
 /* One script reads all places at one instant; no call of ours is between asked and known then, but for those whose
  * state says so. */
@@ -234,7 +234,7 @@ static void run_ms(int64_t least, int64_t most)
     loop_for(loop, random_between(least, most) * NS_PER_MS);
 }
 
-/* --- kinds of trouble ---------------------------------------------------------------------------------------------- */
+/* --- kinds of trouble --------------------------------------------------------------------------------------------- */
 
 static void trouble_connections_killed(void)
 {
@@ -278,7 +278,7 @@ static void trouble_replies_lost(void)
     relay_swallow(relay, false);
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static bool has_all_ended(void *context)
 {
@@ -383,7 +383,7 @@ static void test_replies_are_lost(void **state)
     assert_true(suffer(trouble_replies_lost, 20) > 0);
 }
 
-/* --- out of memory, one by one ---------------------------------------------------------------------------------------- */
+/* --- out of memory, one by one ------------------------------------------------------------------------------------ */
 
 /* What frees a slot works without memory; a finish does so together with the next claim. */
 static void test_settling_works_without_memory(void **state)
@@ -414,7 +414,7 @@ static void test_settling_works_without_memory(void **state)
     queue_probe_stop(&probe);
 }
 
-/* --- loading ---------------------------------------------------------------------------------------------------------- */
+/* --- loading ------------------------------------------------------------------------------------------------------ */
 
 /* Restarts it beside the loop; the thread lives on, because the server dies with it. */
 static struct {

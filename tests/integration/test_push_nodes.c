@@ -1,0 +1,176 @@
+/* holdfast push and its node: where it is, and what it may do. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "tests/support/push_fixture.h"
+#include "tests/support/relay.h"
+
+static void test_a_node_that_is_down(void **state)
+{
+    (void)state;
+    snprintf(port, sizeof port, "%u", free_port());
+    push(WORDS("echo", "--wait", "100ms"));
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+    assert_string_equal(result.out, "");
+    push_text(WORDS("-", "--wait", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+    assert_says(result.out, "0 tasks pushed");
+}
+
+static void test_a_node_that_comes_up_meanwhile(void **state)
+{
+    (void)state;
+    const char *arguments[ARGUMENTS_MAX];
+    redis_server_kill(server);
+    complete(WORDS("echo", "--wait", "20s"), arguments);
+    struct program program = program_start(arguments, -1);
+    redis_server_restart(server);
+    result = program_wait(&program);
+    assert_exit(0);
+    assert_length("default", 1);
+}
+
+static void test_a_node_that_does_not_answer(void **state)
+{
+    (void)state;
+    redis_server_pause(server);
+    push(WORDS("echo", "--wait", "100ms"));
+    redis_server_resume(server);
+    assert_exit(75);
+    assert_says(result.error, "cannot be reached");
+}
+
+/* The connection ends while tasks are on their way: nobody knows, and that is said. */
+static void test_a_connection_that_breaks_meanwhile(void **state)
+{
+    (void)state;
+    int fds[2];
+    const char *arguments[ARGUMENTS_MAX];
+    struct relay *relay = relay_start(redis_server_port(server));
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    snprintf(port, sizeof port, "%u", relay_port(relay));
+    complete(WORDS("t", "-"), arguments);
+    struct program program = program_start(arguments, fds[0]);
+    assert_int_equal(write(fds[1], "[1]\n", 4), 4);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 1);
+    relay_swallow(relay, true);
+    assert_int_equal(write(fds[1], "[2]\n[3]\n", 8), 8);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 3);
+    relay_cut(relay);
+    result = program_wait(&program);
+    close(fds[1]);
+    relay_destroy(relay);
+    assert_exit(1);
+    assert_says(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
+    assert_says(result.error, "nothing after line 3 was pushed");
+    assert_says(result.out, "1 task pushed");
+}
+
+static void test_a_node_out_of_memory(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_says(result.error, "refused by the node: OOM");
+    assert_string_equal(result.out, "");
+    push_text(WORDS("t", "-"), "[1]\n[2]\n");
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    assert_exit(1);
+    assert_says(result.error, "lines 1 to 2, 2 tasks for queue default: refused by the node: OOM");
+    assert_says(result.out, "0 tasks pushed");
+}
+
+static char *file_write(char *path, const char *text)
+{
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static void test_passwords(void **state)
+{
+    (void)state;
+    char right[] = "/tmp/holdfast-push-XXXXXX", wrong[] = "/tmp/holdfast-push-XXXXXX";
+    struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
+    snprintf(port, sizeof port, "%u", redis_server_port(secret));
+    push(WORDS("echo", "--password-file", file_write(right, "open-sesame\n")));
+    assert_exit(0);
+    push(WORDS("echo", "--password-file", file_write(wrong, "no\n")));
+    assert_exit(1);
+    assert_says(result.error, "does not let us in");
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_says(result.error, "does not let us in");
+    push(WORDS("echo", "--password-file", "/nowhere/at/all"));
+    assert_exit(1);
+    assert_says(result.error, "/nowhere/at/all");
+    setenv("HOLDFAST_TEST_PASSWORD", "open-sesame", 1);
+    push(WORDS("echo", "--user", "default", "--password-env", "HOLDFAST_TEST_PASSWORD"));
+    assert_exit(0);
+    char *count = redis_server_command(secret, "LLEN queue:default");
+    assert_string_equal(count, "2");
+    free(count);
+    unlink(right);
+    unlink(wrong);
+    redis_server_destroy(secret);
+}
+
+static void push_with_config(const char *path)
+{
+    const char *arguments[] = {"push", "-c", path, "echo", NULL};
+    program_result_free(&result);
+    result = program_run_arguments(arguments, -1);
+}
+
+static void test_the_node_of_a_configuration(void **state)
+{
+    (void)state;
+    char good[] = "/tmp/holdfast-push-XXXXXX", bad[] = "/tmp/holdfast-push-XXXXXX";
+    struct buffer text = {0};
+    buffer_format(
+        &text,
+        "worker = { queues = [\"jobs\"]; };\nqueue_node = { host = \"127.0.0.1\"; port = %s; database = 3; };\n"
+        "lock_nodes = ( { name = \"l\"; host = \"127.0.0.1\"; port = 1; } );\n",
+        port);
+    push_with_config(file_write(good, buffer_text(&text)));
+    assert_exit(0);
+    char *keyspace = redis_server_command(server, "INFO keyspace");
+    assert_says(keyspace, "db3:keys=2");
+    free(keyspace);
+    push_with_config(file_write(bad, "worker = {"));
+    assert_exit(1);
+    assert_says(result.error, "error: ");
+    unlink(good);
+    unlink(bad);
+    buffer_fini(&text);
+}
+
+static void test_a_unix_socket_and_a_database(void **state)
+{
+    (void)state;
+    const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "-n", "2", NULL};
+    result = program_run_arguments(arguments, -1);
+    assert_exit(0);
+    char *keyspace = redis_server_command(server, "INFO keyspace");
+    assert_says(keyspace, "db2:keys=2");
+    free(keyspace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        push_test(test_a_node_that_is_down),         push_test(test_a_node_that_comes_up_meanwhile),
+        push_test(test_a_node_that_does_not_answer), push_test(test_a_connection_that_breaks_meanwhile),
+        push_test(test_a_node_out_of_memory),        push_test(test_passwords),
+        push_test(test_the_node_of_a_configuration), push_test(test_a_unix_socket_and_a_database),
+    };
+    return run_push_tests(tests);
+}

@@ -1,0 +1,38 @@
+/* For tests of `holdfast push`: each runs the program against one private server. */
+#ifndef SUPPORT_PUSH_FIXTURE_H
+#define SUPPORT_PUSH_FIXTURE_H
+
+#include <stddef.h>
+
+#include "tests/support/program_run.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/redis_server.h"
+
+enum { ARGUMENTS_MAX = 30 };
+
+extern struct redis_server *server;
+extern char port[16]; /* where the program is sent */
+extern struct program_result result;
+
+int push_set_up(void **state);
+int push_tear_down(void **state);
+int push_group_set_up(void **state);
+int push_group_tear_down(void **state);
+
+#define push_test(function)   cmocka_unit_test_setup_teardown(function, push_set_up, push_tear_down)
+#define run_push_tests(tests) cmocka_run_group_tests(tests, push_group_set_up, push_group_tear_down)
+#define WORDS(...)            ((const char *const[]){__VA_ARGS__, NULL})
+
+/* "push -p PORT" and then the words. */
+void complete(const char *const *words, const char *arguments[ARGUMENTS_MAX]);
+/* Each runs it and sets `result`. */
+void push(const char *const *words);
+void push_from(const char *const *words, int input);
+void push_text(const char *const *words, const char *text);
+int input_of(const char *bytes, size_t length);
+
+void assert_says(const char *text, const char *part);
+void assert_exit(int code);
+void assert_length(const char *queue, long long length);
+
+#endif
