@@ -120,6 +120,8 @@ say = @printf '%-6s %s\n' '$(1)' '$(strip $(2))';
 endif
 
 # ---------------------------------------------------------------------------------------- targets
+# The targets that build and then run something build on all cores, and run alone.
+PARALLEL := -j$(shell nproc)
 .PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(BENCH_FILES) ## build everything but the tests (the default)
 
@@ -127,11 +129,12 @@ tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
 
 run: ## install what is missing, build, and run the demonstration
 	@scripts/setup
-	@$(MAKE) all
+	@$(MAKE) $(PARALLEL) all
 	@scripts/demo $(if $(KILL),--kill-node) $(if $(PAUSE),--pause-node) $(B)
 
 test: ## install what is missing, build, run all tests and the mutants
 	@scripts/setup
+	@$(MAKE) $(PARALLEL) tests
 	@$(MAKE) check
 
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
@@ -149,15 +152,17 @@ bench: all ## build and run the benchmarks
 # Goes on after a failure, to show all there is in one run.
 ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
 	@status=0; $(MAKE) tidy || status=1; \
-	 echo '== clang'; $(MAKE) B=build/clang CC=clang tests || status=1; \
+	 echo '== clang'; $(MAKE) $(PARALLEL) B=build/clang CC=clang tests || status=1; \
 	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; exit $$status
 
 asan: ## build with AddressSanitizer and UBSan, run all tests
 	@echo '== address and undefined behaviour sanitizers'
+	@$(MAKE) $(PARALLEL) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 tests
 	@$(MAKE) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 sanitized
 
 tsan: ## build with ThreadSanitizer, run the tests that have threads
 	@echo '== thread sanitizer'
+	@$(MAKE) $(PARALLEL) B=build/tsan SANITIZE=thread OPTIMISE=-O1 tests
 	@$(MAKE) B=build/tsan SANITIZE=thread OPTIMISE=-O1 ONLY='$(TSAN_TESTS)' sanitized
 
 sanitized: tests
