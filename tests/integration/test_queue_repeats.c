@@ -314,22 +314,14 @@ static void test_a_reply_later_than_the_deadline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_claim_answers_the_same),
-        queue_test(test_a_late_claim_changes_nothing),
-        queue_test(test_only_listed_processes_open_a_place),
-        queue_test(test_one_call_mixes_repeats_and_new_claims),
-        queue_test(test_a_repeated_postponement_moves_once),
-        queue_test(test_a_late_postponement_changes_nothing),
-        queue_test(test_a_repeated_give_back_moves_once),
-        queue_test(test_a_late_give_back_changes_nothing),
-        queue_test(test_a_repeated_leave_finds_nothing),
-        queue_test(test_a_leave_keeps_what_cannot_go_back),
-        queue_test(test_a_repeated_promotion_moves_once),
-        queue_test(test_a_look_gives_a_bounded_number_of_bytes),
-        queue_test(test_a_claim_whose_reply_is_lost),
-        queue_test(test_a_postponement_whose_reply_is_lost),
-        queue_test(test_a_give_back_whose_reply_is_lost),
-        queue_test(test_a_reply_later_than_the_deadline),
+        queue_test(test_a_repeated_claim_answers_the_same),  queue_test(test_a_late_claim_changes_nothing),
+        queue_test(test_only_listed_processes_open_a_place), queue_test(test_one_call_mixes_repeats_and_new_claims),
+        queue_test(test_a_repeated_postponement_moves_once), queue_test(test_a_late_postponement_changes_nothing),
+        queue_test(test_a_repeated_give_back_moves_once),    queue_test(test_a_late_give_back_changes_nothing),
+        queue_test(test_a_repeated_leave_finds_nothing),     queue_test(test_a_leave_keeps_what_cannot_go_back),
+        queue_test(test_a_repeated_promotion_moves_once),    queue_test(test_a_look_gives_a_bounded_number_of_bytes),
+        queue_test(test_a_claim_whose_reply_is_lost),        queue_test(test_a_postponement_whose_reply_is_lost),
+        queue_test(test_a_give_back_whose_reply_is_lost),    queue_test(test_a_reply_later_than_the_deadline),
     };
     return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
 }

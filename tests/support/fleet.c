@@ -89,10 +89,7 @@ void fleet_clean(struct fleet *fleet)
     }
     fleet->worker_count = 0;
     lock_cluster_heal(&fleet->locks);
-    if (redis_server_pid(fleet->queue) == 0)
-        redis_server_restart(fleet->queue);
-    redis_server_resume(fleet->queue);
-    free(fleet_ask(fleet, "FLUSHALL"));
+    redis_server_heal(fleet->queue);
     directory_empty(fleet);
 }
 

@@ -29,12 +29,8 @@ void lock_cluster_stop(struct lock_cluster *cluster)
 
 void lock_cluster_heal(struct lock_cluster *cluster)
 {
-    for (unsigned i = 0; i < cluster->count; i++) {
-        if (redis_server_pid(cluster->servers[i]) == 0)
-            redis_server_restart(cluster->servers[i]);
-        redis_server_resume(cluster->servers[i]);
-        assert_string_equal(lock_cluster_ask(cluster, i, "FLUSHALL"), "OK");
-    }
+    for (unsigned i = 0; i < cluster->count; i++)
+        redis_server_heal(cluster->servers[i]);
 }
 
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)

@@ -322,6 +322,23 @@ void redis_server_resume(struct redis_server *server)
     kill(server->pid, SIGCONT);
 }
 
+static void expect_ok(struct redis_server *server, const char *command)
+{
+    char *reply = redis_server_command(server, "%s", command);
+    if (strcmp(reply, "OK") != 0)
+        give_up(server, reply);
+    free(reply);
+}
+
+void redis_server_heal(struct redis_server *server)
+{
+    if (server->pid == 0)
+        redis_server_restart(server);
+    redis_server_resume(server);
+    expect_ok(server, "CONFIG SET maxmemory 0");
+    expect_ok(server, "FLUSHALL");
+}
+
 void redis_server_destroy(struct redis_server *server)
 {
     if (server == NULL)

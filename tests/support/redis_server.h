@@ -29,6 +29,8 @@ void redis_server_pause(struct redis_server *server);   /* SIGSTOP; returns when
 void redis_server_resume(struct redis_server *server);  /* SIGCONT */
 void redis_server_kill(struct redis_server *server);    /* SIGKILL; its port refuses connections afterwards */
 void redis_server_restart(struct redis_server *server); /* on the same port, killed before if it still runs */
+/* Whatever a test did to it: it runs, answers, has memory and holds nothing. */
+void redis_server_heal(struct redis_server *server);
 
 /* Runs one command, written as for redis-cli, over a connection of its own, and returns the reply as text: numbers in
  * digits, errors as "-ERR ...", nil as "(nil)", arrays with one element a line. The caller frees it. */

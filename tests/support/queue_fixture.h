@@ -1,0 +1,123 @@
+/* What tests at one queue node share: the server, which lives as long as the test program, and for each test a loop, a
+ * relay before the server, and up to two processes. Its state is in the header, because a test program is one file. */
+#ifndef SUPPORT_QUEUE_FIXTURE_H
+#define SUPPORT_QUEUE_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/relay.h"
+
+static struct redis_server *server;
+static struct loop *loop;
+static struct relay *relay;
+static struct queue_probe probe, other;
+
+static inline int queue_group_setup(void **state)
+{
+    (void)state;
+    server = redis_server_start(NULL);
+    return 0;
+}
+
+static inline int queue_group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(server);
+    return 0;
+}
+
+static inline int queue_setup(void **state)
+{
+    (void)state;
+    redis_server_heal(server);
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    loop = loop_create(NULL);
+    assert_non_null(loop);
+    relay = relay_start(redis_server_port(server));
+    return 0;
+}
+
+static inline int queue_teardown(void **state)
+{
+    (void)state;
+    queue_probe_stop(&probe);
+    queue_probe_stop(&other);
+    relay_destroy(relay);
+    loop_destroy(loop);
+    return 0;
+}
+
+#define queue_test(function) cmocka_unit_test_setup_teardown(function, queue_setup, queue_teardown)
+
+static inline void start(const char *names)
+{
+    queue_probe_start(&probe, loop, redis_server_port(server), names, NULL);
+}
+
+static inline void push(const char *queue, const char *payload)
+{
+    free(redis_server_command(server, "LPUSH queue:%s %s", queue, payload));
+}
+
+/* --- what is on the node --------------------------------------------------------------------------------------- */
+
+static inline bool places_are(void *expected)
+{
+    char *places = queue_probe_places(server);
+    bool same = strcmp(places, expected) == 0;
+    free(places);
+    return same;
+}
+
+/* See queue_probe_places. */
+static inline void assert_places(const char *expected)
+{
+    char *places = queue_probe_places(server);
+    assert_string_equal(places, expected);
+    free(places);
+}
+
+static inline void wait_places(const char *expected)
+{
+    if (!loop_until(loop, places_are, (char *)expected, TEST_PATIENCE_NS))
+        assert_places(expected);
+}
+
+static inline void assert_keys(const char *expected)
+{
+    assert_reply(server, expected, "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
+}
+
+/* A number that INFO gives in this section: what follows `before`; 0 when that is not there. */
+static inline unsigned node_number(const char *section, const char *before)
+{
+    char *info = redis_server_command(server, "INFO %s", section);
+    const char *at = strstr(info, before);
+    unsigned number = at != NULL ? (unsigned)strtoul(at + strlen(before), NULL, 10) : 0;
+    free(info);
+    return number;
+}
+
+static inline unsigned blocked_clients(void)
+{
+    return node_number("clients", "blocked_clients:");
+}
+
+static inline bool blocked_are(void *clients)
+{
+    return blocked_clients() == *(const unsigned *)clients;
+}
+
+/* Until so many connections wait at a bell. */
+static inline void wait_blocked(unsigned clients)
+{
+    if (!loop_until(loop, blocked_are, &clients, TEST_PATIENCE_NS))
+        fail_msg("%u clients are blocked instead of %u", blocked_clients(), clients);
+}
+
+#endif
