@@ -119,6 +119,8 @@ static void losing_the_majority_is_said_and_survived(void **state)
     redis_server_kill(fleet.locks.servers[1]);
     test_await(fleet_logged(&fleet, worker, "lock_quorum_missing nodes=3 nodes_up=1"));
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"later\",\"resource\":\"r\"}");
+    poll(NULL, 0, 300); /* time enough to claim it and to park it */
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     redis_server_restart(fleet.locks.servers[1]);
     test_await(fleet_noted(&fleet, "end later") == 1);
     stop(worker);
