@@ -133,22 +133,12 @@ static void test_nobody_waits_unless_wanted(void **state)
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
-static unsigned long long blmoves(void)
+static unsigned blmoves(void)
 {
-    char *stats = redis_server_command(server, "INFO commandstats");
-    const char *calls = strstr(stats, "cmdstat_blmove:calls="), *refused = NULL;
-    unsigned long long count = 0;
-    if (calls != NULL) {
-        count = strtoull(calls + strlen("cmdstat_blmove:calls="), NULL, 10);
-        refused = strstr(calls, "rejected_calls=");
-    }
-    if (refused != NULL)
-        count += strtoull(refused + strlen("rejected_calls="), NULL, 10);
-    free(stats);
-    return count;
+    return redis_server_calls(server, "blmove");
 }
 
-static unsigned long long blmoves_at_ring;
+static unsigned blmoves_at_ring;
 
 static void note_blmoves(struct queue_probe *at)
 {
@@ -204,7 +194,7 @@ static void test_a_refused_bell_rests_and_rings(void **state)
     queue_probe_wait_rings(&probe, 2); /* the bell has both now and waits for more */
     wait_blocked(1);
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
-    unsigned long long before = blmoves();
+    unsigned before = blmoves();
     free(redis_server_command(server, "CLIENT KILL TYPE normal"));
     queue_probe_wait_rings(&probe, 5);
     assert_true(blmoves() - before <= 10);
@@ -229,5 +219,5 @@ int main(void)
         queue_test(test_only_one_connection_waits),
         queue_test(test_a_refused_bell_rests_and_rings),
     };
-    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -8,7 +8,7 @@
 #include "redis/node.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/node_probe.h"
-#include "tests/support/redis_server.h"
+#include "tests/support/one_server.h"
 
 static const struct redis_script script_one = {
     .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
@@ -17,22 +17,7 @@ static const struct redis_script script_two = {
 static const struct redis_script *const scripts[] = {&script_one, &script_two};
 
 static struct loop *loop;
-static struct redis_server *server;
 static struct node_probe probe;
-
-static int group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
 
 static struct redis_node_options default_options(void)
 {
@@ -491,5 +476,5 @@ int main(void)
         test(test_e43_a_script_that_the_node_does_not_know_is_an_error),
     };
 #undef test
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

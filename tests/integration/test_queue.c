@@ -8,11 +8,6 @@
 #include "queue/keys.h"
 #include "tests/support/queue_fixture.h"
 
-static unsigned script_calls(void)
-{
-    return node_number("commandstats", "cmdstat_evalsha:calls=");
-}
-
 /* --- claiming ----------------------------------------------------------------------------------------------------- */
 
 static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
@@ -104,9 +99,9 @@ static void test_finish_and_claim_are_one_call(void **state)
     char places[128];
     snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->claims);
     assert_places(places);
-    unsigned before = script_calls();
+    unsigned before = redis_server_calls(server, "evalsha");
     queue_probe_claim(&probe, 0, "two");
-    assert_int_equal(script_calls(), before + 1);
+    assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_places("");
@@ -119,13 +114,13 @@ static void test_slots_of_one_turn_share_one_call(void **state)
     queue_probe_wait_up(&probe);
     for (int i = 0; i < 50; i++)
         push(i % 2 == 0 ? "a" : "b", "task");
-    unsigned before = script_calls();
+    unsigned before = redis_server_calls(server, "evalsha");
     for (unsigned slot = 0; slot < 64; slot++)
         queue_probe_turn(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
     assert_int_equal(queue_counters(probe.queue)->claims, 50);
-    assert_int_equal(script_calls(), before + 1);
+    assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
 }
 
 static void test_a_call_claims_a_bounded_number_of_bytes(void **state)
@@ -431,5 +426,5 @@ int main(void)
         queue_test(test_a_foreign_key_does_not_stop_other_queues),
         queue_test(test_the_space_is_put_before_every_key),
     };
-    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -207,5 +207,5 @@ int main(void)
         queue_test(test_a_process_that_was_never_connected),
         queue_test(test_a_slot_that_is_abandoned),
     };
-    return cmocka_run_group_tests(tests, group_setup, queue_group_teardown);
+    return cmocka_run_group_tests(tests, group_setup, one_server_tear_down);
 }

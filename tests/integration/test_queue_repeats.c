@@ -323,5 +323,5 @@ int main(void)
         queue_test(test_a_claim_whose_reply_is_lost),        queue_test(test_a_postponement_whose_reply_is_lost),
         queue_test(test_a_give_back_whose_reply_is_lost),    queue_test(test_a_reply_later_than_the_deadline),
     };
-    return cmocka_run_group_tests(tests, queue_group_setup, queue_group_teardown);
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

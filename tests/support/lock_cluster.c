@@ -69,16 +69,10 @@ unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key)
 
 unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command)
 {
-    char mark[64];
     unsigned calls = 0;
-    snprintf(mark, sizeof mark, "cmdstat_%s:calls=", command);
-    for (unsigned i = 0; i < cluster->count; i++) {
-        if (redis_server_pid(cluster->servers[i]) == 0)
-            continue;
-        const char *place = strstr(lock_cluster_ask(cluster, i, "INFO commandstats"), mark);
-        if (place != NULL)
-            calls += (unsigned)strtoul(place + strlen(mark), NULL, 10);
-    }
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (redis_server_pid(cluster->servers[i]) != 0)
+            calls += redis_server_calls(cluster->servers[i], command);
     return calls;
 }
 

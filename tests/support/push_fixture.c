@@ -6,14 +6,13 @@
 
 #include "tests/support/test.h"
 
-struct redis_server *server;
 char port[16];
 struct program_result result;
 
 int push_set_up(void **state)
 {
     (void)state;
-    free(redis_server_command(server, "FLUSHALL"));
+    redis_server_heal(server);
     snprintf(port, sizeof port, "%u", redis_server_port(server));
     result = (struct program_result){.exit_code = 0};
     return 0;
@@ -22,22 +21,7 @@ int push_set_up(void **state)
 int push_tear_down(void **state)
 {
     (void)state;
-    redis_server_resume(server);
     program_result_free(&result);
-    return 0;
-}
-
-int push_group_set_up(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-int push_group_tear_down(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
     return 0;
 }
 

@@ -4,23 +4,20 @@
 
 #include <stddef.h>
 
+#include "tests/support/one_server.h"
 #include "tests/support/program_run.h"
 #include "tests/support/queue_probe.h"
-#include "tests/support/redis_server.h"
 
 enum { ARGUMENTS_MAX = 30 };
 
-extern struct redis_server *server;
 extern char port[16]; /* where the program is sent */
 extern struct program_result result;
 
 int push_set_up(void **state);
 int push_tear_down(void **state);
-int push_group_set_up(void **state);
-int push_group_tear_down(void **state);
 
 #define push_test(function)   cmocka_unit_test_setup_teardown(function, push_set_up, push_tear_down)
-#define run_push_tests(tests) cmocka_run_group_tests(tests, push_group_set_up, push_group_tear_down)
+#define run_push_tests(tests) cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down)
 #define WORDS(...)            ((const char *const[]){__VA_ARGS__, NULL})
 
 /* "push -p PORT" and then the words. */

@@ -1,5 +1,5 @@
-/* What tests at one queue node share: the server, which lives as long as the test program, and for each test a loop, a
- * relay before the server, and up to two processes. Its state is in the header, because a test program is one file. */
+/* What tests at one queue node share: for each test a loop, a relay before the server, and up to two processes. Its
+ * state is in the header, because a test program is one file. */
 #ifndef SUPPORT_QUEUE_FIXTURE_H
 #define SUPPORT_QUEUE_FIXTURE_H
 
@@ -9,27 +9,13 @@
 #include <string.h>
 
 #include "tests/support/loop_until.h"
+#include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
 #include "tests/support/relay.h"
 
-static struct redis_server *server;
 static struct loop *loop;
 static struct relay *relay;
 static struct queue_probe probe, other;
-
-static inline int queue_group_setup(void **state)
-{
-    (void)state;
-    server = redis_server_start(NULL);
-    return 0;
-}
-
-static inline int queue_group_teardown(void **state)
-{
-    (void)state;
-    redis_server_destroy(server);
-    return 0;
-}
 
 static inline int queue_setup(void **state)
 {
@@ -93,19 +79,9 @@ static inline void assert_keys(const char *expected)
     assert_reply(server, expected, "EVAL \"local keys = redis.call('KEYS', '*') table.sort(keys) return keys\" 0");
 }
 
-/* A number that INFO gives in this section: what follows `before`; 0 when that is not there. */
-static inline unsigned node_number(const char *section, const char *before)
-{
-    char *info = redis_server_command(server, "INFO %s", section);
-    const char *at = strstr(info, before);
-    unsigned number = at != NULL ? (unsigned)strtoul(at + strlen(before), NULL, 10) : 0;
-    free(info);
-    return number;
-}
-
 static inline unsigned blocked_clients(void)
 {
-    return node_number("clients", "blocked_clients:");
+    return redis_server_info(server, "clients", "blocked_clients:");
 }
 
 static inline bool blocked_are(void *clients)

@@ -352,6 +352,33 @@ void redis_server_destroy(struct redis_server *server)
     free(server);
 }
 
+/* 0 when it is not there. */
+static unsigned number_after(const char *text, const char *before)
+{
+    const char *at = strstr(text, before);
+    return at != NULL ? (unsigned)strtoul(at + strlen(before), NULL, 10) : 0;
+}
+
+unsigned redis_server_info(struct redis_server *server, const char *section, const char *before)
+{
+    char *info = redis_server_command(server, "INFO %s", section);
+    unsigned number = number_after(info, before);
+    free(info);
+    return number;
+}
+
+unsigned redis_server_calls(struct redis_server *server, const char *command)
+{
+    char *stats = redis_server_command(server, "INFO commandstats"), name[64];
+    unsigned calls = 0;
+    snprintf(name, sizeof name, "cmdstat_%s:", command);
+    const char *at = strstr(stats, name);
+    if (at != NULL)
+        calls = number_after(at, ":calls=") + number_after(at, ",rejected_calls=");
+    free(stats);
+    return calls;
+}
+
 unsigned redis_server_port(const struct redis_server *server)
 {
     return server->port;
