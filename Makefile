@@ -44,7 +44,8 @@ TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests that have threads of their own, by name; `make tsan` runs these.
-TSAN_TESTS  ?= test_mailbox test_log test_loop test_loop_watch test_runner_pool test_transfer test_redlock test_blocking test_runner test_pool test_worker
+TSAN_TESTS  ?= test_mailbox test_log test_loop test_loop_watch test_runner_pool test_transfer test_redlock test_blocking test_runner test_pool test_worker \
+               test_fleet test_stop test_trouble
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)

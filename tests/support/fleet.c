@@ -194,7 +194,7 @@ int fleet_wait(struct fleet *fleet, unsigned number)
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-static char *ask(struct fleet *fleet, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static char *ask(struct fleet *fleet, const char *format, va_list arguments)
 {
     char *command = NULL;
     if (vasprintf(&command, format, arguments) < 0)
