@@ -264,25 +264,30 @@ static void task_retry(struct slot *slot)
     record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
 }
 
-/* The entry must say where it came from, or it would be promoted to the default queue. */
-static void queue_write(struct slot *slot, struct buffer *out)
+/* The entry must say where it came from, or it would be promoted to the default queue; and it must have a jid, or two
+ * tasks of the same text would be one entry of the sorted set. */
+static void origin_write(struct slot *slot, struct buffer *out)
 {
-    struct buffer name = {0};
+    struct buffer name = {0}, id = {0};
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
-    envelope_rewrite(&slot->envelope, (struct envelope_change[]){{"queue", {name.bytes, name.length}}}, 1, out);
+    envelope_append_string(&id, slot->jid, strlen(slot->jid));
+    envelope_rewrite(&slot->envelope,
+                     (struct envelope_change[]){{"queue", {name.bytes, name.length}}, {"jid", {id.bytes, id.length}}},
+                     2, out);
     buffer_fini(&name);
+    buffer_fini(&id);
 }
 
-/* Contention is no failure: the payload goes as it is, if it names its queue. */
+/* Contention is no failure: the payload goes as it is, if it names its queue and itself. */
 static void task_park(struct slot *slot)
 {
     int64_t delay_ns = slot->worker->options.config->lock.park_delay_ns;
     struct buffer *text = &slot->worker->text;
     buffer_clear(text);
-    if (strcmp(slot->envelope.queue, slot->queue) == 0)
+    if (strcmp(slot->envelope.queue, slot->queue) == 0 && slot->envelope.jid[0] != '\0')
         buffer_append(text, slot->payload.bytes, slot->payload.length);
     else
-        queue_write(slot, text);
+        origin_write(slot, text);
     queue_postpone(slot->worker->queue, slot->number, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2),
                    text->bytes, text->length);
 }
@@ -333,6 +338,7 @@ static void move_perform(struct slot *slot, enum flow_move move)
     case FLOW_MOVE_FINISH:
         slot->claims = move == FLOW_MOVE_CLAIM && worker_may_claim(worker);
         worker->claimed += slot->claims;
+        worker_listen(worker);
         queue_turn(worker->queue, slot->number, slot->claims);
         return;
     case FLOW_MOVE_RETRY:

@@ -28,7 +28,8 @@ bool worker_may_claim(struct worker *worker)
     return worker->ready && !worker->stopping && !enough;
 }
 
-static void listen_adjust(struct worker *worker)
+/* Only while there is an idle slot to claim: a bell that rings for a busy process takes the task away from others. */
+void worker_listen(struct worker *worker)
 {
     queue_listen(worker->queue, worker->idle_count > 0 && worker_may_claim(worker));
 }
@@ -61,7 +62,7 @@ void worker_rest(struct worker *worker, struct slot *slot)
     if (worker->stopping)
         worker_stop_look(worker);
     else
-        listen_adjust(worker);
+        worker_listen(worker);
 }
 
 static void queue_rang(void *context)
@@ -101,7 +102,7 @@ static void locks_look(struct worker *worker)
                   "nodes=%u nodes_up=%u advice=\"nothing is claimed until a majority is back\"", nodes,
                   redlock_group_nodes_up(worker->locks));
     }
-    listen_adjust(worker);
+    worker_listen(worker);
 }
 
 static void look_fire(struct loop_timer *timer)

@@ -89,6 +89,7 @@ void slots_give_back(struct loop_hook *hook);
 void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
+void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
 
 /* stop.c */
 void worker_stop(struct worker *worker, const char *reason);

@@ -127,6 +127,46 @@ static void an_idle_worker_takes_a_task_that_is_pushed(void **state)
     test_await(fleet_noted(&fleet, "end late") == 1);
 }
 
+static int workers_wait(void)
+{
+    int waiting = -1;
+    char *facts = fleet_ask(&fleet, "INFO clients");
+    const char *line = strstr(facts, "blocked_clients:");
+    if (line == NULL || sscanf(line, "blocked_clients:%d", &waiting) != 1)
+        fail_msg("no blocked_clients in %s", facts);
+    free(facts);
+    return waiting;
+}
+
+/* A worker whose bell waits gets a long task and then no other, though three are pushed. */
+static unsigned busy_with_one(const struct fleet_setup *setup)
+{
+    unsigned busy = fleet_work(&fleet, setup);
+    test_await(workers_wait() == 1);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[60000],\"jid\":\"long\"}");
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    fleet_push_many(&fleet, "note", 3, 0, 0);
+    return busy;
+}
+
+static void a_busy_worker_leaves_tasks_to_others(void **state)
+{
+    (void)state;
+    unsigned busy = busy_with_one(&(struct fleet_setup){.threads = 1});
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 3);
+    fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    test_await(fleet_noted_all(&fleet, "end t") == 3);
+    fleet_signal(&fleet, busy, SIGKILL);
+}
+
+static void max_tasks_leaves_the_rest_to_others(void **state)
+{
+    (void)state;
+    unsigned worker = busy_with_one(&(struct fleet_setup){.threads = 2, .arguments = "--max-tasks 1"});
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 3);
+    fleet_signal(&fleet, worker, SIGKILL);
+}
+
 /* --- ends that scripts ask for ------------------------------------------------------------------------------------ */
 
 static void max_tasks_is_exact(void **state)
@@ -266,6 +306,18 @@ static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
+/* Without ids of their own they would be one entry of the sorted set. */
+static void two_parked_tasks_of_the_same_text_are_two(void **state)
+{
+    (void)state;
+    hold_on_all_nodes("busy");
+    for (int i = 0; i < 2; i++)
+        fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"queue\":\"jobs\",\"resource\":\"busy\"}");
+    fleet_work(&fleet,
+               &(struct fleet_setup){.lock = "ttl = \"2s\"; tries = 1; park_delay = \"60s\"; prefix = \"lock:\";"});
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 2);
+}
+
 static void a_refused_task_holds_up_no_other(void **state)
 {
     (void)state;
@@ -336,7 +388,9 @@ int main(void)
         FLEET_TEST(tasks_of_two_resources_exclude_both),
         FLEET_TEST(tasks_start_in_the_order_of_pushing),
         FLEET_TEST(an_idle_worker_takes_a_task_that_is_pushed),
+        FLEET_TEST(a_busy_worker_leaves_tasks_to_others),
         FLEET_TEST(max_tasks_is_exact),
+        FLEET_TEST(max_tasks_leaves_the_rest_to_others),
         FLEET_TEST(max_tasks_waits_until_there_are_so_many),
         FLEET_TEST(drain_ends_at_once_when_there_is_nothing),
         FLEET_TEST(a_class_nobody_serves_is_retried_and_not_counted),
@@ -345,6 +399,7 @@ int main(void)
         FLEET_TEST(a_failure_is_retried_with_the_fields_of_the_job_format),
         FLEET_TEST(the_last_failure_goes_to_dead),
         FLEET_TEST(a_refused_task_is_parked_and_runs_when_the_lock_is_free),
+        FLEET_TEST(two_parked_tasks_of_the_same_text_are_two),
         FLEET_TEST(a_refused_task_holds_up_no_other),
         FLEET_TEST(a_drain_waits_for_what_is_parked),
         FLEET_TEST(memory_stays_flat_however_long_the_queue_is),
