@@ -5,28 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/lock_cluster.h"
+#include "tests/support/one_cluster.h"
 
-enum { NODES = 5, QUORUM = 3, THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
+enum { THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
 
-static struct lock_cluster cluster;
 static struct redlock_client *client;
 static struct redlock_terms terms;
 static char reason[256];
-
-static int servers_start(void **state)
-{
-    (void)state;
-    lock_cluster_start(&cluster, NODES);
-    return 0;
-}
-
-static int servers_stop(void **state)
-{
-    (void)state;
-    lock_cluster_stop(&cluster);
-    return 0;
-}
 
 static int set_up(void **state)
 {
@@ -124,21 +109,18 @@ static void the_holder_sees_that_a_majority_hangs(void **state)
     struct redlock_held *held = NULL;
     terms.ttl_ns = REDLOCK_MS(600);
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_pause(cluster.servers[i]);
+    pause_first(QUORUM);
     assert_true(redlock_held_valid_for_ns(held) < terms.ttl_ns);
     test_await(redlock_held_valid_for_ns(held) == 0);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_UNKNOWN);
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_resume(cluster.servers[i]);
+    resume_first(QUORUM);
 }
 
 static void without_a_majority_nobody_blocks(void **state)
 {
     (void)state;
     struct redlock_held *held = NULL;
-    for (unsigned i = 0; i < NODES; i++)
-        redis_server_kill(cluster.servers[i]);
+    kill_first(NODES);
     assert_int_equal(acquire("r", &held), REDLOCK_NO_QUORUM);
     assert_null(held);
     struct redlock_client *late = redlock_client_open(&cluster.options, reason, sizeof reason);
@@ -222,5 +204,5 @@ int main(void)
         lock_test(numbers_under_locks_of_many_threads_are_exact),
         lock_test(closing_waits_for_releases_in_the_background),
     };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -6,54 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "tests/support/lock_cluster.h"
-#include "tests/support/loop_until.h"
-
-enum { NODES = 5, QUORUM = 3 };
-
-static struct lock_cluster cluster;
-static struct loop *loop;
-static struct redlock_group *group;
-static struct redlock_terms terms;
-static struct lock_probe mine, theirs;
-
-static int servers_start(void **state)
-{
-    (void)state;
-    lock_cluster_start(&cluster, NODES);
-    return 0;
-}
-
-static int servers_stop(void **state)
-{
-    (void)state;
-    lock_cluster_stop(&cluster);
-    return 0;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    lock_cluster_heal(&cluster);
-    loop = loop_create(NULL);
-    group = lock_cluster_group(&cluster, loop);
-    assert_int_equal(redlock_group_nodes_up(group), NODES);
-    terms = quick_terms(10000, 3);
-    lock_probe_create(&mine, loop, group, &terms);
-    lock_probe_create(&theirs, loop, group, &terms);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lock_probe_destroy(&mine);
-    lock_probe_destroy(&theirs);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    redlock_group_destroy(group);
-    loop_destroy(loop);
-    return 0;
-}
+#include "tests/support/lock_fixture.h"
 
 /* --- one lock -------------------------------------------------------------------------------------------------- */
 
@@ -306,11 +259,9 @@ static void a_release_that_a_majority_does_not_answer_is_unknown(void **state)
 {
     (void)state;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_pause(cluster.servers[i]);
+    pause_first(QUORUM);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_UNKNOWN);
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_resume(cluster.servers[i]);
+    resume_first(QUORUM);
     loop_await(loop, lock_cluster_keys(&cluster) == 0);
 }
 
@@ -322,16 +273,14 @@ static void cancelling_an_acquire_leaves_nothing(void **state)
     assert_int_equal(mine.answer, REDLOCK_CANCELLED);
     assert_true(redlock_lock_is_free(mine.lock));
 
-    for (unsigned i = 0; i < QUORUM; i++) /* the grants are out, the answers are not in */
-        redis_server_pause(cluster.servers[i]);
+    pause_first(QUORUM); /* the grants are out, the answers are not in */
     lock_probe_ask(&mine, "r");
     loop_for(loop, REDLOCK_MS(5));
     assert_int_equal(mine.answers, 1);
     redlock_lock_release(mine.lock);
     assert_int_equal(mine.answers, 2);
     assert_int_equal(mine.answer, REDLOCK_CANCELLED);
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_resume(cluster.servers[i]);
+    resume_first(QUORUM);
     loop_await(loop, redlock_group_busy(group) == 0);
     loop_await(loop, lock_cluster_keys(&cluster) == 0);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
@@ -370,8 +319,6 @@ static void a_lock_destroyed_while_it_is_released_is_released(void **state)
     assert_int_equal(redlock_group_counters(group)->released, 1);
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,5 +342,5 @@ int main(void)
         lock_test(cancelling_while_it_waits_for_its_next_pass_leaves_nothing),
         lock_test(a_lock_destroyed_while_it_is_released_is_released),
     };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -5,59 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/lock_cluster.h"
-#include "tests/support/loop_until.h"
+#include "tests/support/lock_fixture.h"
 
-enum { NODES = 5, QUORUM = 3, MANY = 60 };
-
-static struct lock_cluster cluster;
-static struct loop *loop;
-static struct redlock_group *group;
-static struct redlock_terms terms;
-static struct lock_probe mine;
-
-static int servers_start(void **state)
+/* The same locks with other terms. */
+static void ttl_change(int64_t ttl_ms)
 {
-    (void)state;
-    lock_cluster_start(&cluster, NODES);
-    return 0;
-}
-
-static int servers_stop(void **state)
-{
-    (void)state;
-    lock_cluster_stop(&cluster);
-    return 0;
+    locks_destroy();
+    locks_create(ttl_ms);
 }
 
 static int set_up(void **state)
 {
-    (void)state;
-    lock_cluster_heal(&cluster);
-    loop = loop_create(NULL);
-    group = lock_cluster_group(&cluster, loop);
-    terms = quick_terms(500, 3);
-    lock_probe_create(&mine, loop, group, &terms);
+    (void)lock_set_up(state);
+    ttl_change(500);
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    lock_probe_destroy(&mine);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    redlock_group_destroy(group);
-    loop_destroy(loop);
-    return 0;
-}
-
-/* The same lock with other terms. */
-static void ttl_change(int64_t ttl_ms)
-{
-    lock_probe_destroy(&mine);
-    terms = quick_terms(ttl_ms, 3);
-    lock_probe_create(&mine, loop, group, &terms);
-}
+#define extend_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
 
 static void have(const char *resources)
 {
@@ -69,30 +33,12 @@ static int64_t deadline(void)
     return atomic_load(redlock_lock_deadline(mine.lock));
 }
 
-static void ask_first(unsigned count, const char *command)
-{
-    for (unsigned i = 0; i < count; i++)
-        lock_cluster_ask(&cluster, i, "%s", command);
-}
-
 static unsigned holders_among_first(unsigned count)
 {
     unsigned holders = 0;
     for (unsigned i = 0; i < count; i++)
         holders += (unsigned)strtoul(lock_cluster_ask(&cluster, i, "EXISTS lock:r"), NULL, 10);
     return holders;
-}
-
-static void pause_first(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        redis_server_pause(cluster.servers[i]);
-}
-
-static void resume_first(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        redis_server_resume(cluster.servers[i]);
 }
 
 /* --- extension -------------------------------------------------------------------------------------------------- */
@@ -116,6 +62,7 @@ static void a_held_lock_outlives_many_ttl(void **state)
 static void many_locks_are_extended_by_few_calls(void **state)
 {
     (void)state;
+    enum { MANY = 60 };
     static struct lock_probe many[MANY];
     ttl_change(1000);
     for (unsigned i = 0; i < MANY; i++) {
@@ -272,21 +219,19 @@ static void a_lost_lock_can_be_acquired_again_after_its_release(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        lock_test(a_held_lock_outlives_many_ttl),
-        lock_test(many_locks_are_extended_by_few_calls),
-        lock_test(an_extension_that_fails_is_tried_again_until_it_succeeds),
-        lock_test(nothing_extends_a_lock_that_was_released),
-        lock_test(a_lock_deleted_on_a_majority_is_lost_and_stays_deleted),
-        lock_test(a_lock_deleted_on_a_minority_goes_on_without_it),
-        lock_test(a_lock_that_somebody_else_has_on_a_majority_is_lost),
-        lock_test(a_lock_that_lacks_one_of_its_keys_is_lost),
-        lock_test(without_a_majority_comes_danger_and_then_loss_before_the_ttl_ends),
-        lock_test(a_lost_lock_can_be_acquired_again_after_its_release),
+        extend_test(a_held_lock_outlives_many_ttl),
+        extend_test(many_locks_are_extended_by_few_calls),
+        extend_test(an_extension_that_fails_is_tried_again_until_it_succeeds),
+        extend_test(nothing_extends_a_lock_that_was_released),
+        extend_test(a_lock_deleted_on_a_majority_is_lost_and_stays_deleted),
+        extend_test(a_lock_deleted_on_a_minority_goes_on_without_it),
+        extend_test(a_lock_that_somebody_else_has_on_a_majority_is_lost),
+        extend_test(a_lock_that_lacks_one_of_its_keys_is_lost),
+        extend_test(without_a_majority_comes_danger_and_then_loss_before_the_ttl_ends),
+        extend_test(a_lost_lock_can_be_acquired_again_after_its_release),
     };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -5,79 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/lock_cluster.h"
-#include "tests/support/loop_until.h"
+#include "tests/support/lock_fixture.h"
 #include "tests/support/old_server.h"
-
-enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM };
-
-static struct lock_cluster cluster;
-static struct loop *loop;
-static struct redlock_group *group;
-static struct redlock_terms terms;
-static struct lock_probe mine;
-
-static int servers_start(void **state)
-{
-    (void)state;
-    lock_cluster_start(&cluster, NODES);
-    return 0;
-}
-
-static int servers_stop(void **state)
-{
-    (void)state;
-    lock_cluster_stop(&cluster);
-    return 0;
-}
-
-static void group_start(void)
-{
-    loop = loop_create(NULL);
-    group = lock_cluster_group(&cluster, loop);
-    terms = quick_terms(10000, 3);
-    lock_probe_create(&mine, loop, group, &terms);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    lock_cluster_heal(&cluster);
-    group_start();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lock_probe_destroy(&mine);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    redlock_group_destroy(group);
-    loop_destroy(loop);
-    return 0;
-}
 
 static void group_restart(void)
 {
-    tear_down(NULL);
+    group_end();
     group_start();
 }
 
 static unsigned nodes_up(void)
 {
     return redlock_group_nodes_up(group);
-}
-
-static void pause_first(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        redis_server_pause(cluster.servers[i]);
-}
-
-static void resume_first(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        redis_server_resume(cluster.servers[i]);
 }
 
 /* Ten cycles, each had at the first pass. */
@@ -95,8 +34,7 @@ static void cycles_go_on(void)
 static void a_minority_that_is_down_from_the_start_is_not_noticed(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < MINORITY; i++)
-        redis_server_kill(cluster.servers[i]);
+    kill_first(MINORITY);
     group_restart();
     assert_int_equal(nodes_up(), QUORUM);
     cycles_go_on();
@@ -107,8 +45,7 @@ static void a_minority_that_is_killed_is_not_noticed(void **state)
     (void)state;
     cycles_go_on();
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    for (unsigned i = 0; i < MINORITY; i++)
-        redis_server_kill(cluster.servers[i]);
+    kill_first(MINORITY);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     cycles_go_on();
     loop_await(loop, nodes_up() == QUORUM);
@@ -201,8 +138,7 @@ static void a_node_that_hangs_under_load_keeps_its_connection(void **state)
 static void without_a_majority_the_answer_is_no_quorum_at_once(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < QUORUM; i++)
-        redis_server_kill(cluster.servers[i]);
+    kill_first(QUORUM);
     loop_await(loop, nodes_up() == MINORITY);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
     assert_int_equal(mine.passes, 3);
@@ -216,8 +152,7 @@ static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
     struct lock_probe slow;
     struct redlock_terms late = terms;
     late.retry_delay_ns = REDLOCK_MS(100); /* beyond the limit of a pass */
-    for (unsigned i = 0; i < NODES; i++)
-        redis_server_kill(cluster.servers[i]);
+    kill_first(NODES);
     loop_await(loop, nodes_up() == 0);
     lock_probe_create(&slow, loop, group, &late);
     assert_int_equal(lock_probe_acquire(&slow, "r"), REDLOCK_NO_QUORUM);
@@ -295,11 +230,11 @@ static void what_a_stopped_node_reads_from_a_dead_connection_is_undone(void **st
     redis_server_pause(cluster.servers[0]);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    lock_probe_destroy(&mine);
+    locks_destroy();
     redlock_group_destroy(group); /* closes the connection */
     redis_server_resume(cluster.servers[0]);
     group = lock_cluster_group(&cluster, loop);
-    lock_probe_create(&mine, loop, group, &terms);
+    locks_create(10000);
     loop_await(loop, lock_cluster_keys(&cluster) == 0);
 }
 
@@ -386,8 +321,6 @@ static void an_older_server_is_asked_in_its_own_words(void **state)
     }
 }
 
-#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,5 +341,5 @@ int main(void)
         lock_test(scripts_that_a_node_forgot_are_loaded_again),
         lock_test(a_node_that_is_out_of_memory_has_no_vote_but_still_releases),
     };
-    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }
