@@ -66,8 +66,11 @@ static void errand_answered(struct redis_call *call, const struct redis_result *
         return;
     }
     (*errands->repeats)++;
-    if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN)
+    if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN) {
         errands_log_refusal(errands, result);
+        if (errands->refused != NULL)
+            errands->refused(errands, result);
+    }
     list_append(&errands->waiting, &errand->link);
     if (!loop_timer_is_set(&errands->retry))
         loop_timer_set(errands->loop, &errands->retry, instant_after(loop_now(errands->loop), RETRY_NS));

@@ -19,6 +19,8 @@ struct errands {
     struct loop_timer retry;
     struct instant complained; /* when a refusal was last logged */
     uint64_t *repeats;         /* counts the calls that have to be repeated */
+    /* The node refused a call, which will be repeated; may be NULL. May start other errands. */
+    void (*refused)(struct errands *errands, const struct redis_result *result);
 };
 
 struct errand {

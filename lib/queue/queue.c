@@ -40,11 +40,18 @@ static void presence_send(struct queue *queue)
         return;
     queue->presenting = true;
     buffer_clear(&queue->presence.request);
-    redis_request_begin(&queue->presence.request, 3);
-    redis_request_text(&queue->presence.request, "SADD");
+    redis_request_script(&queue->presence.request, &queue_script_enlist, 1, 1);
     redis_request_text(&queue->presence.request, queue->keys.processes);
     redis_request_text(&queue->presence.request, queue->identity);
     errand_start(&queue->presence);
+}
+
+/* Whoever emptied the database took us off the list too. */
+static void call_refused(struct errands *errands, const struct redis_result *result)
+{
+    static const char unlisted[] = "UNLISTED";
+    if (strncmp(result->reason, unlisted, sizeof unlisted - 1) == 0)
+        presence_send(list_owner(errands, struct queue, errands));
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
@@ -338,6 +345,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     list_init(&queue->turns);
     list_init(&queue->idle_turns);
     errands_init(&queue->errands, loop, options->timeout_ns, &queue->counters.repeats);
+    queue->errands.refused = call_refused;
     for (unsigned i = 0; i < options->slots; i++)
         errand_init(&queue->slots[i].move, &queue->errands, move_done);
     errand_init(&queue->presence, &queue->errands, presence_done);

@@ -69,7 +69,7 @@ struct queue {
     /* counting */
     struct redis_call count_call;
     void (*counted)(void *context, const struct queue_backlog *backlog);
-    struct errand presence; /* SADD hf:processes */
+    struct errand presence; /* enlists the process */
     bool presenting;
 };
 
