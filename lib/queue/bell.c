@@ -151,15 +151,20 @@ static void client_command(struct bell *bell, struct redis_node *node, const cha
         return; /* asked again when the connection is up, or by the next look */
 }
 
-/* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. */
+static void line_ask(struct bell *bell);
+
+/* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. When the answer
+ * does not come in time, the introduction begins anew, because a bell that is not introduced never rings. */
 static void line_killed(struct redis_call *call, const struct redis_result *result)
 {
     struct bell *bell = list_owner(call, struct bell, ending);
-    if (result->reply == NULL)
-        return;
-    bell->waits = false;
-    if (redis_node_state(bell->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&bell->asking))
+    bool is_free = redis_node_state(bell->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&bell->asking);
+    if (result->reply != NULL)
+        bell->waits = false;
+    if (is_free && result->reply != NULL)
         bell_introduced(bell);
+    else if (is_free && !bell->queue->leaving)
+        line_ask(bell);
 }
 
 static void wait_unblocked(struct redis_call *call, const struct redis_result *result)
