@@ -5,43 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/fleet.h"
-
-static struct fleet fleet;
-
-static int group_setup(void **state)
-{
-    (void)state;
-    fleet_start(&fleet, NULL, 3);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    fleet_stop(&fleet);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    fleet_clean(&fleet);
-    return 0;
-}
-
-/* The reply contains the text. */
-static void assert_contains(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
-}
-
-static void assert_lacks(const char *text, const char *part)
-{
-    if (strstr(text, part) != NULL)
-        fail_msg("'%s' is in: %s", part, text);
-}
+#include "tests/support/one_fleet.h"
 
 /* Runs one worker until nothing is left to do. */
 static void work_until_drained(const struct fleet_setup *setup)
@@ -377,32 +341,30 @@ static void memory_stays_flat_however_long_the_queue_is(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
-#define FLEET_TEST(function) cmocka_unit_test_teardown(function, clean)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FLEET_TEST(two_processes_do_each_of_2000_locked_tasks_once),
-        FLEET_TEST(tasks_of_one_resource_never_overlap),
-        FLEET_TEST(without_the_lock_they_do),
-        FLEET_TEST(tasks_of_two_resources_exclude_both),
-        FLEET_TEST(tasks_start_in_the_order_of_pushing),
-        FLEET_TEST(an_idle_worker_takes_a_task_that_is_pushed),
-        FLEET_TEST(a_busy_worker_leaves_tasks_to_others),
-        FLEET_TEST(max_tasks_is_exact),
-        FLEET_TEST(max_tasks_leaves_the_rest_to_others),
-        FLEET_TEST(max_tasks_waits_until_there_are_so_many),
-        FLEET_TEST(drain_ends_at_once_when_there_is_nothing),
-        FLEET_TEST(a_class_nobody_serves_is_retried_and_not_counted),
-        FLEET_TEST(what_is_not_json_is_buried_and_can_be_recovered),
-        FLEET_TEST(a_task_that_must_be_locked_and_names_nothing_is_buried),
-        FLEET_TEST(a_failure_is_retried_with_the_fields_of_the_job_format),
-        FLEET_TEST(the_last_failure_goes_to_dead),
-        FLEET_TEST(a_refused_task_is_parked_and_runs_when_the_lock_is_free),
-        FLEET_TEST(two_parked_tasks_of_the_same_text_are_two),
-        FLEET_TEST(a_refused_task_holds_up_no_other),
-        FLEET_TEST(a_drain_waits_for_what_is_parked),
-        FLEET_TEST(memory_stays_flat_however_long_the_queue_is),
+        fleet_test(two_processes_do_each_of_2000_locked_tasks_once),
+        fleet_test(tasks_of_one_resource_never_overlap),
+        fleet_test(without_the_lock_they_do),
+        fleet_test(tasks_of_two_resources_exclude_both),
+        fleet_test(tasks_start_in_the_order_of_pushing),
+        fleet_test(an_idle_worker_takes_a_task_that_is_pushed),
+        fleet_test(a_busy_worker_leaves_tasks_to_others),
+        fleet_test(max_tasks_is_exact),
+        fleet_test(max_tasks_leaves_the_rest_to_others),
+        fleet_test(max_tasks_waits_until_there_are_so_many),
+        fleet_test(drain_ends_at_once_when_there_is_nothing),
+        fleet_test(a_class_nobody_serves_is_retried_and_not_counted),
+        fleet_test(what_is_not_json_is_buried_and_can_be_recovered),
+        fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
+        fleet_test(a_failure_is_retried_with_the_fields_of_the_job_format),
+        fleet_test(the_last_failure_goes_to_dead),
+        fleet_test(a_refused_task_is_parked_and_runs_when_the_lock_is_free),
+        fleet_test(two_parked_tasks_of_the_same_text_are_two),
+        fleet_test(a_refused_task_holds_up_no_other),
+        fleet_test(a_drain_waits_for_what_is_parked),
+        fleet_test(memory_stays_flat_however_long_the_queue_is),
     };
-    return cmocka_run_group_tests_name("fleet", tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

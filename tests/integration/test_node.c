@@ -164,7 +164,7 @@ static void test_e11_a_server_error_is_no_value_and_keeps_the_connection(void **
     call_probe_wait(&call[1], loop);
     assert_int_equal(call[1].outcome, REDIS_ERROR);
     assert_int_equal(call[1].error, REDIS_ERROR_WRONGTYPE);
-    assert_non_null(strstr(call[1].reason, "WRONGTYPE"));
+    assert_contains(call[1].reason, "WRONGTYPE");
     assert_int_equal(counters()->disconnects, 0);
 }
 
@@ -268,7 +268,7 @@ static void test_silence_beyond_its_limit_closes_the_connection(void **state)
     call_probe_wait(&calls[1], loop);
     assert_int_equal(calls[0].outcome, REDIS_UNKNOWN);
     assert_int_equal(calls[1].outcome, REDIS_UNKNOWN);
-    assert_non_null(strstr(calls[1].reason, "no reply for 100 ms"));
+    assert_contains(calls[1].reason, "no reply for 100 ms");
     assert_int_equal(probe.downs, 1);
     redis_server_resume(server);
     node_probe_wait_up(&probe);

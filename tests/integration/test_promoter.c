@@ -123,8 +123,8 @@ static void test_the_oldest_comes_first(void **state)
     queue_probe_turn(&probe, 0, true);
     queue_probe_turn(&probe, 1, true);
     queue_probe_wait_all(&probe);
-    assert_non_null(strstr(probe.slots[0].payload, "\"args\":[1]"));
-    assert_non_null(strstr(probe.slots[1].payload, "\"args\":[2]"));
+    assert_contains(probe.slots[0].payload, "\"args\":[1]");
+    assert_contains(probe.slots[1].payload, "\"args\":[2]");
 }
 
 static void test_more_than_one_look_takes(void **state)
@@ -172,7 +172,7 @@ static void test_entries_that_are_no_tasks_are_buried(void **state)
     struct buffer raw = {0};
     for (char *line = strtok_r(dead, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         struct error error = ERROR_NONE;
-        assert_non_null(strstr(line, "\"class\":\"hf.invalid\""));
+        assert_contains(line, "\"class\":\"hf.invalid\"");
         assert_true(envelope_recover_invalid(line, strlen(line), &raw, &error));
         buffer_append(&raw, "|", 1);
         found++;

@@ -118,7 +118,7 @@ static void test_wrong_use(void **state)
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
         push(uses[i].words);
         assert_exit(2);
-        assert_says(result.error, uses[i].says);
+        assert_contains(result.error, uses[i].says);
         assert_string_equal(result.out, "");
     }
     assert_reply(server, "0", "DBSIZE");
@@ -129,14 +129,14 @@ static void test_only_checking(void **state)
     (void)state;
     push(WORDS("echo", "[1]", "--dry-run", "--jid", "j"));
     assert_exit(0);
-    assert_says(result.out, "{\"class\":\"echo\",\"args\":[1],\"jid\":\"j\",\"queue\":\"default\",\"retry\":true,");
+    assert_contains(result.out, "{\"class\":\"echo\",\"args\":[1],\"jid\":\"j\",\"queue\":\"default\",\"retry\":true,");
     push_text(WORDS("-", "--dry-run"), "{\"class\":\"t\",\"args\":[]}\n\n{\"class\":\"t\",\"args\":[]}\n");
     assert_exit(0);
     assert_string_equal(result.out, "2 tasks are fine\n");
     push_text(WORDS("-", "--dry-run", "-k"), "{\"class\":\"t\",\"args\":[]}\nx\n{\"class\":\"t\"}\n");
     assert_exit(1);
-    assert_says(result.error, "line 2: ");
-    assert_says(result.error, "line 3: ");
+    assert_contains(result.error, "line 2: ");
+    assert_contains(result.error, "line 3: ");
     assert_reply(server, "0", "DBSIZE");
 }
 
@@ -152,7 +152,7 @@ static void test_bulk(void **state)
                       i % 2 == 0 ? ",\"queue\":\"even\"" : "");
     push_from(WORDS("-", "-q", "odd"), input_of(text.bytes, text.length));
     assert_exit(0);
-    assert_says(result.out, "20000 tasks pushed in ");
+    assert_contains(result.out, "20000 tasks pushed in ");
     assert_string_equal(result.error, "");
     assert_length("even", TASKS / 2);
     assert_length("odd", TASKS / 2);
@@ -175,8 +175,8 @@ static void test_arguments_as_lines(void **state)
     (void)state;
     push_text(WORDS("render", "--stdin", "-r", "screen", "--json"), "[1]\r\n\n  [ ]\n[\"last\"]");
     assert_exit(0);
-    assert_says(result.out, "{\"pushed\":3,\"unknown\":0,\"refused\":0,\"not_sent\":0,\"bad_lines\":0,\"lines\":4,"
-                            "\"complete\":true,\"seconds\":");
+    assert_contains(result.out, "{\"pushed\":3,\"unknown\":0,\"refused\":0,\"not_sent\":0,\"bad_lines\":0,\"lines\":4,"
+                                "\"complete\":true,\"seconds\":");
     assert_length("default", 3);
     struct envelope task;
     char *text = task_parse("default", &task);
@@ -192,7 +192,7 @@ static void test_no_lines_at_all(void **state)
     (void)state;
     push_text(WORDS("-"), "");
     assert_exit(0);
-    assert_says(result.out, "0 tasks pushed");
+    assert_contains(result.out, "0 tasks pushed");
 }
 
 /* The bytes of a large task with all kinds of text arrive as they are. */
@@ -223,17 +223,17 @@ static void test_a_bad_line_stops_the_reading(void **state)
         buffer_format(&text, i == 3001 ? "{\"class\":\"t\",\"args\":[%d]\n" : "{\"class\":\"t\",\"args\":[%d]}\n", i);
     push_from(WORDS("-"), input_of(text.bytes, text.length));
     assert_exit(1);
-    assert_says(result.error, "holdfast push: line 3001: ");
-    assert_says(result.error, "nothing after line 3001 was pushed");
-    assert_says(result.out, "3000 tasks pushed");
+    assert_contains(result.error, "holdfast push: line 3001: ");
+    assert_contains(result.error, "nothing after line 3001 was pushed");
+    assert_contains(result.out, "3000 tasks pushed");
     assert_length("default", 3000);
 
     free(redis_server_command(server, "FLUSHALL"));
     push_from(WORDS("-", "--keep-going", "--json"), input_of(text.bytes, text.length));
     assert_exit(1);
-    assert_says(result.error, "line 3001: ");
-    assert_says(result.out, "{\"pushed\":4999,");
-    assert_says(result.out, "\"bad_lines\":1,\"lines\":5000,\"complete\":true,");
+    assert_contains(result.error, "line 3001: ");
+    assert_contains(result.out, "{\"pushed\":4999,");
+    assert_contains(result.out, "\"bad_lines\":1,\"lines\":5000,\"complete\":true,");
     assert_length("default", 4999);
     buffer_fini(&text);
 }
@@ -247,11 +247,11 @@ static void test_many_bad_lines_are_counted(void **state)
     buffer_append_text(&text, "[]\n");
     push_from(WORDS("t", "-", "-k"), input_of(text.bytes, text.length));
     assert_exit(1);
-    assert_says(result.error, "line 1: ");
-    assert_says(result.error, "line 20: ");
-    assert_null(strstr(result.error, "line 21: "));
-    assert_says(result.error, "and 80 more");
-    assert_says(result.out, "1 task pushed");
+    assert_contains(result.error, "line 1: ");
+    assert_contains(result.error, "line 20: ");
+    assert_lacks(result.error, "line 21: ");
+    assert_contains(result.error, "and 80 more");
+    assert_contains(result.out, "1 task pushed");
     buffer_fini(&text);
 }
 
@@ -265,7 +265,7 @@ static void test_a_line_that_is_too_long(void **state)
     buffer_append_text(&text, "\"]\n[2]\n");
     push_from(WORDS("t", "-", "-k"), input_of(text.bytes, text.length));
     assert_exit(1);
-    assert_says(result.error, "line 2: longer than ");
+    assert_contains(result.error, "line 2: longer than ");
     assert_length("default", 2);
     buffer_fini(&text);
 }
@@ -286,7 +286,7 @@ static void test_lines_are_pushed_as_they_come(void **state)
     close(fds[1]);
     result = program_wait(&program);
     assert_exit(0);
-    assert_says(result.out, "3 tasks pushed");
+    assert_contains(result.out, "3 tasks pushed");
 }
 
 static void test_an_interrupt_is_accounted_for(void **state)
@@ -303,9 +303,9 @@ static void test_an_interrupt_is_accounted_for(void **state)
     result = program_wait(&program);
     close(fds[1]);
     assert_exit(1);
-    assert_says(result.error, "interrupted");
-    assert_says(result.error, "nothing after line 2 was pushed");
-    assert_says(result.out, "2 tasks pushed");
+    assert_contains(result.error, "interrupted");
+    assert_contains(result.error, "nothing after line 2 was pushed");
+    assert_contains(result.out, "2 tasks pushed");
 }
 
 int main(void)

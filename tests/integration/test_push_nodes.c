@@ -14,12 +14,12 @@ static void test_a_node_that_is_down(void **state)
     snprintf(port, sizeof port, "%u", free_port());
     push(WORDS("echo", "--wait", "100ms"));
     assert_exit(75);
-    assert_says(result.error, "cannot be reached");
+    assert_contains(result.error, "cannot be reached");
     assert_string_equal(result.out, "");
     push_text(WORDS("-", "--wait", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
     assert_exit(75);
-    assert_says(result.error, "cannot be reached");
-    assert_says(result.out, "0 tasks pushed");
+    assert_contains(result.error, "cannot be reached");
+    assert_contains(result.out, "0 tasks pushed");
 }
 
 static void test_a_node_that_comes_up_meanwhile(void **state)
@@ -42,7 +42,7 @@ static void test_a_node_that_does_not_answer(void **state)
     push(WORDS("echo", "--wait", "100ms"));
     redis_server_resume(server);
     assert_exit(75);
-    assert_says(result.error, "cannot be reached");
+    assert_contains(result.error, "cannot be reached");
 }
 
 /* The connection ends while tasks are on their way: nobody knows, and that is said. */
@@ -66,9 +66,9 @@ static void test_a_connection_that_breaks_meanwhile(void **state)
     close(fds[1]);
     relay_destroy(relay);
     assert_exit(1);
-    assert_says(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
-    assert_says(result.error, "nothing after line 3 was pushed");
-    assert_says(result.out, "1 task pushed");
+    assert_contains(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
+    assert_contains(result.error, "nothing after line 3 was pushed");
+    assert_contains(result.out, "1 task pushed");
 }
 
 static void test_a_node_out_of_memory(void **state)
@@ -77,13 +77,13 @@ static void test_a_node_out_of_memory(void **state)
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     push(WORDS("echo"));
     assert_exit(1);
-    assert_says(result.error, "refused by the node: OOM");
+    assert_contains(result.error, "refused by the node: OOM");
     assert_string_equal(result.out, "");
     push_text(WORDS("t", "-"), "[1]\n[2]\n");
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
     assert_exit(1);
-    assert_says(result.error, "lines 1 to 2, 2 tasks for queue default: refused by the node: OOM");
-    assert_says(result.out, "0 tasks pushed");
+    assert_contains(result.error, "lines 1 to 2, 2 tasks for queue default: refused by the node: OOM");
+    assert_contains(result.out, "0 tasks pushed");
 }
 
 static char *file_write(char *path, const char *text)
@@ -105,13 +105,13 @@ static void test_passwords(void **state)
     assert_exit(0);
     push(WORDS("echo", "--password-file", file_write(wrong, "no\n")));
     assert_exit(1);
-    assert_says(result.error, "does not let us in");
+    assert_contains(result.error, "does not let us in");
     push(WORDS("echo"));
     assert_exit(1);
-    assert_says(result.error, "does not let us in");
+    assert_contains(result.error, "does not let us in");
     push(WORDS("echo", "--password-file", "/nowhere/at/all"));
     assert_exit(1);
-    assert_says(result.error, "/nowhere/at/all");
+    assert_contains(result.error, "/nowhere/at/all");
     setenv("HOLDFAST_TEST_PASSWORD", "open-sesame", 1);
     push(WORDS("echo", "--user", "default", "--password-env", "HOLDFAST_TEST_PASSWORD"));
     assert_exit(0);
@@ -143,11 +143,11 @@ static void test_the_node_of_a_configuration(void **state)
     push_with_config(file_write(good, buffer_text(&text)));
     assert_exit(0);
     char *keyspace = redis_server_command(server, "INFO keyspace");
-    assert_says(keyspace, "db3:keys=2");
+    assert_contains(keyspace, "db3:keys=2");
     free(keyspace);
     push_with_config(file_write(bad, "worker = {"));
     assert_exit(1);
-    assert_says(result.error, "error: ");
+    assert_contains(result.error, "error: ");
     unlink(good);
     unlink(bad);
     buffer_fini(&text);
@@ -160,7 +160,7 @@ static void test_a_unix_socket_and_a_database(void **state)
     result = program_run_arguments(arguments, -1);
     assert_exit(0);
     char *keyspace = redis_server_command(server, "INFO keyspace");
-    assert_says(keyspace, "db2:keys=2");
+    assert_contains(keyspace, "db2:keys=2");
     free(keyspace);
 }
 

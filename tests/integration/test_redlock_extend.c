@@ -123,7 +123,7 @@ static void a_lock_deleted_on_a_majority_is_lost_and_stays_deleted(void **state)
     ask_first(QUORUM, "DEL lock:r");
     loop_await(loop, mine.losses == 1);
     assert_int_equal(deadline(), 0);
-    assert_non_null(strstr(mine.reason, "not ours"));
+    assert_contains(mine.reason, "not ours");
     assert_int_equal(holders_among_first(QUORUM), 0);
     loop_for(loop, 2 * terms.ttl_ns);
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), 0);
@@ -198,7 +198,7 @@ static void without_a_majority_comes_danger_and_then_loss_before_the_ttl_ends(vo
     assert_int_equal(mine.dangers, 1);
     assert_true(danger_order > 0 && danger_order < loss_order);
     assert_int_equal(deadline(), 0);
-    assert_non_null(strstr(mine.reason, "deadline"));
+    assert_contains(mine.reason, "deadline");
     resume_first(QUORUM);
     loop_for(loop, terms.ttl_ns);
     assert_int_equal(deadline(), 0); /* final */

@@ -160,6 +160,29 @@ static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
     lock_probe_destroy(&slow);
 }
 
+static void ask_again(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_NO_QUORUM)
+        lock_probe_ask(probe, "r");
+}
+
+static void who_asks_again_at_once_leaves_the_loop_to_others(void **state)
+{
+    (void)state;
+    const struct redlock_terms one_try = quick_terms(1000, 1);
+    struct lock_probe stubborn;
+    kill_first(NODES);
+    group_restart();
+    lock_probe_create(&stubborn, loop, group, &one_try);
+    stubborn.on_event = ask_again;
+    lock_probe_ask(&stubborn, "r");
+    loop_await(loop, stubborn.answers >= 10);
+    stubborn.on_event = NULL;
+    unsigned answers = stubborn.answers;
+    loop_await(loop, stubborn.answers > answers);
+    lock_probe_destroy(&stubborn);
+}
+
 static void a_majority_that_hangs_is_no_quorum_within_its_timeout(void **state)
 {
     (void)state;
@@ -331,6 +354,7 @@ int main(void)
         lock_test(a_node_that_hangs_under_load_keeps_its_connection),
         lock_test(without_a_majority_the_answer_is_no_quorum_at_once),
         lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
+        lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
         lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
         lock_test(the_loop_goes_on_while_a_majority_hangs),
         lock_test(a_grant_that_is_executed_after_its_pass_is_undone),

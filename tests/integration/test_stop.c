@@ -4,30 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/fleet.h"
-
-static struct fleet fleet;
-
-static int group_setup(void **state)
-{
-    (void)state;
-    fleet_start(&fleet, NULL, 3);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    fleet_stop(&fleet);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    fleet_clean(&fleet);
-    return 0;
-}
+#include "tests/support/one_fleet.h"
 
 /* The jids of a queue from its head on, in the order in which they would be claimed. */
 static void assert_queue(const char *jids)
@@ -212,22 +189,20 @@ static void a_killed_worker_leaves_its_claims(void **state)
     assert_int_equal(fleet_number(&fleet, "SCARD hf:processes"), 1);
 }
 
-#define STOP_TEST(function) cmocka_unit_test_teardown(function, clean)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STOP_TEST(what_runs_is_finished_and_what_waits_stays),
-        STOP_TEST(what_waits_for_its_lock_goes_back_to_the_head_in_order),
-        STOP_TEST(sigint_does_the_same),
-        STOP_TEST(an_idle_worker_leaves_nothing),
-        STOP_TEST(a_stop_before_the_nodes_are_reached_is_a_stop),
-        STOP_TEST(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back),
-        STOP_TEST(a_handler_that_ignores_that_is_abandoned),
-        STOP_TEST(a_second_signal_stops_now),
-        STOP_TEST(a_second_signal_does_not_wait_for_a_deaf_handler),
-        STOP_TEST(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
-        STOP_TEST(a_killed_worker_leaves_its_claims),
+        fleet_test(what_runs_is_finished_and_what_waits_stays),
+        fleet_test(what_waits_for_its_lock_goes_back_to_the_head_in_order),
+        fleet_test(sigint_does_the_same),
+        fleet_test(an_idle_worker_leaves_nothing),
+        fleet_test(a_stop_before_the_nodes_are_reached_is_a_stop),
+        fleet_test(a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back),
+        fleet_test(a_handler_that_ignores_that_is_abandoned),
+        fleet_test(a_second_signal_stops_now),
+        fleet_test(a_second_signal_does_not_wait_for_a_deaf_handler),
+        fleet_test(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
+        fleet_test(a_killed_worker_leaves_its_claims),
     };
-    return cmocka_run_group_tests_name("stop", tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

@@ -64,12 +64,6 @@ void push_text(const char *const *words, const char *text)
     push_from(words, input_of(text, strlen(text)));
 }
 
-void assert_says(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", text, part);
-}
-
 void assert_exit(int code)
 {
     if (result.exit_code != code)

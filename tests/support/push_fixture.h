@@ -28,7 +28,6 @@ void push_from(const char *const *words, int input);
 void push_text(const char *const *words, const char *text);
 int input_of(const char *bytes, size_t length);
 
-void assert_says(const char *text, const char *part);
 void assert_exit(int code);
 void assert_length(const char *queue, long long length);
 

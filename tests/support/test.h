@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,20 @@
 #ifndef TEST_PATIENCE_NS
 #define TEST_PATIENCE_NS (30 * NS_PER_S)
 #endif
+
+#define assert_contains(text, part)                                                                                    \
+    do {                                                                                                               \
+        const char *whole_text = (text), *wanted_part = (part);                                                        \
+        if (strstr(whole_text, wanted_part) == NULL)                                                                   \
+            fail_msg("\"%s\" is not in: %s", wanted_part, whole_text);                                                 \
+    } while (0)
+
+#define assert_lacks(text, part)                                                                                       \
+    do {                                                                                                               \
+        const char *whole_text = (text), *unwanted_part = (part);                                                      \
+        if (strstr(whole_text, unwanted_part) != NULL)                                                                 \
+            fail_msg("\"%s\" is in: %s", unwanted_part, whole_text);                                                   \
+    } while (0)
 
 /* Waits until another thread or process has made the condition true. */
 #define test_await(condition)                                                                                          \

@@ -6,17 +6,11 @@
 
 #include "tests/support/program_run.h"
 
-static void assert_part(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("expected \"%s\" in:\n%s", part, text);
-}
-
 static void assert_misused(const char *line, const char *part)
 {
     struct program_result result = program_run(line);
-    assert_part(result.error, part);
-    assert_part(result.error, "--help");
+    assert_contains(result.error, part);
+    assert_contains(result.error, "--help");
     assert_string_equal(result.out, "");
     assert_int_equal(result.exit_code, 2);
     program_result_free(&result);
@@ -25,7 +19,7 @@ static void assert_misused(const char *line, const char *part)
 static void assert_prints(const char *line, const char *part)
 {
     struct program_result result = program_run(line);
-    assert_part(result.out, part);
+    assert_contains(result.out, part);
     assert_string_equal(result.error, "");
     assert_int_equal(result.exit_code, 0);
     program_result_free(&result);

@@ -19,7 +19,7 @@ static void defaults_fill_what_is_left_out(void **state)
     assert_true(config->worker.stop_timeout_ns == 25 * NS_PER_S);
     assert_int_equal(config->worker.max_task_size, 1 << 20);
     assert_true(config->worker.host[0] != '\0');
-    assert_non_null(strstr(config->worker.jobs_directory, "jobs"));
+    assert_contains(config->worker.jobs_directory, "jobs");
     assert_string_equal(config->queue_node.host, "q");
     assert_int_equal(config->queue_node.port, 6379);
     assert_true(config->queue_node.call_timeout_ns == NS_PER_S);

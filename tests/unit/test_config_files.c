@@ -157,10 +157,10 @@ static void secrets_are_not_printed(void **state)
                                "plugin_settings = ( { plugin = \"p\"; settings = { api_token = \"" CANARY "\"; "
                                "DB_Password = \"" CANARY "\"; path = \"visible\"; }; } );");
     config_print(config, &printed);
-    assert_null(strstr(buffer_text(&printed), CANARY));
-    assert_non_null(strstr(buffer_text(&printed), "api_token = \"(redacted)\""));
-    assert_non_null(strstr(buffer_text(&printed), "path = \"visible\""));
-    assert_non_null(strstr(buffer_text(&printed), "password_file = \"secret\""));
+    assert_lacks(buffer_text(&printed), CANARY);
+    assert_contains(buffer_text(&printed), "api_token = \"(redacted)\"");
+    assert_contains(buffer_text(&printed), "path = \"visible\"");
+    assert_contains(buffer_text(&printed), "password_file = \"secret\"");
     buffer_fini(&printed);
     config_free(config);
 }

@@ -25,7 +25,7 @@ static void what_is_printed_reads_as_the_same_configuration(void **state)
     config_print(config, &second);
     config_free(config);
     assert_string_equal(buffer_text(&first), buffer_text(&second));
-    assert_non_null(strstr(buffer_text(&first), "drift_factor = 0.00001;"));
+    assert_contains(buffer_text(&first), "drift_factor = 0.00001;");
     buffer_fini(&first);
     buffer_fini(&second);
 }

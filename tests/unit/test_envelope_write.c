@@ -265,7 +265,7 @@ static void assert_recovered(const char *bytes, size_t length, const char *encod
     assert_string_equal(envelope.class_name, "hf.invalid");
     assert_string_equal(envelope.queue, "mail");
     assert_null(json_array_element(envelope.args, 1).bytes);
-    assert_non_null(strstr(buffer_text(&record), encoding));
+    assert_contains(buffer_text(&record), encoding);
     assert_true(envelope_recover_invalid(record.bytes, record.length, &out, &error));
     assert_int_equal(out.length, length);
     if (length > 0)

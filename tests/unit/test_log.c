@@ -107,7 +107,7 @@ static void levels_below_the_chosen_one_are_left_out(void **state)
     log_event(LOG_DEBUG, "c", "%s", formatting());
     log_stop();
     assert_int_equal(lines_in(logged()), 2);
-    assert_non_null(strstr(content, "debug c x"));
+    assert_contains(content, "debug c x");
 }
 
 static void level_names_are_read(void **state)
@@ -164,7 +164,7 @@ static void a_line_of_the_greatest_length_is_not_cut(void **state)
     assert_int_equal(second - content, LOG_LINE_MAX);
     assert_int_equal(second[-2], '0');
     assert_int_equal(strlen(second), LOG_LINE_MAX);
-    assert_non_null(strstr(second, "0 [cut]\n"));
+    assert_contains(second, "0 [cut]\n");
 }
 
 /* --- where they go ------------------------------------------------------------------------------------------ */
@@ -189,7 +189,7 @@ static void a_file_that_cannot_be_opened_is_an_error(void **state)
     (void)state;
     struct error error = ERROR_NONE;
     assert_false(log_start(&(struct log_options){.level = LOG_INFO, .path = "/nonexistent/log"}, &error));
-    assert_non_null(strstr(error.text, "/nonexistent/log"));
+    assert_contains(error.text, "/nonexistent/log");
     start(LOG_INFO, -1);
     log_stop();
     assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0); /* nothing of this is closed that is not the log's */
@@ -244,7 +244,7 @@ static void a_forked_child_writes_its_own_lines_once(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
     log_stop();
     assert_int_equal(lines_in(logged()), 101);
-    assert_non_null(strstr(content, "info child\n"));
+    assert_contains(content, "info child\n");
 }
 
 /* --- when they cannot go ------------------------------------------------------------------------------------ */

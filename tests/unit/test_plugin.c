@@ -157,7 +157,7 @@ static void a_plugin_that_refuses_to_open_says_why(void **state)
     struct error error = ERROR_NONE;
     answer = "refuse";
     assert_false(plugins_open(plugins, host_for, &asked, &error));
-    assert_non_null(strstr(error.text, "good.so: the plugin refused to open: \"the answer is refuse\""));
+    assert_contains(error.text, "good.so: the plugin refused to open: \"the answer is refuse\"");
     plugins_close(plugins);
 }
 
@@ -255,8 +255,8 @@ static void two_plugins_for_one_class_are_an_error_that_names_both(void **state)
     assert_int_equal(findings.errors, 1);
     const char *text = findings_find(&findings, "its handler for the class good.first is the second one");
     assert_non_null(text);
-    assert_non_null(strstr(text, "/other.so: "));
-    assert_non_null(strstr(text, "/good.so has one already"));
+    assert_contains(text, "/other.so: ");
+    assert_contains(text, "/good.so has one already");
     plugins_close(plugins);
     findings_fini(&findings);
 }

@@ -271,7 +271,7 @@ static void a_ledger_that_stays_busy_fails_and_can_be_tried_again(void **state)
     hf_job job = order("1", "a", "b", 5);
     assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_FAIL);
     assert_string_equal(job.error_class, "LedgerError");
-    assert_non_null(strstr(job.error, "database is locked"));
+    assert_contains(job.error, "database is locked");
     assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
     assert_int_equal(transfer(bank, "1", "a", "b", 5), HF_OK);
@@ -293,7 +293,7 @@ static void a_full_disk_fails_and_loses_nothing(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(code, HF_FAIL);
     assert_string_equal(job.error_class, "LedgerError");
-    assert_non_null(strstr(job.error, "ledger.db: "));
+    assert_contains(job.error, "ledger.db: ");
     assert_int_equal(balance(bank, "b"), 1);
     assert_int_equal(transfer(bank, "1", "a", "b", 5), HF_OK);
     assert_int_equal(balance(bank, "b"), 6);
@@ -310,7 +310,7 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
     (void)bank;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_null(fake_plugin_open("transfer", wrong[i], reason));
-        assert_non_null(strstr(reason, i == 5 ? "unable to open database file" : wrong[i][0].key));
+        assert_contains(reason, i == 5 ? "unable to open database file" : wrong[i][0].key);
     }
     unlink("ledger.db"); /* in case one of them got that far */
 }
