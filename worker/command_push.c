@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "worker/config.h"
 #include "worker/config_secret.h"
+#include "worker/node_options.h"
 #include "worker/pusher.h"
 
 enum {
@@ -239,25 +240,10 @@ static bool options_complete(struct push_command *command, struct error *error)
     return node->password != NULL || (command->password_file == NULL && command->password_env == NULL);
 }
 
-static const char *text_or_null(const char *text)
-{
-    return text != NULL && text[0] != '\0' ? text : NULL;
-}
-
 static void node_take(struct push_command *command)
 {
-    const struct config_node *node = &command->node;
-    command->run.node = (struct redis_node_options){
-        .name = "queue",
-        .host = text_or_null(node->host),
-        .port = node->port,
-        .unix_path = text_or_null(node->unix_path),
-        .user = text_or_null(node->user),
-        .password = text_or_null(node->password),
-        .database = node->database,
-        .client_name = "holdfast-push",
-        .connect_timeout_ns = node->connect_timeout_ns,
-    };
+    command->run.node = node_options(&command->node, "holdfast-push");
+    command->run.node.name = "queue";
     command->run.timeout_ns = TIMEOUT_NS;
 }
 

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "redis/node.h"
+#include "worker/node_options.h"
 
 struct visits;
 
@@ -88,25 +89,12 @@ static void too_late(struct loop_timer *timer)
     visit_end(list_owner(timer, struct visit, deadline), PROBE_UNREACHABLE, "did not answer in time");
 }
 
-static const char *text_or_null(const char *text)
-{
-    return text[0] != '\0' ? text : NULL;
-}
-
 static void visit_start(struct visit *visit)
 {
     const struct config_node *node = visit->probe->node;
-    struct redis_node_options options = {.name = node->name,
-                                         .host = text_or_null(node->host),
-                                         .port = node->port,
-                                         .unix_path = text_or_null(node->unix_path),
-                                         .user = text_or_null(node->user),
-                                         .password = node->password,
-                                         .database = node->database,
-                                         .client_name = "holdfast-check",
-                                         .connect_timeout_ns = node->connect_timeout_ns,
-                                         .changed = changed,
-                                         .context = visit};
+    struct redis_node_options options = node_options(node, "holdfast-check");
+    options.changed = changed;
+    options.context = visit;
     visit->all->open++;
     loop_timer_init(&visit->deadline, too_late);
     loop_timer_set(visit->all->loop, &visit->deadline,

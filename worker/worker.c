@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "worker/node_options.h"
 #include "worker/worker_state.h"
 
 #define LOOK_NS (100 * NS_PER_MS)
@@ -131,26 +132,6 @@ static void identity_make(struct worker *worker)
              nonce[5]);
 }
 
-static const char *text_or_null(const char *text)
-{
-    return text != NULL && text[0] != '\0' ? text : NULL;
-}
-
-static struct redis_node_options node_options(const struct config_node *node, const char *client_name)
-{
-    return (struct redis_node_options){
-        .name = node->name,
-        .host = text_or_null(node->host),
-        .port = node->port,
-        .unix_path = text_or_null(node->unix_path),
-        .user = text_or_null(node->user),
-        .password = text_or_null(node->password),
-        .database = node->database,
-        .client_name = client_name,
-        .connect_timeout_ns = node->connect_timeout_ns,
-    };
-}
-
 static bool locks_create(struct worker *worker, struct error *error)
 {
     const struct config *config = worker->options.config;
@@ -159,18 +140,8 @@ static bool locks_create(struct worker *worker, struct error *error)
     struct redlock_node nodes[REDLOCK_NODES_MAX];
     char reason[256];
     invariant(config->lock_node_count <= REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < config->lock_node_count; i++) {
-        const struct config_node *node = &config->lock_nodes[i];
-        nodes[i] = (struct redlock_node){.name = node->name,
-                                         .host = text_or_null(node->host),
-                                         .port = node->port,
-                                         .unix_path = text_or_null(node->unix_path),
-                                         .user = text_or_null(node->user),
-                                         .password = text_or_null(node->password),
-                                         .database = node->database,
-                                         .timeout_ns = node->call_timeout_ns,
-                                         .connect_timeout_ns = node->connect_timeout_ns};
-    }
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        nodes[i] = node_for_locks(&config->lock_nodes[i]);
     struct redlock_options options = {.nodes = nodes,
                                       .node_count = config->lock_node_count,
                                       .key_prefix = config->lock.prefix,
