@@ -68,21 +68,26 @@ static void pace_look(struct loop_timer *timer)
 
 /* --- the end of a turn ---------------------------------------------------------------------------------------- */
 
-/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end a pass and gather
- * more; the loop then runs this hook again. */
+/* The end of a turn: what gathered leaves, releases first. A grant that cannot be sent may end a pass and gather more;
+ * the loop then runs this hook again, for the releases. New grants wait for another turn: a user who is refused at once
+ * and asks again at once would keep the loop from everything else. */
 static void group_send(struct loop_hook *hook)
 {
     struct redlock_group *group = list_owner(hook, struct redlock_group, send);
+    struct list leaving, *link = NULL;
     batches_flush(group);
     if (list_is_empty(&group->granting))
         return;
-    if (must_wait(group)) {
+    if (group->granted_in.ns == loop_now(group->loop).ns || must_wait(group)) {
         if (!loop_timer_is_set(&group->pace_timer))
             loop_timer_set(group->loop, &group->pace_timer, instant_after(loop_now(group->loop), PACE_LOOK_NS));
         return;
     }
-    struct list *link = NULL;
+    group->granted_in = loop_now(group->loop);
+    list_init(&leaving);
     while ((link = list_take_first(&group->granting)) != NULL)
+        list_append(&leaving, link);
+    while ((link = list_take_first(&leaving)) != NULL)
         lock_send_grants(list_owner(link, struct redlock_lock, granting_link));
 }
 

@@ -54,6 +54,7 @@ struct redlock_group {
     struct list full_batches;   /* of this turn, in the order in which they leave, before those that gather */
     struct list granting;       /* locks whose grants leave at the end of this turn */
     struct loop_hook send;
+    struct instant granted_in;    /* the turn in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
     struct loop_timer owed_timer;
     unsigned locks_in_use, batches_in_flight;

@@ -162,8 +162,9 @@ static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
 
 static void ask_again(struct lock_probe *probe, const struct redlock_event *event)
 {
+    const char *resource = "r";
     if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_NO_QUORUM)
-        lock_probe_ask(probe, "r");
+        redlock_lock_acquire(probe->lock, &(struct redlock_request){.resources = &resource, .resource_count = 1});
 }
 
 static void who_asks_again_at_once_leaves_the_loop_to_others(void **state)
