@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "queue/envelope.h"
+#include "queue/keys.h"
 #include "worker/config_file.h"
 #include "worker/config_secret.h"
 #include "worker/config_table.h"
@@ -381,6 +383,12 @@ static void names_check(const struct config *config, struct findings *findings)
     if (config->worker.source.where != NULL && strpbrk(config->worker.host, ": \t") != NULL)
         findings_error(findings, "%s: worker.host: is part of identities HOST:PID:NONCE and takes no colon or space",
                        config->worker.source.where);
+    for (size_t i = 0; i < config->worker.queues.count; i++)
+        if (!queue_name_is_sound(config->worker.queues.items[i]))
+            findings_error(findings,
+                           "%s: worker.queues: the name of queue %zu is not 1 to %d bytes without blanks and control "
+                           "characters, or begins with hf:",
+                           config->worker.source.where, i + 1, ENVELOPE_QUEUE_BYTES_MAX);
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------- */

@@ -145,6 +145,9 @@ static void values_out_of_range_are_errors(void **state)
         "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found a list");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"a\"]; };\n",
                               "t.conf:2: worker.queues: names the same one twice");
+    config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"two\\nlines\"]; };\n",
+                              "t.conf:2: worker.queues: the name of queue 2 is not 1 to 128 bytes without blanks and "
+                              "control characters, or begins with hf:");
     config_place_expect_error(
         CONFIG_NODES "worker = { host = \"a\\x1b[31m\"; };\n",
         "t.conf:2: worker.host: \"a\\x1B[31m\" is not allowed here; expected a text of 0 to 64 printable "
