@@ -14,7 +14,7 @@ struct worker_options {
     const struct config *config;
     const struct plugins *plugins; /* open */
     bool drain;                    /* stop when there is nothing to do */
-    uint64_t max_tasks;            /* stop after that many were run; 0 = no limit */
+    uint64_t max_tasks;            /* stop after that many were taken, parked ones included; 0 = no limit */
     const char *report_path;       /* where the report is written at the end; NULL = nowhere */
 };
 
