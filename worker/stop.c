@@ -49,8 +49,9 @@ static void queue_left(void *context, bool left)
 {
     struct worker *worker = context;
     if (!left)
-        log_event(LOG_ERROR, "leave_failed",
-                  "advice=\"the queue node did not take all back: claims of this process stay until they are recovered\"");
+        log_event(
+            LOG_ERROR, "leave_failed",
+            "advice=\"the queue node did not take all back: claims of this process stay until they are recovered\"");
     if (!left || worker->abandoned)
         worker->exit_code = EXIT_CODE_FAILURE;
     worker->leave_by = instant_after(loop_now(worker->loop), RELEASE_LIMIT_NS);
