@@ -5,22 +5,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
 #include "tests/support/redis_server.h"
 
 #define CANARY "canary-51c2"
 
 struct place {
-    char directory[256], config[300], secret[300];
+    char directory[PRIVATE_DIRECTORY_MAX], config[300], secret[300];
 };
 
 static int enter(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    const char *above = getenv("TMPDIR");
-    snprintf(place->directory, sizeof place->directory, "%s/test-check-XXXXXX", above != NULL ? above : "/tmp");
-    if (mkdtemp(place->directory) == NULL)
-        return -1;
+    private_directory_create(place->directory);
     snprintf(place->config, sizeof place->config, "%s/t.conf", place->directory);
     snprintf(place->secret, sizeof place->secret, "%s/secret", place->directory);
     *state = place;

@@ -8,13 +8,10 @@
 
 #include "redis/node.h"
 #include "tests/support/hostile_server.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/node_probe.h"
+#include "tests/support/node_fixture.h"
 #include "tests/support/redis_server.h"
 
-static struct loop *loop;
 static struct hostile_server *hostile;
-static struct node_probe probe;
 
 static struct redis_node_options options_for(unsigned port)
 {
@@ -34,24 +31,15 @@ static void start_hostile(enum hostile_mode mode)
     node_probe_start(&probe, loop, &options);
 }
 
-static int setup(void **state)
+static int teardown(void **state)
 {
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    probe = (struct node_probe){.node = NULL};
+    (void)node_teardown(state);
+    hostile_server_destroy(hostile);
+    hostile = NULL;
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    node_probe_stop(&probe);
-    hostile_server_destroy(hostile);
-    hostile = NULL;
-    loop_destroy(loop);
-    return 0;
-}
+#define hostile_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
 
 static const struct redis_node_counters *counters(void)
 {
@@ -340,7 +328,7 @@ static void test_a_real_server_takes_the_place_of_a_hostile_one(void **state)
 
 int main(void)
 {
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) hostile_test(name)
     const struct CMUnitTest tests[] = {
         test(test_f40_garbage),
         test(test_f40_huge_array),

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "redis/node.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/node_probe.h"
+#include "tests/support/node_fixture.h"
 #include "tests/support/one_server.h"
 
 static const struct redis_script script_one = {
@@ -15,9 +14,6 @@ static const struct redis_script script_one = {
 static const struct redis_script script_two = {
     .name = "two", .sha1 = "7f923f79fe76194c868d7e1d0820de36700eb649", .source = "return 2", .length = 8};
 static const struct redis_script *const scripts[] = {&script_one, &script_two};
-
-static struct loop *loop;
-static struct node_probe probe;
 
 static struct redis_node_options default_options(void)
 {
@@ -40,23 +36,14 @@ static void start(const struct redis_node_options *options)
 
 static int setup(void **state)
 {
-    (void)state;
-    free(redis_server_command(server, "FLUSHALL"));
-    loop = loop_create(NULL);
-    assert_non_null(loop);
+    redis_server_heal(server);
+    (void)node_setup(state);
     struct redis_node_options options = default_options();
     start(&options);
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    redis_server_resume(server);
-    node_probe_stop(&probe);
-    loop_destroy(loop);
-    return 0;
-}
+#define one_node_test(function) cmocka_unit_test_setup_teardown(function, setup, node_teardown)
 
 /* The same node with other options. */
 static void start_again(const struct redis_node_options *options)
@@ -451,7 +438,7 @@ static void test_e43_a_script_that_the_node_does_not_know_is_an_error(void **sta
 
 int main(void)
 {
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) one_node_test(name)
     const struct CMUnitTest tests[] = {
         test(test_a_thousand_calls_of_a_turn_leave_in_few_writes_and_return_in_order),
         test(test_a_stream_of_calls_that_never_runs_dry),

@@ -6,32 +6,20 @@
 #include <string.h>
 
 #include "redis/node.h"
-#include "tests/support/loop_until.h"
-#include "tests/support/node_probe.h"
+#include "tests/support/node_fixture.h"
 #include "tests/support/redis_server.h"
 
-static struct loop *loop;
 static struct redis_server *server;
-static struct node_probe probe;
-
-static int setup(void **state)
-{
-    (void)state;
-    loop = loop_create(NULL);
-    assert_non_null(loop);
-    probe = (struct node_probe){.node = NULL};
-    return 0;
-}
 
 static int teardown(void **state)
 {
-    (void)state;
-    node_probe_stop(&probe);
-    loop_destroy(loop);
+    (void)node_teardown(state);
     redis_server_destroy(server);
     server = NULL;
     return 0;
 }
+
+#define node_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
 
 static struct redis_node_options options_for_server(void)
 {
@@ -445,7 +433,7 @@ static void test_one_request_above_the_limit_is_refused_and_harms_nobody(void **
 
 int main(void)
 {
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) node_test(name)
     const struct CMUnitTest tests[] = {
         test(test_password),
         test(test_wrong_password_is_told_without_the_password),

@@ -18,11 +18,10 @@ void config_place_write(const char *path, const char *text, mode_t mode)
 int config_place_enter(void **state)
 {
     struct config_place *place = calloc(1, sizeof *place);
-    const char *above = getenv("TMPDIR");
-    snprintf(place->directory, sizeof place->directory, "%s/test-config-XXXXXX", above != NULL ? above : "/tmp");
+    private_directory_create(place->directory);
     place->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *state = place;
-    return mkdtemp(place->directory) == NULL || chdir(place->directory) != 0;
+    return chdir(place->directory);
 }
 
 int config_place_leave(void **state)

@@ -4,10 +4,11 @@
 
 #include <sys/types.h>
 
+#include "tests/support/private_directory.h"
 #include "worker/config.h"
 
 struct config_place {
-    char directory[256];
+    char directory[PRIVATE_DIRECTORY_MAX];
     int home; /* the root of the sources */
 };
 

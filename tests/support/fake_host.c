@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tests/support/test.h"
 #include "worker/plugin.h"
 
 struct fake_plugin {
@@ -146,11 +147,10 @@ static const struct hf_host *host_for(void *context, const char *plugin_name)
 
 struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting *settings, char *reason)
 {
-    const char *build = getenv("HOLDFAST_BUILD");
     char directory[512], *names[] = {memory_text(name)};
     struct findings findings = {0};
     struct error error = ERROR_NONE;
-    snprintf(directory, sizeof directory, "%s/jobs", build != NULL ? build : "build");
+    snprintf(directory, sizeof directory, "%s/jobs", test_build());
     struct fake_plugin *plugin = memory_new(struct fake_plugin);
     *plugin = (struct fake_plugin){
         .host = {sizeof(hf_host), HF_ABI_MAJOR, HF_ABI_MINOR, api, setting},

@@ -95,15 +95,9 @@ void fleet_clean(struct fleet *fleet)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-static const char *build_directory(void)
-{
-    const char *build = getenv("HOLDFAST_BUILD");
-    return build != NULL ? build : "build";
-}
-
 static void plugin_write(const struct fleet *fleet, const struct fleet_setup *setup, FILE *file)
 {
-    char *home = realpath(build_directory(), NULL);
+    char *home = realpath(test_build(), NULL);
     fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home,
             setup->plugin != NULL ? "jobs" : "tests/plugins", setup->plugin != NULL ? setup->plugin : "witness");
     fprintf(file, "%s };\n", or_nothing(setup->worker));
@@ -142,7 +136,7 @@ _Noreturn static void worker_exec(const struct fleet *fleet, const char *name, c
     char *config = path_of(fleet, name, ".conf"), *log = path_of(fleet, name, ".log");
     char *arguments[ARGUMENTS_MAX + 6] = {program, "work", "-c", config};
     int count = 4, file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    snprintf(program, sizeof program, "%s/holdfast", build_directory());
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
     while ((argument = strsep(&rest, " ")) != NULL && count < ARGUMENTS_MAX + 4)
         if (argument[0] != '\0')
             arguments[count++] = argument;

@@ -11,14 +11,14 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "tests/support/test.h"
 
 enum { ARGUMENTS_MAX = 32, PATIENCE_S = 30 };
 
 static void child_run(const char *const *arguments, int input, int out, int error)
 {
     char program[4096], *all[ARGUMENTS_MAX + 2] = {program};
-    const char *build = getenv("HOLDFAST_BUILD");
-    snprintf(program, sizeof program, "%s/holdfast", build != NULL ? build : "build");
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
     for (int i = 0; i < ARGUMENTS_MAX && arguments[i] != NULL; i++)
         all[i + 1] = (char *)(uintptr_t)arguments[i];
     dup2(input >= 0 ? input : open("/dev/null", O_RDONLY | O_CLOEXEC), 0);

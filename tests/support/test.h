@@ -34,6 +34,13 @@
 #define TEST_PATIENCE_NS (30 * NS_PER_S)
 #endif
 
+/* The root of the build tree. (Tests run in the root of the sources.) */
+static inline const char *test_build(void)
+{
+    const char *build = getenv("HOLDFAST_BUILD");
+    return build != NULL ? build : "build";
+}
+
 #define assert_contains(text, part)                                                                                    \
     do {                                                                                                               \
         const char *whole_text = (text), *wanted_part = (part);                                                        \

@@ -75,9 +75,8 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
 {
     (void)state;
     char program[4096], *arguments[] = {program, (char[]){"--help"}, NULL};
-    const char *build = getenv("HOLDFAST_BUILD");
     int status;
-    snprintf(program, sizeof program, "%s/holdfast", build != NULL ? build : "build");
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
     if (fork() == 0) {
         dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
         dup2(open("/dev/full", O_WRONLY | O_CLOEXEC), 1);

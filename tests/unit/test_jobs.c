@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/fake_host.h"
+#include "tests/support/private_directory.h"
 
 static struct fake_plugin *open_plugin(const char *name, const struct fake_setting *settings)
 {
@@ -102,7 +103,7 @@ static void sleep_buries_senseless_arguments(void **state)
 /* --- render ------------------------------------------------------------------------------------------------- */
 
 struct place {
-    char directory[256], log[300], result[300];
+    char directory[PRIVATE_DIRECTORY_MAX], log[300], result[300];
     struct fake_setting settings[4];
     struct fake_plugin *plugin;
 };
@@ -110,10 +111,7 @@ struct place {
 static int enter(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    const char *above = getenv("TMPDIR");
-    snprintf(place->directory, sizeof place->directory, "%s/test-jobs-XXXXXX", above != NULL ? above : "/tmp");
-    if (mkdtemp(place->directory) == NULL)
-        return -1;
+    private_directory_create(place->directory);
     snprintf(place->log, sizeof place->log, "%s/log", place->directory);
     snprintf(place->result, sizeof place->result, "%s/page-1.txt", place->directory);
     place->settings[0] = (struct fake_setting){"directory", place->directory};

@@ -1,15 +1,17 @@
+/* Loading plugins: what is good is served, everything that is wrong is refused and said, nothing else happens. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/private_directory.h"
 #include "worker/plugin.h"
 #include "worker/startup.h"
 
 /* A directory of plugins that every test fills for itself. */
 struct place {
-    char directory[256];
+    char directory[PRIVATE_DIRECTORY_MAX];
     char built[256]; /* where the build put the test plugins */
 };
 
@@ -38,11 +40,10 @@ static void put(const struct place *place, const char *plugin, const char *name)
 static int enter(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    const char *above = getenv("TMPDIR"), *build = getenv("HOLDFAST_BUILD");
-    snprintf(place->directory, sizeof place->directory, "%s/test-plugin-XXXXXX", above != NULL ? above : "/tmp");
-    snprintf(place->built, sizeof place->built, "%s/tests/plugins", build != NULL ? build : "build");
+    private_directory_create(place->directory);
+    snprintf(place->built, sizeof place->built, "%s/tests/plugins", test_build());
     *state = place;
-    return mkdtemp(place->directory) == NULL;
+    return 0;
 }
 
 static int leave(void **state)

@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "tests/support/fake_host.h"
+#include "tests/support/private_directory.h"
 
 struct bank {
-    char directory[256];
+    char directory[PRIVATE_DIRECTORY_MAX];
     char ledger[300];
     struct fake_plugin *plugin;
     struct fake_setting settings[FAKE_SETTINGS_MAX];
@@ -27,10 +28,7 @@ static void bank_open(struct bank *bank)
 static int enter(void **state)
 {
     struct bank *bank = calloc(1, sizeof *bank);
-    const char *above = getenv("TMPDIR");
-    snprintf(bank->directory, sizeof bank->directory, "%s/test-transfer-XXXXXX", above != NULL ? above : "/tmp");
-    if (mkdtemp(bank->directory) == NULL)
-        return -1;
+    private_directory_create(bank->directory);
     snprintf(bank->ledger, sizeof bank->ledger, "%s/ledger.db", bank->directory);
     bank->settings[0] = (struct fake_setting){"ledger", bank->ledger};
     bank->settings[1] = (struct fake_setting){"synchronous", "off"};
