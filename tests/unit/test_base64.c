@@ -1,3 +1,4 @@
+/* Base64 as the job format writes it: known texts, there and back, and everything else refused. */
 #include "tests/support/test.h"
 
 #include <string.h>

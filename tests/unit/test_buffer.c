@@ -1,3 +1,4 @@
+/* The growing buffer and the allocation below it: bytes stay what they were, and no size overflows. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The configuration: what is read, what is left out, and every mistake told with file and line, all in one run. */
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The files of a configuration: includes, relative paths, secrets that nobody else may read or see printed. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The table of settings is the only truth: sample and manual are printed from it, and what is printed reads back. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Reading a task: what the job format allows is understood, whatever else is there is refused with a reason. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

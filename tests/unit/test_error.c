@@ -1,3 +1,4 @@
+/* Errors keep their first cause, broken invariants abort and say where, and instants do not overflow. */
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The heap of deadlines gives the earliest whatever is done to it; the list keeps its order. */
 #include "tests/support/test.h"
 
 #include "base/heap.h"

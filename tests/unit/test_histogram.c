@@ -1,3 +1,4 @@
+/* The histogram finds every value within the error that it promises, over the whole range. */
 #include "tests/support/test.h"
 
 #include "base/histogram.h"

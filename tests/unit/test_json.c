@@ -1,3 +1,4 @@
+/* The JSON scanner: every form of value, every wrong text refused where it is wrong, limits that hold. */
 #include "tests/support/test.h"
 
 #include <string.h>

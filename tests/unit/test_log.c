@@ -1,3 +1,4 @@
+/* The log: lines are whole and in order, the caller never waits, and what could not be written is counted. */
 #include "tests/support/test.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* The mailbox between threads: nothing is lost, each sender's order is kept, and only one wakes. */
 #include "tests/support/test.h"
 
 #include <pthread.h>

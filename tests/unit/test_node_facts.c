@@ -1,3 +1,4 @@
+/* What a server says of itself is read, and judged: fit, doubtful or unfit. */
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The progress line: what it shows, in how much room, and who gets to see it. */
 #include "tests/support/test.h"
 
 #include <string.h>

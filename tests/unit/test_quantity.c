@@ -1,3 +1,4 @@
+/* Durations and sizes: every way to write them, mistakes with their reason, and printing that reads back. */
 #include "tests/support/test.h"
 
 #include <string.h>

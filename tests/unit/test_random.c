@@ -1,3 +1,4 @@
+/* Random bytes and ranges: never the same for two threads or a forked child, without bias, within bounds. */
 #include "tests/support/test.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* What was meant by a mistyped word: the nearest one, and none when all are far. */
 #include "tests/support/test.h"
 
 #include <limits.h>
