@@ -111,7 +111,8 @@ typedef struct hf_handler {
     const char *about; /* one line for people; may be NULL */
     uint32_t flags;
     int (*run)(hf_job *job, void *state);
-    /* Optional and pure: whether args are acceptable. On refusal returns 0 and writes a reason. */
+    /* Optional and pure: whether args (the JSON array, not NUL-terminated) are acceptable. Called before run(), on the
+     * same thread. To refuse, write a reason and return 0: the task is buried with it. */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size);
 } hf_handler;
 

@@ -79,7 +79,8 @@ static const struct config_key worker_keys[] = {
      .fallback = "1MiB",
      .min = KIB,
      .max = 64 * MIB,
-     .help = "A longer task is not looked into: it goes to the dead set with that reason."},
+     .help = "A longer task is not looked into: it goes to the dead set with that reason. (32 KiB more "
+             "are tolerated: what failures add to the record of a task must not bury it.)"},
     {.name = NULL},
 };
 #undef FIELD

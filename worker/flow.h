@@ -12,7 +12,8 @@
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
  *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
- *  - The result of a run whose lock was lost is refused, whatever the handler says (E38).
+ *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task is tried again,
+ *    also when it asks for no retry: it was the lock that failed, as when a process dies.
  *  - While stopping nothing is started: what has not started is given back. */
 #ifndef WORKER_FLOW_H
 #define WORKER_FLOW_H

@@ -130,6 +130,18 @@ static void lock_leave(struct slot *slot)
 
 /* --- the run ---------------------------------------------------------------------------------------------------- */
 
+/* The handler's own opinion of the arguments, if it has one. */
+static bool arguments_pass(struct slot *slot)
+{
+    char reason[256] = "";
+    const struct text_span *args = &slot->envelope.args;
+    if (slot->handler->check == NULL || slot->handler->check(args->bytes, args->length, reason, sizeof reason))
+        return true;
+    reason[sizeof reason - 1] = '\0';
+    failure_set(&slot->job.failure, "HF::BadArguments", "%s", reason);
+    return false;
+}
+
 /* On a runner. The deadline is checked as its first act: the lock may have run out while the task waited here. */
 static void slot_run(struct work *work)
 {
@@ -137,7 +149,8 @@ static void slot_run(struct work *work)
     slot->run_started = instant_now();
     slot->started = job_lock_is_valid(&slot->job);
     if (slot->started)
-        slot->code = slot->handler->run(&slot->job, plugin_handler_state(slot->handler));
+        slot->code =
+            arguments_pass(slot) ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler)) : HF_BURY;
 }
 
 static enum flow_result failed_result(struct slot *slot)

@@ -34,6 +34,15 @@ static unsigned slots_busy(const struct worker *worker)
     return worker->slot_count - worker->idle_count;
 }
 
+/* Slots with a handler that runs. The other busy ones wait for the queue node. */
+static unsigned handlers_running(const struct worker *worker)
+{
+    unsigned running = 0;
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        running += worker->slots[i].flow.state == FLOW_READY;
+    return running;
+}
+
 /* Abandoned locks are never answered, so the wait has an end of its own. */
 static void releases_look(struct loop_timer *timer)
 {
@@ -63,10 +72,10 @@ static void leave_start(struct worker *worker, int64_t limit_ns)
     if (worker->leaving)
         return;
     worker->leaving = true;
-    worker->abandoned = slots_busy(worker) > 0;
+    worker->abandoned = handlers_running(worker) > 0;
     if (worker->abandoned)
         log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
-                  slots_busy(worker));
+                  handlers_running(worker));
     loop_timer_clear(worker->loop, &worker->limit);
     queue_leave(worker->queue, instant_after(loop_now(worker->loop), limit_ns), queue_left);
 }
@@ -79,7 +88,8 @@ static void grace_over(struct loop_timer *timer)
 static void time_over(struct loop_timer *timer)
 {
     struct worker *worker = limit_worker(timer);
-    log_event(LOG_WARN, "handlers_cancelled", "count=%u", slots_busy(worker));
+    log_event(LOG_WARN, "handlers_cancelled", "count=%u waiting_for_queue_node=%u", handlers_running(worker),
+              slots_busy(worker) - handlers_running(worker));
     atomic_store(&worker->must_stop, true);
     limit_set(worker, grace_over, GRACE_NS);
 }

@@ -42,6 +42,15 @@ static void leave_send(struct queue *queue)
         return; /* the timer tries again */
 }
 
+/* A slot whose last call is on its way, or waits to be repeated: a task that is done must not be given back. */
+static bool slots_settle(const struct queue *queue)
+{
+    for (unsigned i = 0; i < queue->options.slots; i++)
+        if (queue->slots[i].asking)
+            return true;
+    return false;
+}
+
 static void leave_look(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, leave_timer);
@@ -50,7 +59,8 @@ static void leave_look(struct loop_timer *timer)
         return;
     }
     loop_timer_set(queue->loop, timer, instant_after(loop_now(queue->loop), LOOK_NS));
-    if (bells_silence(queue) && !redis_call_is_outstanding(&queue->leave_call))
+    bool settled = !slots_settle(queue) || instant_reached(loop_now(queue->loop), queue->settle_by);
+    if (bells_silence(queue) && settled && !redis_call_is_outstanding(&queue->leave_call))
         leave_send(queue);
 }
 
@@ -60,6 +70,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->listening = false;
     queue->left = done;
     queue->leave_by = deadline;
+    queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
     errand_cancel(&queue->presence); /* it must not list the process again afterwards */
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);

@@ -71,9 +71,9 @@ void queue_give_back(struct queue *queue, unsigned slot, const char *name);
 /* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. */
 void queue_listen(struct queue *queue, bool wanted);
 
-/* Stops the bells, gives back whatever the process still has and removes its traces; then `done`, once. Slots must
- * have no call outstanding, except those that are abandoned for good. When the node is not reachable until `deadline`,
- * `done` says so: the claims stay for whoever recovers them. */
+/* Stops the bells, gives back whatever the process still has and removes its traces; then `done`, once. Calls of slots
+ * that are outstanding are waited for during the first half of the time, so that what is done is not given back. When
+ * the node is not reachable until `deadline`, `done` says so: the claims stay for whoever recovers them. */
 void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left));
 
 struct redis_node *queue_node(struct queue *queue);

@@ -64,6 +64,7 @@ struct queue {
     bool leaving;
     struct loop_timer leave_timer;
     struct instant leave_by;
+    struct instant settle_by; /* until then the calls of slots are waited for */
     struct redis_call leave_call;
     void (*left)(void *context, bool left);
     /* counting */

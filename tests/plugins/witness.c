@@ -7,7 +7,8 @@
  *   note      works that long and cannot be cancelled
  *   careful   stops when it is cancelled: "stopped JID"
  *   fail      fails; the reason is the first THING
- *   guarded   like note, and needs a lock */
+ *   guarded   like note, and needs a lock
+ *   picky     like note, and takes no arguments but [] */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -100,6 +101,14 @@ static int fail(hf_job *job, void *state)
     return HF_FAIL;
 }
 
+static int check_nothing(const char *args, size_t length, char *reason, size_t reason_size)
+{
+    if (length == 2)
+        return 1;
+    snprintf(reason, reason_size, "wants [] and not %.*s", (int)(length < 40 ? length : 40), args);
+    return 0;
+}
+
 static int open_witness(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
     struct witness *witness = kit_state(sizeof *witness, host, reason, reason_size);
@@ -116,7 +125,10 @@ static const hf_handler careful_handler = {.size = sizeof careful_handler, .name
 static const hf_handler fail_handler = {.size = sizeof fail_handler, .name = "fail", .run = fail};
 static const hf_handler guarded_handler = {
     .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
-static const hf_handler *const handlers[] = {&note_handler, &careful_handler, &fail_handler, &guarded_handler, NULL};
+static const hf_handler picky_handler = {
+    .size = sizeof picky_handler, .name = "picky", .run = note, .check = check_nothing};
+static const hf_handler *const handlers[] = {&note_handler,    &careful_handler, &fail_handler,
+                                             &guarded_handler, &picky_handler,   NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("witness", "1.0"), .open = open_witness, .close = free,
                                              .handlers = handlers};
