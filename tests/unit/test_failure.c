@@ -1,0 +1,291 @@
+/* What a failure does to a task: its fate, how long it waits, and the record, in which only the members of the failure
+ * change. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/failure.h"
+
+static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
+static const struct wall_time now = {INT64_C(1795194374500000)};
+
+static struct envelope envelope, record;
+static struct buffer written;
+static struct failure failure;
+
+static int set_up(void **state)
+{
+    (void)state;
+    failure_clear(&failure);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    envelope_fini(&envelope);
+    envelope_fini(&record);
+    buffer_fini(&written);
+    envelope = record = (struct envelope){.jid = NULL};
+    return 0;
+}
+
+static void parse(struct envelope *into, const char *text)
+{
+    struct error error = ERROR_NONE;
+    if (!envelope_parse(into, text, strlen(text), &limits, &error))
+        fail_msg("%s: %s", text, error.text);
+}
+
+/* --- fate ------------------------------------------------------------------------------------------------------- */
+
+static void the_fate_follows_the_job_format(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members;
+        enum failure_fate fate;
+    } cases[] = {
+        {"", FAILURE_RETRY},
+        {",\"retry\":true", FAILURE_RETRY},
+        {",\"retry\":\"true\"", FAILURE_RETRY},
+        {",\"retry\":false", FAILURE_VANISHES},
+        {",\"retry\":\"false\"", FAILURE_VANISHES},
+        {",\"retry\":null", FAILURE_VANISHES},
+        {",\"retry\":false,\"retry_count\":3", FAILURE_VANISHES},
+        {",\"retry\":0", FAILURE_DEAD},
+        {",\"retry\":\"0\"", FAILURE_DEAD},
+        {",\"retry\":1", FAILURE_RETRY},
+        {",\"retry\":1,\"retry_count\":0", FAILURE_DEAD},
+        {",\"retry\":3", FAILURE_RETRY},
+        {",\"retry\":3,\"retry_count\":0", FAILURE_RETRY},
+        {",\"retry\":3,\"retry_count\":1", FAILURE_RETRY},
+        {",\"retry\":3,\"retry_count\":2", FAILURE_DEAD},
+        {",\"retry\":3,\"retry_count\":7", FAILURE_DEAD},
+        {",\"retry\":\"3\",\"retry_count\":1", FAILURE_RETRY},
+        {",\"retry\":\"3\",\"retry_count\":2", FAILURE_DEAD},
+        {",\"retry\":true,\"retry_count\":23", FAILURE_RETRY},
+        {",\"retry\":true,\"retry_count\":24", FAILURE_DEAD},
+        {",\"retry\":true,\"retry_count\":25", FAILURE_DEAD},
+        {",\"retry_count\":23", FAILURE_RETRY},
+        {",\"retry_count\":24", FAILURE_DEAD},
+        {",\"retry\":0,\"dead\":false", FAILURE_VANISHES},
+        {",\"retry\":true,\"retry_count\":24,\"dead\":false", FAILURE_VANISHES},
+        {",\"retry\":true,\"retry_count\":23,\"dead\":false", FAILURE_RETRY},
+        {",\"retry\":0,\"dead\":true", FAILURE_DEAD},
+        {",\"retry\":0,\"dead\":null", FAILURE_DEAD},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[]%s}", cases[i].members);
+        parse(&envelope, text);
+        if (failure_fate(&envelope) != cases[i].fate)
+            fail_msg("%s: fate %d instead of %d", text, (int)failure_fate(&envelope), (int)cases[i].fate);
+    }
+}
+
+/* --- delay ------------------------------------------------------------------------------------------------------ */
+
+/* Draws often enough that the jitter comes near both of its ends. */
+static void assert_delay(const char *text, int64_t least_s, int64_t jitter_s)
+{
+    enum { DRAWS = 2000 };
+    int64_t least = INT64_MAX, most = 0;
+    parse(&envelope, text);
+    for (unsigned i = 0; i < DRAWS; i++) {
+        int64_t delay = failure_delay_ns(&envelope);
+        least = delay < least ? delay : least;
+        most = delay > most ? delay : most;
+    }
+    assert_true(least >= least_s * NS_PER_S && least < (least_s * NS_PER_S) + jitter_s * NS_PER_S / 50);
+    assert_true(most < (least_s + jitter_s) * NS_PER_S &&
+                most >= (least_s + jitter_s) * NS_PER_S - jitter_s * NS_PER_S / 50);
+}
+
+static void the_delay_grows_with_the_fourth_power_of_the_count(void **state)
+{
+    (void)state;
+    assert_delay("{\"class\":\"c\",\"args\":[]}", 15, 10);
+    for (int64_t count = 1; count <= 25; count++) {
+        char text[128];
+        snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[],\"retry_count\":%d}", (int)count - 1);
+        assert_delay(text, count * count * count * count + 15, 10 * (count + 1));
+    }
+}
+
+static void the_delay_of_absurd_counts_is_bounded(void **state)
+{
+    (void)state;
+    int64_t most_s = INT64_C(75) * 75 * 75 * 75 + 15;
+    assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":74}", most_s, 760);
+    assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":75}", most_s, 760);
+    assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":1000000}", most_s, 760);
+}
+
+/* --- the record ------------------------------------------------------------------------------------------------- */
+
+/* Writes the record of this task, and parses it. */
+static void write_record(const char *task, bool counts)
+{
+    buffer_clear(&written);
+    parse(&envelope, task);
+    failure_write(&failure, &envelope, "jobs", envelope.jid[0] != '\0' ? envelope.jid : "given", counts, now, &written);
+    parse(&record, buffer_text(&written));
+}
+
+/* NULL: there is no such member. */
+static void assert_member(const char *name, const char *value)
+{
+    for (size_t i = 0; i < record.member_count; i++) {
+        const struct envelope_member *member = &record.members[i];
+        if (member->name.length != strlen(name) || memcmp(member->name.bytes, name, member->name.length) != 0)
+            continue;
+        if (value == NULL || member->value.length != strlen(value) ||
+            memcmp(member->value.bytes, value, member->value.length) != 0)
+            fail_msg("%s is %.*s", name, (int)member->value.length, member->value.bytes);
+        return;
+    }
+    if (value != NULL)
+        fail_msg("%s is not in %s", name, buffer_text(&written));
+}
+
+static void the_first_failure_is_written_after_what_was_there(void **state)
+{
+    (void)state;
+    failure_set(&failure, "Net::Timeout", "no answer for %d s", 5);
+    write_record("{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"retry\":true}", true);
+    assert_string_equal(buffer_text(&written),
+                        "{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"retry\":true,"
+                        "\"error_message\":\"no answer for 5 s\",\"error_class\":\"Net::Timeout\","
+                        "\"failed_at\":1795194374.5,\"retry_count\":0}");
+}
+
+static void a_later_failure_counts_on_and_keeps_the_time_of_the_first(void **state)
+{
+    (void)state;
+    failure_set(&failure, "Second", "again");
+    write_record("{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"error_message\":\"once\","
+                 "\"error_class\":\"First\",\"failed_at\":1795194001.25,\"retry_count\":0}",
+                 true);
+    assert_string_equal(buffer_text(&written),
+                        "{\"class\":\"c\",\"args\":[1],\"jid\":\"abc\",\"queue\":\"jobs\",\"error_message\":\"again\","
+                        "\"error_class\":\"Second\",\"failed_at\":1795194001.25,\"retry_count\":1,"
+                        "\"retried_at\":1795194374.5}");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_count\":23,\"failed_at\":1795194001250}", true);
+    assert_member("retry_count", "24");
+    assert_member("failed_at", "1795194001250");
+    assert_member("retried_at", "1795194374.5");
+}
+
+/* What producers in other languages send must come back as it was. */
+static void everything_else_keeps_its_bytes(void **state)
+{
+    (void)state;
+    static const char args[] =
+        "[ 1234567890123456789012345678901234567890,-0,1E+400,0.10,\"\\u00e9\\/\xC3\xA9\",{\"b\":1,"
+        "\"a\":[ ]}]";
+    char task[512];
+    snprintf(task, sizeof task, "{\"x\":1e5,\"class\":\"c\",\"args\":%s,\"tags\":[\"a\" ],\"resource\":\"r\"}", args);
+    failure_set(&failure, "E", "m");
+    for (unsigned i = 0; i < 3; i++) {
+        write_record(task, true);
+        assert_int_equal(record.args.length, sizeof args - 1);
+        assert_memory_equal(record.args.bytes, args, sizeof args - 1);
+        assert_member("x", "1e5");
+        assert_member("tags", "[\"a\" ]");
+        assert_member("resource", "\"r\"");
+        snprintf(task, sizeof task, "%s", buffer_text(&written));
+    }
+    assert_member("retry_count", "2");
+}
+
+static void a_task_without_jid_gets_the_one_it_ran_under(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_string_equal(record.jid, "given");
+    write_record("{\"class\":\"c\",\"args\":[],\"jid\":null}", true);
+    assert_string_equal(record.jid, "given");
+    write_record("{\"class\":\"c\",\"args\":[],\"jid\":\"own\"}", true);
+    assert_string_equal(record.jid, "own");
+}
+
+static void the_queue_is_the_one_it_came_from(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_string_equal(record.queue, "jobs");
+    write_record("{\"class\":\"c\",\"queue\":\"elsewhere\",\"args\":[]}", true);
+    assert_string_equal(record.queue, "jobs");
+}
+
+static void a_failure_that_does_not_count_leaves_count_and_times(void **state)
+{
+    (void)state;
+    failure_set(&failure, "HF::UnknownClass", "nobody serves it");
+    write_record("{\"class\":\"c\",\"args\":[]}", false);
+    assert_member("error_class", "\"HF::UnknownClass\"");
+    assert_member("error_message", "\"nobody serves it\"");
+    assert_member("retry_count", NULL);
+    assert_member("failed_at", NULL);
+    assert_member("retried_at", NULL);
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_count\":4,\"failed_at\":17.5,\"retried_at\":18.5}", false);
+    assert_member("retry_count", "4");
+    assert_member("failed_at", "17.5");
+    assert_member("retried_at", "18.5");
+}
+
+/* --- the reason ------------------------------------------------------------------------------------------------- */
+
+static void the_first_cause_wins_until_it_is_cleared(void **state)
+{
+    (void)state;
+    failure_set(&failure, "First", "one");
+    failure_set(&failure, "Second", "two");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("error_class", "\"First\"");
+    assert_member("error_message", "\"one\"");
+    failure_clear(&failure);
+    failure_set(&failure, "Second", "two");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("error_class", "\"Second\"");
+    assert_member("error_message", "\"two\"");
+}
+
+/* A handler may say anything: the record is JSON all the same. */
+static void reasons_of_any_bytes_and_length_make_a_record(void **state)
+{
+    (void)state;
+    char bytes[FAILURE_MESSAGE_MAX + 100];
+    for (size_t i = 0; i < sizeof bytes - 1; i++)
+        bytes[i] = (char)(1 + i % 255);
+    bytes[sizeof bytes - 1] = '\0';
+    failure_set(&failure, bytes, "%s", bytes);
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_int_equal(strlen(failure.error_class), FAILURE_CLASS_MAX - 1);
+    assert_int_equal(strlen(failure.message), FAILURE_MESSAGE_MAX - 1);
+    assert_member("retry_count", "0");
+}
+
+#define failure_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        failure_test(the_fate_follows_the_job_format),
+        failure_test(the_delay_grows_with_the_fourth_power_of_the_count),
+        failure_test(the_delay_of_absurd_counts_is_bounded),
+        failure_test(the_first_failure_is_written_after_what_was_there),
+        failure_test(a_later_failure_counts_on_and_keeps_the_time_of_the_first),
+        failure_test(everything_else_keeps_its_bytes),
+        failure_test(a_task_without_jid_gets_the_one_it_ran_under),
+        failure_test(the_queue_is_the_one_it_came_from),
+        failure_test(a_failure_that_does_not_count_leaves_count_and_times),
+        failure_test(the_first_cause_wins_until_it_is_cleared),
+        failure_test(reasons_of_any_bytes_and_length_make_a_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+/* The report of a worker is one line of JSON that names every ending and every counter, whatever its texts are. */
+#include "tests/support/test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/json.h"
+#include "worker/report.h"
+
+static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
+static const struct instant now = {2000 * NS_PER_S};
+
+static struct report report;
+static struct report_frame frame;
+static struct redlock_counters locks;
+static struct buffer written;
+
+static int set_up(void **state)
+{
+    (void)state;
+    report = (struct report){.started = {1000 * NS_PER_S}};
+    locks = (struct redlock_counters){.acquired = 0};
+    frame = (struct report_frame){.host = "host", .pid = 4321, .threads = 16, .cpu_seconds = 1.5, .locks = &locks};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buffer_fini(&written);
+    return 0;
+}
+
+static const char *write_report(void)
+{
+    struct error error = ERROR_NONE;
+    buffer_clear(&written);
+    report_write(&report, &frame, now, &written);
+    const char *text = buffer_text(&written);
+    assert_int_equal(strlen(text), written.length);
+    assert_ptr_equal(strchr(text, '\n'), text + written.length - 1); /* one line, and it is ended */
+    if (!json_check(text, written.length, &limits, &error))
+        fail_msg("%s: %s", text, error.text);
+    return text;
+}
+
+static void assert_number(const char *name, uint64_t value)
+{
+    char member[64];
+    snprintf(member, sizeof member, "\"%s\":%" PRIu64 ",", name, value);
+    assert_contains(write_report(), member);
+}
+
+static void a_report_of_nothing_is_json_with_every_member(void **state)
+{
+    (void)state;
+    const char *text = write_report();
+    assert_contains(text,
+                    "{\"host\":\"host\",\"pid\":4321,\"threads\":16,\"seconds\":1000.000,\"active_seconds\":0.000,"
+                    "\"cpu_seconds\":1.500,");
+    assert_contains(text, "\"run\":{\"count\":0,\"p50_us\":0,\"p99_us\":0,\"max_us\":0}");
+    assert_contains(text, "\"slowest_lock\":{\"wait_us\":0,\"resource\":\"\"}}");
+}
+
+static void every_ending_is_counted_under_its_own_name(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < FLOW_ENDINGS; i++)
+        report.endings[i] = 7000 + i;
+    for (unsigned i = 0; i < FLOW_ENDINGS; i++)
+        assert_number(flow_ending_name((enum flow_ending)i), 7000 + i);
+}
+
+static void every_counter_has_its_own_member(void **state)
+{
+    (void)state;
+    report.runs = 101;
+    report.lock_waits = 102;
+    frame.claims = 103;
+    frame.claim_calls = 104;
+    frame.rings = 105;
+    frame.promoted = 106;
+    locks = (struct redlock_counters){.acquired = 201,
+                                      .busy = 202,
+                                      .split = 203,
+                                      .no_quorum = 204,
+                                      .passes = 205,
+                                      .extensions = 206,
+                                      .dangers = 207,
+                                      .lost = 208,
+                                      .owed = 209};
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } members[] = {
+        {"runs", 101},
+        {"lock_waits", 102},
+        {"claims", 103},
+        {"claim_calls", 104},
+        {"rings", 105},
+        {"promoted", 106},
+        {"locks_acquired", 201},
+        {"locks_busy", 202},
+        {"locks_split", 203},
+        {"locks_no_quorum", 204},
+        {"lock_passes", 205},
+        {"extensions", 206},
+        {"locks_in_danger", 207},
+        {"locks_lost", 208},
+        {"releases_owed", 209},
+    };
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        assert_number(members[i].name, members[i].value);
+}
+
+static void a_worker_without_lock_nodes_names_no_lock_counters(void **state)
+{
+    (void)state;
+    frame.locks = NULL;
+    assert_lacks(write_report(), "locks_acquired");
+}
+
+static void times_run_from_the_first_claim_to_the_last_ending(void **state)
+{
+    (void)state;
+    report.first_claim = (struct instant){1001 * NS_PER_S};
+    report.last_ending = (struct instant){1003 * NS_PER_S + 250 * NS_PER_MS};
+    assert_contains(write_report(), "\"seconds\":1000.000,\"active_seconds\":2.250,");
+}
+
+static void wait_for(const char *resource, int64_t waited_us, unsigned passes)
+{
+    struct redlock_event event = {.kind = REDLOCK_EVENT_ANSWER, .passes = passes, .waited_ns = waited_us * NS_PER_US};
+    report_lock_wait(&report, &event, resource);
+}
+
+static void the_slowest_lock_is_told_with_its_resource(void **state)
+{
+    (void)state;
+    wait_for("quick", 10, 1);
+    wait_for("slow", 5000, 3);
+    wait_for("middling", 300, 2);
+    const char *text = write_report();
+    assert_contains(text, "\"slowest_lock\":{\"wait_us\":5000,\"resource\":\"slow\"}}");
+    assert_contains(text, "\"lock_waits\":2,\"lock_wait\":{\"count\":3,");
+    assert_contains(text, "\"max_us\":5000}");
+}
+
+static void durations_are_given_as_quantiles(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 98; i++)
+        histogram_record(&report.run, 10);
+    histogram_record(&report.run, 1000000);
+    histogram_record(&report.run, 1000000);
+    char run[128];
+    snprintf(run, sizeof run,
+             "\"run\":{\"count\":100,\"p50_us\":%" PRId64 ",\"p99_us\":%" PRId64 ",\"max_us\":1000000}",
+             histogram_quantile(&report.run, 0.50), histogram_quantile(&report.run, 0.99));
+    assert_contains(write_report(), run);
+    assert_true(histogram_quantile(&report.run, 0.50) < 20);
+    assert_true(histogram_quantile(&report.run, 0.99) > 900000);
+}
+
+/* Resources come from tasks, and the host from a file. */
+static void texts_of_any_bytes_leave_it_one_line_of_json(void **state)
+{
+    (void)state;
+    char bytes[1000];
+    for (size_t i = 0; i < sizeof bytes - 1; i++)
+        bytes[i] = (char)(1 + i % 255);
+    bytes[sizeof bytes - 1] = '\0';
+    frame.host = bytes;
+    wait_for(bytes, 1, 1);
+    (void)write_report();
+    wait_for("\",\"done\":7}\n{", 2, 1);
+    assert_contains(write_report(), "\"resource\":\"\\\",\\\"done\\\":7}\\n{\"}}");
+}
+
+static void the_largest_numbers_are_written_out(void **state)
+{
+    (void)state;
+    report.endings[FLOW_DONE] = UINT64_MAX;
+    wait_for("r", INT64_C(3600) * 24 * 365 * 1000000, 1);
+    assert_contains(write_report(), "\"done\":18446744073709551615,");
+    assert_contains(write_report(), "\"slowest_lock\":{\"wait_us\":31536000000000,");
+}
+
+#define report_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        report_test(a_report_of_nothing_is_json_with_every_member),
+        report_test(every_ending_is_counted_under_its_own_name),
+        report_test(every_counter_has_its_own_member),
+        report_test(a_worker_without_lock_nodes_names_no_lock_counters),
+        report_test(times_run_from_the_first_claim_to_the_last_ending),
+        report_test(the_slowest_lock_is_told_with_its_resource),
+        report_test(durations_are_given_as_quantiles),
+        report_test(texts_of_any_bytes_leave_it_one_line_of_json),
+        report_test(the_largest_numbers_are_written_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
