@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 
 enum { FINDING_TEXT_MAX = 1024 };
@@ -21,7 +22,8 @@ static void findings_add(struct findings *findings, bool is_warning, const char 
         return;
     char text[FINDING_TEXT_MAX];
     vsnprintf(text, sizeof text, format, values);
-    findings->items[findings->count++] = (struct finding){.is_warning = is_warning, .text = memory_text(text)};
+    findings->items[findings->count++] =
+        (struct finding){.is_warning = is_warning, .text = memory_text(log_defuse(text))};
 }
 
 void findings_error(struct findings *findings, const char *format, ...)

@@ -16,12 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "queue/push.h"
 #include "worker/line_source.h"
 #include "worker/progress.h"
 
-enum { COMPLAINTS_MAX = 20 };
+enum { COMPLAINTS_MAX = 20, COMPLAINT_TEXT_MAX = 1024 };
 
 struct pusher {
     const struct pusher_options *options;
@@ -55,13 +56,13 @@ static void complain(struct pusher *pusher, const char *format, ...)
 {
     if (++pusher->complaints > COMPLAINTS_MAX)
         return;
+    char text[COMPLAINT_TEXT_MAX];
     va_list values;
     va_start(values, format);
-    progress_end(&pusher->progress);
-    fputs("holdfast push: ", stderr);
-    vfprintf(stderr, format, values);
-    fputs("\n", stderr);
+    vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    progress_end(&pusher->progress);
+    fprintf(stderr, "holdfast push: %s\n", log_defuse(text));
 }
 
 static const char *end_text(enum push_end end)

@@ -43,6 +43,9 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 const char *log_quote(const char *text, char out[LOG_QUOTE_MAX]);
 const char *log_quote_bytes(const char *bytes, size_t length, char out[LOG_QUOTE_MAX]);
 
+/* For texts that go to a terminal without quotes: control characters become `?`, in place. Returns `text`. */
+char *log_defuse(char *text);
+
 /* Lines dropped since the process began: the ring was full, or the file did not take them. */
 unsigned long log_dropped(void);
 

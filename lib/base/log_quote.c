@@ -124,3 +124,15 @@ const char *log_quote(const char *text, char out[LOG_QUOTE_MAX])
 {
     return log_quote_bytes(text, text == NULL ? 0 : strlen(text), out);
 }
+
+char *log_defuse(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
+        bool is_c1 = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F */
+        if (is_c1)
+            *at++ = '?';
+        if (is_c1 || *at < ' ' || *at == 0x7f)
+            *at = '?';
+    }
+    return text;
+}

@@ -161,6 +161,16 @@ static void the_ring_gives_whole_lines_in_order_however_it_wraps(void **state)
     assert_int_equal(ring.tail, 0);
 }
 
+static void text_for_a_terminal_is_defused(void **state)
+{
+    (void)state;
+    char text[] = "a\x1b[31m\n\x7f\xc2\x9b"
+                  "2J \xc3\xbc";
+    assert_string_equal(log_defuse(text), "a?[31m????2J \xc3\xbc");
+    char cut[] = "\xc2";
+    assert_string_equal(log_defuse(cut), "\xc2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +178,7 @@ int main(void)
         cmocka_unit_test(bytes_may_hold_zeros),
         cmocka_unit_test(long_text_is_cut_between_characters_to_fit),
         cmocka_unit_test(any_bytes_become_one_harmless_text),
+        cmocka_unit_test(text_for_a_terminal_is_defused),
         cmocka_unit_test(the_ring_gives_whole_lines_in_order_however_it_wraps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
