@@ -74,8 +74,6 @@ static bool is_all_taken(void *context)
 {
     (void)context;
     static unsigned pushed;
-    if (taken_count == 0)
-        pushed = 0;
     for (int i = 0; i < 5 && pushed < SHARED_TASKS; i++, pushed++) {
         char payload[16];
         snprintf(payload, sizeof payload, "%u", pushed);

@@ -11,7 +11,7 @@
 static int group_setup(void **state)
 {
     (void)state;
-    server = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
+    server = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\nappendfsync no\n"});
     return 0;
 }
 
