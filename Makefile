@@ -43,9 +43,11 @@ TEST_KINDS  := unit sim integration
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
-# The tests that have threads of their own, by name; `make tsan` runs these.
-TSAN_TESTS  ?= test_mailbox test_log test_loop test_loop_watch test_runner_pool test_transfer test_redlock test_blocking test_runner test_pool test_worker \
-               test_fleet test_stop test_trouble
+# The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
+# runs these.
+TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
+                 redlock_faults hostile node_connect bell producer queue_leave queue_repeats queue_trouble check push \
+                 push_nodes records fleet stop trouble)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
