@@ -15,8 +15,8 @@ static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     test_await(fleet_noted(&fleet, "end good") == 1);
     char *dead = fleet_ask(&fleet, "zrange dead 0 -1");
-    assert_non_null(strstr(dead, "HF::BadArguments"));
-    assert_non_null(strstr(dead, "wants [] and not [7]"));
+    assert_contains(dead, "HF::BadArguments");
+    assert_contains(dead, "wants [] and not [7]");
     free(dead);
     assert_int_equal(fleet_noted(&fleet, "begin bad"), 0);
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
