@@ -99,6 +99,8 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         perform(slot, flow_locked(&slot->flow));
         return;
     }
+    if (event->answer == REDLOCK_NO_QUORUM)
+        worker_no_quorum(slot->worker);
     failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->envelope.resources[0], event->reason);
     perform(slot, flow_refused(&slot->flow));
 }

@@ -96,7 +96,7 @@ static void time_over(struct loop_timer *timer)
 
 void worker_stop_look(struct worker *worker)
 {
-    if (slots_busy(worker) == 0)
+    if (slots_busy(worker) == 0 || !queue_was_reached(worker->queue))
         leave_start(worker, LEAVE_LIMIT_NS);
 }
 
@@ -110,6 +110,8 @@ void worker_stop(struct worker *worker, const char *reason)
     limit_set(worker, time_over, worker->options.config->worker.stop_timeout_ns);
     for (unsigned i = 0; i < worker->slot_count; i++)
         slot_stop(&worker->slots[i]);
+    if (handlers_running(worker) == 0) /* only the queue node is waited for, and nobody gains by a long wait */
+        limit_set(worker, grace_over, GRACE_NS);
     worker_stop_look(worker);
 }
 

@@ -76,6 +76,17 @@ static void queue_rang(void *context)
     worker_wake_idle(worker);
 }
 
+/* Said once a second at most, while it lasts. */
+void worker_no_quorum(struct worker *worker)
+{
+    struct instant now = loop_now(worker->loop);
+    if (instant_before(now, instant_after(worker->no_quorum_told, NS_PER_S)))
+        return;
+    worker->no_quorum_told = now;
+    log_event(LOG_WARN, "lock_no_quorum", "nodes_up=%u advice=\"too few lock nodes answer: tasks are parked\"",
+              redlock_group_nodes_up(worker->locks));
+}
+
 /* --- the regular look ------------------------------------------------------------------------------------------- */
 
 static void drain_told(void *context, const struct queue_backlog *backlog)

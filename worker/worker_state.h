@@ -67,6 +67,7 @@ struct worker {
     struct list given_back; /* slots whose task goes back at the end of this turn, the last claimed first */
     struct loop_hook give_back;
     bool ready; /* lock nodes were tried and a quorum is there */
+    struct instant no_quorum_told;
     bool stopping, leaving, abandoned;
     atomic_bool must_stop;
     struct loop_timer look;  /* at the lock nodes, and whether all is drained */
@@ -89,7 +90,8 @@ void slots_give_back(struct loop_hook *hook);
 void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
-void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
+void worker_no_quorum(struct worker *worker); /* a lock was refused because too few nodes answered */
+void worker_listen(struct worker *worker);    /* after a change of what is idle or may be claimed */
 
 /* stop.c */
 void worker_stop(struct worker *worker, const char *reason);

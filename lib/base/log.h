@@ -19,7 +19,8 @@
 
 #include "base/error.h"
 
-enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+/* LOG_NOTHING is above all events: as the level of the log it silences it. */
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_NOTHING };
 
 enum { LOG_LINE_MAX = 1024, LOG_QUOTE_MAX = 256 };
 

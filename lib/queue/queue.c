@@ -63,6 +63,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
         presence_send(queue);
         errands_connected(&queue->errands);
     }
+    queue->was_up = queue->was_up || state == REDIS_NODE_UP;
     if (queue->options.changed != NULL)
         queue->options.changed(queue->options.context, state);
 }
@@ -385,6 +386,11 @@ void queue_destroy(struct queue *queue)
     free(queue->gathered);
     buffer_fini(&queue->request);
     free(queue);
+}
+
+bool queue_was_reached(const struct queue *queue)
+{
+    return queue->was_up;
 }
 
 struct redis_node *queue_node(struct queue *queue)

@@ -76,6 +76,9 @@ void queue_listen(struct queue *queue, bool wanted);
  * the node is not reachable until `deadline`, `done` says so: the claims stay for whoever recovers them. */
 void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left));
 
+/* False while the node has never been reached: nothing can have been claimed, nothing needs to be left. */
+bool queue_was_reached(const struct queue *queue);
+
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 

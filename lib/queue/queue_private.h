@@ -58,6 +58,7 @@ struct queue {
     struct list turns;
     struct bell *bells;
     bool listening;
+    bool was_up; /* else nothing can have been claimed */
     struct buffer request;
     struct queue_counters counters;
     /* leaving */

@@ -105,10 +105,15 @@ static void reserve_for_auth(struct redis_node *node)
     buffer_reserve(&node->out, 128 + user + strlen(node->options.password));
 }
 
+/* Somebody who has not yet answered like a Redis server gets no large buffer, whatever the node may send later. */
+static const size_t handshake_reply_limit = 64 * 1024;
+
 static void begin_handshake(struct redis_node *node)
 {
     node->phase = NODE_HANDSHAKE;
     redis_reader_reset(node->reader);
+    if (node->options.reply_limit > handshake_reply_limit)
+        redis_reader_limit(node->reader, handshake_reply_limit);
     if (node->options.password != NULL) {
         reserve_for_auth(node);
         ask_auth(node);
@@ -174,6 +179,7 @@ static void become_up(struct redis_node *node)
 {
     memory_wipe(node->out.bytes, node->answered); /* the password was in it */
     node->phase = NODE_UP;
+    redis_reader_limit(node->reader, node->options.reply_limit);
     node->is_tried = true;
     node->told_down = false;
     node->failures = 0;

@@ -211,6 +211,11 @@ void redis_reader_destroy(struct redis_reader *reader)
     free(reader);
 }
 
+void redis_reader_limit(struct redis_reader *reader, size_t reply_limit)
+{
+    reader->reply_limit = reply_limit;
+}
+
 void redis_reader_reset(struct redis_reader *reader)
 {
     redisReaderFree(reader->codec);

@@ -21,6 +21,8 @@ enum redis_reader_found { REDIS_READER_REPLY, REDIS_READER_NOTHING, REDIS_READER
 
 struct redis_reader *redis_reader_create(size_t reply_limit, size_t element_limit);
 void redis_reader_destroy(struct redis_reader *reader);
+/* Another limit for the replies from now on. */
+void redis_reader_limit(struct redis_reader *reader, size_t reply_limit);
 /* Forgets everything, for a new connection. */
 void redis_reader_reset(struct redis_reader *reader);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "redlock/group.h"
 #include "redlock/terms.h"
@@ -177,6 +178,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
 {
     struct redlock_client *client = memory_new(struct redlock_client);
     struct error error = ERROR_NONE;
+    log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
     sem_init(&client->settled, 0, 0);
     loop_timer_init(&client->settle_timer, settle_fire);
     loop_timer_init(&client->close_timer, close_fire);

@@ -44,9 +44,21 @@ static int64_t answer_age_ns(const struct group_node *node)
     return instant_before(since, now) ? instant_since(since, now) : 0;
 }
 
-bool group_node_is_behind(const struct group_node *node)
+static bool is_behind(const struct group_node *node)
 {
     return answer_age_ns(node) >= node->timeout_ns || redis_node_unanswered(node->node) > BEHIND_BYTES;
+}
+
+bool group_node_takes_grants(struct group_node *node)
+{
+    bool behind = is_behind(node);
+    if (behind && !node->told_behind)
+        log_event(LOG_WARN, "lock_node_silent", "node=%s silent_ms=%lld advice=\"it has no vote until it answers\"",
+                  redis_node_name(node->node), (long long)(answer_age_ns(node) / NS_PER_MS));
+    if (!behind && node->told_behind)
+        log_event(LOG_INFO, "lock_node_answers", "node=%s", redis_node_name(node->node));
+    node->told_behind = behind;
+    return !behind;
 }
 
 static bool must_wait(const struct redlock_group *group)
@@ -54,7 +66,7 @@ static bool must_wait(const struct redlock_group *group)
     for (unsigned i = 0; i < group->node_count; i++) {
         const struct group_node *node = &group->nodes[i];
         if (redis_node_unanswered(node->node) > PACE_BYTES && answer_age_ns(node) < PACE_PATIENCE_NS &&
-            !group_node_is_behind(node))
+            !is_behind(node))
             return true;
     }
     return false;

@@ -34,6 +34,7 @@ struct group_node {
     struct redis_node *node;
     int64_t timeout_ns;
     bool plain_set;   /* an older server: SET has no GET option beside NX */
+    bool told_behind; /* the log says that it does not answer */
     struct list owed; /* struct owed_release */
     size_t owed_bytes;
 };
@@ -102,8 +103,8 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
     return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
 }
 
-/* group.c: whether a grant sent to the node now is of any use. */
-bool group_node_is_behind(const struct group_node *node);
+/* group.c: whether a grant sent to the node now is of any use. Logs when that changes. */
+bool group_node_takes_grants(struct group_node *node);
 
 /* lock.c: performs what a step of the lease asks for. */
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);

@@ -115,7 +115,7 @@ static void grant_encode(struct redlock_lock *lock, bool plain)
 /* False when nothing was written. The request is in group->request, without GET if `*encoded_plain`. */
 static bool grant_send_to(struct redlock_lock *lock, struct group_node *node, bool *encoded_plain)
 {
-    if (group_node_is_behind(node))
+    if (!group_node_takes_grants(node))
         return false;
     bool plain = node->plain_set && lock->key_count == 1;
     if (plain != *encoded_plain) {

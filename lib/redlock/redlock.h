@@ -69,6 +69,7 @@ struct redlock_options {
     size_t node_count;
     const char *key_prefix;  /* NULL = none */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
+    bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */
 };
 
 /* Terms of a lock. Zero means the default in brackets. */

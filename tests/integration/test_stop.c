@@ -189,6 +189,18 @@ static void a_killed_worker_leaves_its_claims(void **state)
     assert_int_equal(fleet_number(&fleet, "SCARD hf:processes"), 1);
 }
 
+/* Nothing can have been claimed, so there is nothing to wait for. */
+static void a_worker_that_never_reached_its_queue_node_stops_at_once(void **state)
+{
+    (void)state;
+    redis_server_kill(fleet.queue);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_logged(&fleet, worker, "node_down node=queue"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_false(fleet_logged(&fleet, worker, "handlers_abandoned"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +215,7 @@ int main(void)
         fleet_test(a_second_signal_does_not_wait_for_a_deaf_handler),
         fleet_test(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
         fleet_test(a_killed_worker_leaves_its_claims),
+        fleet_test(a_worker_that_never_reached_its_queue_node_stops_at_once),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }
