@@ -204,7 +204,7 @@ void config_print_manual(struct buffer *out)
         "- A file that everybody may write is refused: it decides which code runs.\n"
         "- A worker reads its file when it starts. The column *on reload* says which settings mean nothing to the "
         "tasks\n"
-        "  that are under way, so that they could change in a running worker; for now every change takes effect at "
+        "  that are under way, so that they could change in a running worker. Every change takes effect at "
         "the\n"
         "  next start, and a rolling restart loses no task.\n");
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
