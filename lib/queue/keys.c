@@ -20,47 +20,81 @@ static char *key_join(const char *space, const char *name, const char *identity,
 void queue_keys_init(struct queue_keys *keys, const char *space, const char *identity)
 {
     *keys = (struct queue_keys){
+        .space = memory_text(space),
         .queues = key_join(space, "queues", "", ""),
         .schedule = key_join(space, "schedule", "", ""),
         .retry = key_join(space, "retry", "", ""),
         .dead = key_join(space, "dead", "", ""),
-        .processes = key_join(space, "hf:processes", "", ""),
-        .claims = key_join(space, "hf:claims:", identity, ""),
+        .paused = key_join(space, "paused", "", ""),
+        .listed = key_join(space, "processes", "", ""),
+        .shown = key_join(space, "", identity, ""),
+        .work = key_join(space, "", identity, ":work"),
+        .workers = key_join(space, "", identity, ":workers"),
+        .signals = key_join(space, "", identity, "-signals"),
         .queue_prefix = key_join(space, "queue:", "", ""),
-        .bell_prefix = key_join(space, "hf:bell:", identity, ":"),
+        .iteration_prefix = key_join(space, "it-", "", ""),
+        .processes = key_join(space, QUEUE_SCHEME "processes", "", ""),
+        .cancels = key_join(space, QUEUE_SCHEME "cancels", "", ""),
+        .periodic = key_join(space, QUEUE_SCHEME "periodic", "", ""),
+        .process = key_join(space, QUEUE_SCHEME "process:", identity, ""),
+        .calls = key_join(space, QUEUE_SCHEME "calls:", identity, ""),
+        .process_prefix = key_join(space, QUEUE_SCHEME "process:", "", ""),
+        .bell_prefix = key_join(space, QUEUE_SCHEME "bell:", identity, ":"),
+        .any_bell_prefix = key_join(space, QUEUE_SCHEME "bell:", "", ""),
+        .calls_prefix = key_join(space, QUEUE_SCHEME "calls:", "", ""),
+        .recovered_prefix = key_join(space, QUEUE_SCHEME "recovered:", "", ""),
+        .unique_prefix = key_join(space, QUEUE_SCHEME "unique:", "", ""),
     };
 }
 
 void queue_keys_fini(struct queue_keys *keys)
 {
-    free(keys->queues);
-    free(keys->schedule);
-    free(keys->retry);
-    free(keys->dead);
-    free(keys->processes);
-    free(keys->claims);
-    free(keys->queue_prefix);
-    free(keys->bell_prefix);
+    char *const all[] = {keys->space,
+                         keys->queues,
+                         keys->schedule,
+                         keys->retry,
+                         keys->dead,
+                         keys->paused,
+                         keys->listed,
+                         keys->shown,
+                         keys->work,
+                         keys->workers,
+                         keys->signals,
+                         keys->queue_prefix,
+                         keys->iteration_prefix,
+                         keys->processes,
+                         keys->cancels,
+                         keys->periodic,
+                         keys->process,
+                         keys->calls,
+                         keys->process_prefix,
+                         keys->bell_prefix,
+                         keys->any_bell_prefix,
+                         keys->calls_prefix,
+                         keys->recovered_prefix,
+                         keys->unique_prefix};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
 }
 
-static void request_joined(const char *prefix, const char *queue, struct buffer *out)
+void queue_keys_request(const char *prefix, const char *name, struct buffer *out)
 {
     char key[1024];
-    size_t prefix_length = strlen(prefix), queue_length = strlen(queue);
-    invariant(prefix_length + queue_length <= sizeof key); /* identities and names are bounded far below this */
+    size_t prefix_length = strlen(prefix), name_length = strlen(name);
+    invariant(prefix_length + name_length <= sizeof key); /* identities and names are bounded far below this */
     memcpy(key, prefix, prefix_length);
-    memcpy(key + prefix_length, queue, queue_length);
-    redis_request_bytes(out, key, prefix_length + queue_length);
+    memcpy(key + prefix_length, name, name_length);
+    redis_request_bytes(out, key, prefix_length + name_length);
 }
 
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out)
 {
-    request_joined(keys->queue_prefix, queue, out);
+    queue_keys_request(keys->queue_prefix, queue, out);
 }
 
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out)
 {
-    request_joined(keys->bell_prefix, queue, out);
+    queue_keys_request(keys->bell_prefix, queue, out);
 }
 
 bool queue_name_is_sound(const char *name)

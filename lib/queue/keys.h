@@ -1,31 +1,47 @@
-/* Every key name on the queue node, in one place.
+/* Every key name on the queue node, in one place; docs/data-model.md says what is in them.
  *
- * Sidekiq's own, as its clients and dashboards expect them: `queues` (set of bare names), `queue:NAME` (list; producers
- * push left, we take right), `schedule`, `retry`, `dead` (sorted sets; score = seconds).
- * Ours, below `hf:`:
- *   hf:processes            set of identities that may have claims
- *   hf:claims:IDENTITY      hash, slot number -> 16 bytes of claim id, then nothing, or queue name, newline, payload
- *   hf:bell:IDENTITY:QUEUE  list of payloads: what the blocking move put aside for this process, mostly one
- * `space` is put before every name; it is empty but for dry runs and tests. */
+ * `space` is put before every name; it is empty but for dry runs and tests. Our own keys carry the number of their
+ * scheme: a change that an older worker would misread gets a new one. */
 #ifndef QUEUE_KEYS_H
 #define QUEUE_KEYS_H
 
+#include <stdbool.h>
+
 #include "base/buffer.h"
+
+#define QUEUE_SCHEME "hf:2:"
 
 /* What `dead` keeps, as the data model says: half a year, and fewer than ten thousand entries. */
 enum { DEAD_AGE_S = 15552000, DEAD_ENTRIES = 10000 };
 
 struct queue_keys {
-    char *queues, *schedule, *retry, *dead, *processes, *claims;
-    char *queue_prefix; /* "queue:" */
-    char *bell_prefix;  /* "hf:bell:IDENTITY:" */
+    /* Sidekiq's */
+    char *queues, *schedule, *retry, *dead, *paused;
+    char *listed;                 /* "processes": the processes that dashboards show */
+    char *shown, *work, *workers; /* of this process: what dashboards show of it */
+    char *signals;
+    char *queue_prefix;     /* "queue:" */
+    char *iteration_prefix; /* "it-" */
+    /* ours */
+    char *processes, *cancels, *periodic;
+    char *process, *calls;  /* of this process */
+    char *process_prefix;   /* "hf:2:process:" */
+    char *bell_prefix;      /* of this process: "hf:2:bell:IDENTITY:" */
+    char *any_bell_prefix;  /* "hf:2:bell:" */
+    char *calls_prefix;     /* "hf:2:calls:" */
+    char *recovered_prefix; /* "hf:2:recovered:" */
+    char *unique_prefix;    /* "hf:2:unique:" */
+    char *space;
 };
 
+/* `identity` is "" for a program that is no worker. */
 void queue_keys_init(struct queue_keys *keys, const char *space, const char *identity);
 void queue_keys_fini(struct queue_keys *keys);
 /* Appends the key of a queue's list, or of its bell, as one argument of a request. */
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out);
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out);
+/* Appends the key that is made of one of the prefixes and a name as one argument of a request. */
+void queue_keys_request(const char *prefix, const char *name, struct buffer *out);
 
 /* A queue's name: 1 to 128 printable bytes without blanks, not beginning with "hf:". */
 bool queue_name_is_sound(const char *name);

@@ -29,7 +29,7 @@ static void leave_send(struct queue *queue)
     buffer_clear(out);
     redis_request_script(out, &queue_script_leave, 2 + 2 * (size_t)queue->options.name_count, 2);
     redis_request_text(out, queue->keys.processes);
-    redis_request_text(out, queue->keys.claims);
+    redis_request_text(out, queue->keys.process);
     for (unsigned i = 0; i < queue->options.name_count; i++) {
         queue_keys_request_bell(&queue->keys, queue->names[i], out);
         queue_keys_request_queue(&queue->keys, queue->names[i], out);

@@ -174,7 +174,7 @@ static struct turn *turn_new(struct queue *queue)
 static void lists_encode(struct queue *queue, struct buffer *out)
 {
     redis_request_text(out, queue->keys.processes);
-    redis_request_text(out, queue->keys.claims);
+    redis_request_text(out, queue->keys.process);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         queue_keys_request_bell(&queue->keys, queue->names[i], out);
     for (unsigned i = 0; i < queue->options.name_count; i++)
@@ -277,7 +277,7 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     int digits = snprintf(seconds, sizeof seconds, "%.6f", (double)delay_ns / (double)NS_PER_S);
     buffer_clear(out);
     redis_request_script(out, &queue_script_postpone, 2, 7);
-    redis_request_text(out, queue->keys.claims);
+    redis_request_text(out, queue->keys.process);
     redis_request_text(out, place_key(queue, place));
     slot_encode(slot, number, out);
     redis_request_bytes(out, seconds, (size_t)digits);
@@ -294,7 +294,7 @@ static void give_back_send(struct queue *queue, unsigned number, const char *nam
     struct buffer *out = &slot->move.request;
     buffer_clear(out);
     redis_request_script(out, &queue_script_give_back, 2, 3);
-    redis_request_text(out, queue->keys.claims);
+    redis_request_text(out, queue->keys.process);
     queue_keys_request_queue(&queue->keys, name, out);
     slot_encode(slot, number, out);
     errand_start(&slot->move);

@@ -17,7 +17,7 @@
  * it rings, idle slots should ask.
  *
  * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims and bells
- * stay on the node under its identity, listed in `hf:processes`. */
+ * stay on the node under its identity, listed in `hf:2:processes`. */
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
 

@@ -22,7 +22,7 @@ static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
     queue_probe_claim(&probe, 2, "three");
     queue_probe_claim(&probe, 3, NULL);
     assert_string_equal(probe.slots[0].queue, "a");
-    assert_int_equal(queue_counters(probe.queue)->claims, 3);
+    assert_int_equal(queue_counters(probe.queue)->process, 3);
 }
 
 static void test_slots_of_one_call_get_tasks_in_order(void **state)
@@ -97,7 +97,7 @@ static void test_finish_and_claim_are_one_call(void **state)
     push("a", "two");
     queue_probe_claim(&probe, 0, "one");
     char places[128];
-    snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->claims);
+    snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->process);
     assert_places(places);
     unsigned before = redis_server_calls(server, "evalsha");
     queue_probe_claim(&probe, 0, "two");
@@ -119,7 +119,7 @@ static void test_slots_of_one_turn_share_one_call(void **state)
         queue_probe_turn(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
-    assert_int_equal(queue_counters(probe.queue)->claims, 50);
+    assert_int_equal(queue_counters(probe.queue)->process, 50);
     assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
 }
 
@@ -290,7 +290,7 @@ static void test_lost_when_the_place_was_taken(void **state)
         push("a", "task");
         queue_probe_claim(&probe, slot, "task");
     }
-    free(redis_server_command(server, "DEL %s hf:processes", queue_keys_of(probe.queue)->claims));
+    free(redis_server_command(server, "DEL %s hf:2:processes", queue_keys_of(probe.queue)->process));
     push("a", "later");
     queue_probe_turn(&probe, 0, true);
     queue_probe_turn(&probe, 1, false);
@@ -300,7 +300,7 @@ static void test_lost_when_the_place_was_taken(void **state)
         assert_int_equal(queue_probe_wait(&probe, slot), QUEUE_LOST);
     assert_places("queue:a later");
     queue_probe_claim(&probe, 0, "later");
-    assert_reply(server, probe.identity, "SMEMBERS hf:processes");
+    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
 }
 
 /* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is
@@ -311,13 +311,13 @@ static void test_an_older_place_is_given_back(void **state)
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
-    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nolder\"", queue_keys_of(probe.queue)->claims));
+    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nolder\"", queue_keys_of(probe.queue)->process));
     queue_probe_turn(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_places("queue:a older");
     queue_probe_claim(&probe, 0, "older");
 
-    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdef\"", queue_keys_of(probe.queue)->claims));
+    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdef\"", queue_keys_of(probe.queue)->process));
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "older");
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_places("");
@@ -351,7 +351,7 @@ static void test_a_foreign_key_does_not_swallow_a_postponed_task(void **state)
     free(redis_server_command(server, "SET retry foreign"));
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
     char places[128];
-    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->claims);
+    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->process);
     assert_waits_for_the_end_of_the_clash("retry", places);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_places("retry one");
@@ -366,7 +366,7 @@ static void test_a_foreign_key_does_not_swallow_a_task_given_back(void **state)
     free(redis_server_command(server, "SET queue:a foreign"));
     queue_probe_give_back(&probe, 0);
     char places[128];
-    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->claims);
+    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->process);
     assert_waits_for_the_end_of_the_clash("queue:a", places);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_places("queue:a one");
@@ -396,7 +396,7 @@ static void test_the_space_is_put_before_every_key(void **state)
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
     queue_probe_wait(&probe, 0);
     char expected[128];
-    snprintf(expected, sizeof expected, "dry:hf:claims:%s\ndry:hf:processes\ndry:retry", probe.identity);
+    snprintf(expected, sizeof expected, "dry:hf:2:process:%s\ndry:hf:2:processes\ndry:retry", probe.identity);
     assert_keys(expected);
 }
 

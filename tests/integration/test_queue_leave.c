@@ -20,7 +20,7 @@ static void test_an_idle_process_leaves_no_key(void **state)
     (void)state;
     start("a");
     queue_probe_claim(&probe, 0, NULL);
-    assert_reply(server, probe.identity, "SMEMBERS hf:processes");
+    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
     assert_keys("");
 }
@@ -118,8 +118,8 @@ static void test_a_node_that_was_stopped_while_a_bell_waited(void **state)
     assert_false(queue_probe_leave(&probe, 100 * NS_PER_MS));
     redis_server_resume(server);
     char listed[128], claimed[128];
-    snprintf(listed, sizeof listed, "hf:claims:%s\nhf:processes", probe.identity);
-    snprintf(claimed, sizeof claimed, "hf:claims:%s one", probe.identity);
+    snprintf(listed, sizeof listed, "hf:2:process:%s\nhf:2:processes", probe.identity);
+    snprintf(claimed, sizeof claimed, "hf:2:process:%s one", probe.identity);
     assert_keys(listed);
     assert_places(claimed);
 }
@@ -133,11 +133,11 @@ static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
     redis_server_kill(server);
     bool left = queue_probe_leave(&probe, 200 * NS_PER_MS);
     char claimed[128];
-    snprintf(claimed, sizeof claimed, "hf:claims:%s one", probe.identity);
+    snprintf(claimed, sizeof claimed, "hf:2:process:%s one", probe.identity);
     redis_server_restart(server);
     assert_false(left);
     assert_places(claimed);
-    assert_reply(server, probe.identity, "SMEMBERS hf:processes");
+    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
 }
 
 static void test_a_node_that_comes_back_before_the_deadline(void **state)

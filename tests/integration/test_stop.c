@@ -81,7 +81,7 @@ static void an_idle_worker_leaves_nothing(void **state)
 {
     (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
-    test_await(fleet_number(&fleet, "EXISTS hf:processes") == 1);
+    test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
@@ -125,7 +125,7 @@ static void a_handler_that_ignores_that_is_abandoned(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 1);
     assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
     assert_queue("deaf ");
-    assert_int_equal(fleet_number(&fleet, "EXISTS hf:processes"), 0);
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
 }
 
@@ -142,7 +142,7 @@ static void a_second_signal_stops_now(void **state)
     assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */
     assert_true(fleet_logged(&fleet, worker, "worker_stopping_now"));
     assert_queue("long ");
-    assert_int_equal(fleet_number(&fleet, "EXISTS hf:processes"), 0);
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
 
 static void a_second_signal_does_not_wait_for_a_deaf_handler(void **state)
@@ -186,7 +186,7 @@ static void a_killed_worker_leaves_its_claims(void **state)
     fleet_signal(&fleet, worker, SIGKILL);
     assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
     assert_int_equal(fleet_left(&fleet), 1);
-    assert_int_equal(fleet_number(&fleet, "SCARD hf:processes"), 1);
+    assert_int_equal(fleet_number(&fleet, "SCARD hf:2:processes"), 1);
 }
 
 /* Nothing can have been claimed, so there is nothing to wait for. */
