@@ -22,7 +22,7 @@ static void test_tasks_are_claimed_in_the_order_of_pushing(void **state)
     queue_probe_claim(&probe, 2, "three");
     queue_probe_claim(&probe, 3, NULL);
     assert_string_equal(probe.slots[0].queue, "a");
-    assert_int_equal(queue_counters(probe.queue)->process, 3);
+    assert_int_equal(queue_counters(probe.queue)->claims, 3);
 }
 
 static void test_slots_of_one_call_get_tasks_in_order(void **state)
@@ -119,7 +119,7 @@ static void test_slots_of_one_turn_share_one_call(void **state)
         queue_probe_turn(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
-    assert_int_equal(queue_counters(probe.queue)->process, 50);
+    assert_int_equal(queue_counters(probe.queue)->claims, 50);
     assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
 }
 
