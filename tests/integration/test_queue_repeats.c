@@ -239,7 +239,7 @@ static void start_behind_the_relay(void)
 static const char *in_claim(const char *payload)
 {
     static char text[128];
-    snprintf(text, sizeof text, "%s %s", queue_keys_of(probe.queue)->claims, payload);
+    snprintf(text, sizeof text, "%s %s", queue_keys_of(probe.queue)->process, payload);
     return text;
 }
 
