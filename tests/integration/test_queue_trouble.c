@@ -410,7 +410,7 @@ static void test_settling_works_without_memory(void **state)
     assert_int_equal(queue_counters(probe.queue)->repeats, repeats);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
     char *places = queue_probe_places(server), expected[256];
-    const char *claims = queue_keys_of(probe.queue)->claims;
+    const char *claims = queue_keys_of(probe.queue)->process;
     snprintf(expected, sizeof expected, "%s four\nqueue:a five\nqueue:a six\nretry two", claims);
     assert_string_equal(places, expected);
     free(places);
