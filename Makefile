@@ -46,7 +46,7 @@ BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
-                 redlock_faults hostile node_connect bell producer queue_leave queue_repeats queue_trouble check push \
+                 redlock_faults hostile node_connect inquiry bell producer queue_leave queue_repeats queue_trouble check push \
                  push_nodes records fleet stop trouble)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
