@@ -54,7 +54,13 @@ enum hf_code {
 
 enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
 
-enum hf_cancel_reason { HF_NOT_CANCELLED, HF_LOCK_LOST, HF_SHUTDOWN };
+enum hf_cancel_reason {
+    HF_NOT_CANCELLED,
+    HF_LOCK_LOST,
+    HF_SHUTDOWN,
+    HF_CLAIM_LOST, /* the worker was away for too long, and others have the task now: its result will be refused */
+    HF_USER,       /* somebody cancelled the task: HF_CANCELLED ends it for good */
+};
 
 typedef struct hf_job hf_job; /* one run of one task; valid inside run() only */
 

@@ -9,6 +9,9 @@ const char *flow_ending_name(enum flow_ending ending)
         [FLOW_DISCARDED] = "discarded",
         [FLOW_FAILED] = "failed",
         [FLOW_DEAD] = "dead",
+        [FLOW_EXPIRED] = "expired",
+        [FLOW_CANCELLED] = "cancelled",
+        [FLOW_REFUSED] = "refused",
         [FLOW_INVALID] = "invalid",
         [FLOW_NO_RESOURCE] = "no_resource",
         [FLOW_UNKNOWN_CLASS] = "unknown_class",
@@ -32,20 +35,51 @@ static struct flow_step claim_or_rest(struct flow *flow)
     return (struct flow_step){.move = FLOW_MOVE_CLAIM};
 }
 
-/* Done with the task, and the call that says so claims the next one. */
-static struct flow_step end_and_claim(struct flow *flow, enum flow_ending ending)
-{
-    flow->has_task = false;
-    flow->state = FLOW_CLAIMING;
-    return (struct flow_step){
-        .release = true, .ends = true, .ending = ending, .move = flow->stopping ? FLOW_MOVE_FINISH : FLOW_MOVE_CLAIM};
-}
-
 static struct flow_step end_by_move(struct flow *flow, enum flow_ending ending, enum flow_move move)
 {
     flow->state = FLOW_SETTLING;
     return (struct flow_step){.release = true, .ends = true, .ending = ending, .move = move};
 }
+
+/* Done with the task, and the call that says so claims the next one, where one call can do both. */
+static struct flow_step end_and_claim(struct flow *flow, enum flow_ending ending)
+{
+    if (flow->stopping || flow->task.is_unique)
+        return end_by_move(flow, ending, FLOW_MOVE_FINISH);
+    flow->has_task = false;
+    flow->state = FLOW_CLAIMING;
+    return (struct flow_step){.release = true, .ends = true, .ending = ending, .move = FLOW_MOVE_CLAIM};
+}
+
+/* The task is in other hands: nothing is moved, the lock is let go. */
+static struct flow_step end_lost(struct flow *flow)
+{
+    struct flow_step step = claim_or_rest(flow);
+    step.release = step.ends = true;
+    step.ending = FLOW_CLAIM_LOST;
+    return step;
+}
+
+static struct flow_step give_back(struct flow *flow)
+{
+    return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
+static struct flow_step run(struct flow *flow)
+{
+    flow->state = FLOW_READY;
+    return (struct flow_step){.run = true};
+}
+
+static struct flow_step open_or_run(struct flow *flow)
+{
+    if (!flow->task.must_open)
+        return run(flow);
+    flow->state = FLOW_OPENING;
+    return (struct flow_step){.open = true};
+}
+
+/* --- claiming --------------------------------------------------------------------------------------------------- */
 
 struct flow_step flow_wake(struct flow *flow)
 {
@@ -56,18 +90,25 @@ struct flow_step flow_wake(struct flow *flow)
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
 {
     invariant(flow->state == FLOW_CLAIMING);
+    flow->task = *task;
     flow->has_task = true;
-    flow->lost_once = false;
+    flow->lost_once = flow->claim_lost = flow->committed = false;
     if (flow->stopping)
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+        return give_back(flow);
     if (!task->is_valid)
         return end_by_move(flow, FLOW_INVALID, FLOW_MOVE_BURY);
+    if (task->is_expired)
+        return end_and_claim(flow, FLOW_EXPIRED);
+    if (task->is_refused)
+        return end_by_move(flow, FLOW_REFUSED, FLOW_MOVE_BURY);
     if (!task->is_known)
         return end_by_move(flow, FLOW_UNKNOWN_CLASS, FLOW_MOVE_RETRY);
     if (task->must_lock && !task->wants_lock)
         return end_by_move(flow, FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
-    flow->state = task->wants_lock ? FLOW_LOCKING : FLOW_READY;
-    return (struct flow_step){.lock = task->wants_lock, .run = !task->wants_lock};
+    if (!task->wants_lock)
+        return open_or_run(flow);
+    flow->state = FLOW_LOCKING;
+    return (struct flow_step){.lock = true};
 }
 
 struct flow_step flow_nothing(struct flow *flow)
@@ -83,67 +124,112 @@ struct flow_step flow_nothing(struct flow *flow)
 /* A claim is lost to a recovery, which cleans our places; the next claim starts afresh. */
 struct flow_step flow_claim_lost(struct flow *flow)
 {
-    invariant(flow->state == FLOW_CLAIMING || flow->state == FLOW_SETTLING);
-    bool again = !flow->lost_once;
+    invariant(flow->state == FLOW_CLAIMING || flow->state == FLOW_SETTLING || flow->state == FLOW_OPENING);
+    bool again = !flow->lost_once, was_opening = flow->state == FLOW_OPENING;
     struct flow_step step = {0};
     flow->lost_once = true;
     flow->has_task = false;
     flow->state = FLOW_IDLE;
     if (again)
         step = claim_or_rest(flow);
+    step.release = was_opening; /* in the other states it was let go with the move */
     step.ends = true;
     step.ending = FLOW_CLAIM_LOST;
     return step;
 }
 
+struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn)
+{
+    flow->claim_lost = flow->has_task;
+    if (flow->state == FLOW_READY && withdrawn)
+        return end_lost(flow);
+    return (struct flow_step){0};
+}
+
+/* --- before the run --------------------------------------------------------------------------------------------- */
+
 struct flow_step flow_locked(struct flow *flow)
 {
     invariant(flow->state == FLOW_LOCKING);
-    if (flow->stopping)
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
-    flow->state = FLOW_READY;
-    return (struct flow_step){.run = true};
+    if (flow->claim_lost)
+        return end_lost(flow);
+    return flow->stopping ? give_back(flow) : open_or_run(flow);
 }
 
 struct flow_step flow_refused(struct flow *flow)
 {
     invariant(flow->state == FLOW_LOCKING);
-    if (flow->stopping)
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
-    return end_by_move(flow, FLOW_PARKED, FLOW_MOVE_PARK);
+    if (flow->claim_lost)
+        return end_lost(flow);
+    return flow->stopping ? give_back(flow) : end_by_move(flow, FLOW_PARKED, FLOW_MOVE_PARK);
+}
+
+/* Also while stopping a task that has ended already is run: it would be gone otherwise. */
+struct flow_step flow_opened(struct flow *flow)
+{
+    invariant(flow->state == FLOW_OPENING);
+    flow->committed = flow->task.at_most_once;
+    return flow->stopping && !flow->committed ? give_back(flow) : run(flow);
+}
+
+struct flow_step flow_unwanted(struct flow *flow)
+{
+    invariant(flow->state == FLOW_OPENING);
+    return end_and_claim(flow, FLOW_CANCELLED);
+}
+
+/* --- after it --------------------------------------------------------------------------------------------------- */
+
+/* What would run again is buried instead when the task was ended before it ran. */
+static struct flow_step end_unfinished(struct flow *flow, enum flow_ending ending, enum flow_move move)
+{
+    if (flow->committed)
+        return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
+    return end_by_move(flow, ending, move);
 }
 
 struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_lost)
 {
     invariant(flow->state == FLOW_READY && flow->has_task);
+    if (flow->claim_lost)
+        return end_lost(flow);
     if (result == FLOW_RUN_NOT_STARTED)
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+        return end_unfinished(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
     if (lock_lost)
-        return end_by_move(flow, FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+        return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
     switch (result) {
     case FLOW_RUN_OK:
         return end_and_claim(flow, FLOW_DONE);
     case FLOW_RUN_DISCARDED:
     case FLOW_RUN_HOPELESS:
         return end_and_claim(flow, FLOW_DISCARDED);
+    case FLOW_RUN_UNWANTED:
+        return end_and_claim(flow, FLOW_CANCELLED);
     case FLOW_RUN_FAILED:
-        return end_by_move(flow, FLOW_FAILED, FLOW_MOVE_RETRY);
+        return end_unfinished(flow, FLOW_FAILED, FLOW_MOVE_RETRY);
     case FLOW_RUN_EXHAUSTED:
     case FLOW_RUN_BURIED:
         return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
     case FLOW_RUN_CANCELLED:
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+        return end_unfinished(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
     case FLOW_RUN_NOT_STARTED:
         break;
     }
     invariant_unreachable("a result outside its enum");
 }
 
-/* CLAIMING and SETTLING wait for their answer, LOCKING for the cancelled lock's, a run for its end. */
+/* --- stopping --------------------------------------------------------------------------------------------------- */
+
+bool flow_may_withdraw(const struct flow *flow)
+{
+    return flow->state == FLOW_READY && (!flow->committed || flow->claim_lost);
+}
+
+/* CLAIMING, OPENING and SETTLING wait for their answer, LOCKING for the cancelled lock's, a run for its end. */
 struct flow_step flow_stop(struct flow *flow, bool withdrawn)
 {
     flow->stopping = true;
     if (flow->state == FLOW_READY && withdrawn)
-        return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+        return flow->claim_lost ? end_lost(flow) : give_back(flow);
     return (struct flow_step){0};
 }

@@ -1,12 +1,15 @@
 /* The life of one task in one slot of a worker, as a pure state machine: what to do next, never how. slot.c performs
  * it; the tests feed it every order of events.
  *
- *                 claimed            lock held             a runner takes it       settled and next claimed
- *   IDLE ─▶ CLAIMING ─────▶ LOCKING ─────────▶ READY ─────────────────▶ (same) ─────────────▶ CLAIMING ─▶ ...
- *    ▲          │ nothing      │ refused: park   │ withdrawn: give back   │ failed, lost: retry, dead, ...
- *    └──────────┘              └────────┬────────┴───────────┬────────────┘
- *                                       ▼                    ▼
- *                                    SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *                 claimed            lock held        may run       a runner takes it    settled and next claimed
+ *   IDLE ─▶ CLAIMING ─────▶ LOCKING ─────────▶ OPENING ──────▶ READY ───────────────▶ (same) ─────────▶ CLAIMING ─▶ ...
+ *    ▲          │ nothing      │ refused: park    │ cancelled     │ withdrawn: give back   │ failed, lost: retry, dead, ...
+ *    └──────────┘              └─────────┬────────┴───────┬───────┴────────────────────────┘
+ *                                        ▼                ▼
+ *                                      SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *
+ * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
+ * LOCKING is for those that name something to lock.
  *
  * Rules:
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
@@ -14,13 +17,16 @@
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
  *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task is tried again,
  *    also when it asks for no retry: it was the lock that failed, as when a process dies.
+ *  - The result of a run whose claim was lost is nobody's: the task is in other hands, and only the lock is let go.
+ *  - A task that runs at most once was ended before it ran: what fails, is cancelled or loses its lock after that is
+ *    buried, never run again.
  *  - While stopping nothing is started: what has not started is given back. */
 #ifndef WORKER_FLOW_H
 #define WORKER_FLOW_H
 
 #include <stdbool.h>
 
-enum flow_state { FLOW_IDLE, FLOW_CLAIMING, FLOW_LOCKING, FLOW_READY, FLOW_SETTLING };
+enum flow_state { FLOW_IDLE, FLOW_CLAIMING, FLOW_LOCKING, FLOW_OPENING, FLOW_READY, FLOW_SETTLING };
 
 /* How a task ended in this slot. Every ending is counted and logged under its name. */
 enum flow_ending {
@@ -28,6 +34,9 @@ enum flow_ending {
     FLOW_DISCARDED,     /* the handler said so, or it failed and asks for no retry */
     FLOW_FAILED,        /* to be retried */
     FLOW_DEAD,          /* failed once too often, or buried by its handler */
+    FLOW_EXPIRED,       /* it was to be started by a time that is past */
+    FLOW_CANCELLED,     /* somebody cancelled it */
+    FLOW_REFUSED,       /* its queue may not run its class, or it asks for what we do not do */
     FLOW_INVALID,       /* not a task */
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
     FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody may, after a deployment */
@@ -43,8 +52,13 @@ const char *flow_ending_name(enum flow_ending ending);
 /* What the slot found out about a claimed task. */
 struct flow_task {
     bool is_valid, is_known;
-    bool wants_lock; /* it names resources, and its class may be locked */
-    bool must_lock;  /* its class must be */
+    bool is_refused;
+    bool is_expired;
+    bool wants_lock;   /* it names resources, and its class may be locked */
+    bool must_lock;    /* its class must be */
+    bool must_open;    /* the queue is asked once more before it runs */
+    bool at_most_once; /* and ends it there; must_open is set too */
+    bool is_unique;    /* its end gives something free, so it takes a call of its own */
 };
 
 enum flow_result {
@@ -55,6 +69,7 @@ enum flow_result {
     FLOW_RUN_DISCARDED,
     FLOW_RUN_BURIED,
     FLOW_RUN_CANCELLED,   /* stopped because it was asked to */
+    FLOW_RUN_UNWANTED,    /* stopped because somebody cancelled the task */
     FLOW_RUN_NOT_STARTED, /* the lock was gone before the first act */
 };
 
@@ -75,14 +90,18 @@ struct flow_step {
     enum flow_ending ending;
     enum flow_move move;
     bool lock;
+    bool open;
     bool run;
 };
 
 struct flow {
     enum flow_state state;
     bool stopping;
-    bool has_task;  /* claimed and not ended */
-    bool lost_once; /* the last claim was lost: one more try, then wait for a ring */
+    bool has_task;   /* claimed and not ended */
+    bool lost_once;  /* the last claim was lost: one more try, then wait for a ring */
+    bool claim_lost; /* of the task that is being worked at */
+    bool committed;  /* it was ended before it ran */
+    struct flow_task task;
 };
 
 /* Idle slots only: there may be a task. */
@@ -91,12 +110,20 @@ struct flow_step flow_wake(struct flow *flow);
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
 struct flow_step flow_nothing(struct flow *flow);
 struct flow_step flow_claim_lost(struct flow *flow);
+/* The claim was lost without a call of ours. In READY the slot must have tried to withdraw the task. */
+struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);
 /* The lock's answer. */
 struct flow_step flow_locked(struct flow *flow);
 struct flow_step flow_refused(struct flow *flow);
+/* The queue's last word before the run. */
+struct flow_step flow_opened(struct flow *flow);
+struct flow_step flow_unwanted(struct flow *flow);
 /* The runner's answer; `lock_lost` as judged now. */
 struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_lost);
-/* From now on nothing is started. In READY the slot must have tried to withdraw the task from the runners. */
+/* From now on nothing is started. In READY the slot must have tried to withdraw the task from the runners, where it
+ * may. */
 struct flow_step flow_stop(struct flow *flow, bool withdrawn);
+/* False for a task that has ended already and can only be run. */
+bool flow_may_withdraw(const struct flow *flow);
 
 #endif

@@ -150,14 +150,28 @@ static const hf_lock_api lock_api = {
 
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
+    int asked = atomic_load_explicit(&job->asked, memory_order_relaxed);
     if (!job_lock_is_valid(job))
         return HF_LOCK_LOST;
+    if (asked != HF_NOT_CANCELLED)
+        return (enum hf_cancel_reason)asked;
     return atomic_load_explicit(job->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
 bool job_was_cancelled(const struct hf_job *job)
 {
     return cancel_reason(job) != HF_NOT_CANCELLED;
+}
+
+bool job_is_unwanted(const struct hf_job *job)
+{
+    return atomic_load_explicit(&job->asked, memory_order_relaxed) == HF_USER;
+}
+
+void job_cancel(struct hf_job *job, enum hf_cancel_reason reason)
+{
+    int none = HF_NOT_CANCELLED;
+    atomic_compare_exchange_strong(&job->asked, &none, (int)reason);
 }
 
 static int cancel_cancelled(const hf_job *job)

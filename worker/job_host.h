@@ -2,7 +2,7 @@
  *
  * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
  * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only two words are shared: the lock's deadline and the process's order to stop, both read here by comparing
+ * runs only three words are shared: the lock's deadline, the process's order to stop and the task's, read here by comparing
  * with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
@@ -23,6 +23,7 @@ struct hf_job {
     const char *jid;
     const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
     const atomic_bool *must_stop;    /* the process gives its handlers no more time */
+    atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
     struct failure failure;
     struct job_text *texts;
 };
@@ -31,6 +32,10 @@ struct hf_job {
 bool job_lock_is_valid(const struct hf_job *job);
 /* True once the handler has been asked to stop. Any thread. */
 bool job_was_cancelled(const struct hf_job *job);
+/* True once somebody has cancelled the task. Any thread. */
+bool job_is_unwanted(const struct hf_job *job);
+/* Asks the run to stop; the first reason stays. Loop thread. */
+void job_cancel(struct hf_job *job, enum hf_cancel_reason reason);
 /* Frees what was lent. */
 void job_finish(struct hf_job *job);
 

@@ -186,6 +186,8 @@ static void queue_build(struct worker *worker)
                                                    .name_count = (unsigned)config->worker.queues.count,
                                                    .slots = worker->slot_count,
                                                    .answered = slot_answered,
+                                                   .limits = &worker->limits,
+                                                   .lost = slot_lost,
                                                    .rang = queue_rang,
                                                    .context = worker,
                                                });

@@ -1,4 +1,4 @@
-/* Private to worker.c (the process), slot.c (one task at a time) and stop.c (the end). All of it belongs to the loop
+/* Private to worker.c (the process), slot.c, slot_run.c and slot_moves.c (one task at a time), and stop.c (the end). All of it belongs to the loop
  * thread, but for `must_stop`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
@@ -84,6 +84,18 @@ void slot_wake(struct slot *slot);
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_stop(struct slot *slot);
+/* The queue node says that the slot's claim is in other hands. */
+void slot_lost(void *worker, unsigned number);
+void slot_perform(struct slot *slot, struct flow_step step);
+
+/* slot_run.c */
+void slot_run_start(struct slot *slot);
+void slot_run(struct work *work);            /* on a runner */
+void slot_ran(struct loop_message *message); /* back on the loop */
+void slot_serial_leave(struct slot *slot);
+
+/* slot_moves.c */
+void slot_move(struct slot *slot, enum flow_move move);
 void slots_give_back(struct loop_hook *hook);
 
 /* worker.c */

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 
 #define WAIT_S        5
@@ -57,7 +58,7 @@ static void bell_put_back(struct bell *bell)
 static void bell_ring(struct bell *bell)
 {
     struct queue *queue = bell->queue;
-    if (queue->listening)
+    if (queue->listening && !bell->is_paused)
         queue->options.rang(queue->options.context);
 }
 
@@ -76,7 +77,7 @@ static void bell_rang(struct redis_call *call, const struct redis_result *result
         loop_timer_set(queue->loop, &bell->rest, instant_after(loop_now(queue->loop), REST_NS));
     }
     queue->counters.rings += rang;
-    if (rang && !queue->listening && !queue->leaving)
+    if (rang && (!queue->listening || bell->is_paused) && !queue->leaving)
         bell_put_back(bell);
     else if (rang)
         bell_ring(bell);
@@ -94,7 +95,7 @@ static void bell_arm(struct bell *bell)
 {
     struct queue *queue = bell->queue;
     bool is_busy = redis_call_is_outstanding(&bell->wait) || loop_timer_is_set(&bell->rest);
-    if (!queue->listening || queue->leaving || !bell->introduced || is_busy)
+    if (!queue->listening || queue->leaving || bell->is_paused || !bell->introduced || is_busy)
         return;
     struct buffer *out = &queue->request;
     buffer_clear(out);
@@ -280,6 +281,22 @@ bool bells_silence(struct queue *queue)
     for (unsigned i = 0; i < queue->options.name_count; i++)
         silent = bell_silence(&queue->bells[i]) && silent;
     return silent;
+}
+
+/* A wait that is out is ended, or the next task of the queue would ring although nobody may take it. */
+void bell_pause(struct bell *bell, bool is_paused)
+{
+    if (bell->is_paused == is_paused)
+        return;
+    bell->is_paused = is_paused;
+    char text[LOG_QUOTE_MAX];
+    log_event(LOG_INFO, is_paused ? "queue_paused" : "queue_resumed", "queue=%s", log_quote(bell->name, text));
+    if (is_paused) {
+        (void)bell_silence(bell);
+        return;
+    }
+    bell_ring(bell);
+    bell_arm(bell);
 }
 
 void queue_listen(struct queue *queue, bool wanted)

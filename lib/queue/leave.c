@@ -76,6 +76,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->leave_by = deadline;
     queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
     errand_cancel(&queue->presence); /* it must not list the process again afterwards */
+    beat_stop(queue);
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);
 }

@@ -1,4 +1,4 @@
-/* Turns of slots: gathering, the claim script, and the moves of single tasks. See queue.h for the protocol. */
+/* Turns of slots: gathering, and the claim script. See queue.h for the protocol. */
 #include "queue/queue_private.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "queue/scripts.h"
+#include "queue/serving_order.h"
 
 #define CLAIM_BYTES_DEFAULT (1 << 20)
 
@@ -21,6 +22,7 @@ struct turn {
     struct list idle_link; /* in queue->idle_turns */
     struct errand errand;
     struct queue *queue;
+    unsigned *order; /* of the queues, as the call looks at them */
     unsigned count;
     unsigned slots[];
 };
@@ -30,19 +32,28 @@ struct turn {
 static void presence_done(struct errand *errand, const struct redis_reply *reply)
 {
     (void)reply;
-    list_owner(errand, struct queue, presence)->presenting = false;
+    struct queue *queue = list_owner(errand, struct queue, presence);
+    queue->presenting = false;
+    beat_now(queue);
 }
 
 /* Listed before anything can be claimed, so that the claims of a process that dies can be found. */
-static void presence_send(struct queue *queue)
+void queue_enlist(struct queue *queue)
 {
     if (queue->presenting || queue->leaving)
         return;
+    struct buffer names = {0}, *out = &queue->presence.request;
     queue->presenting = true;
-    buffer_clear(&queue->presence.request);
-    redis_request_script(&queue->presence.request, &queue_script_enlist, 1, 1);
-    redis_request_text(&queue->presence.request, queue->keys.processes);
-    redis_request_text(&queue->presence.request, queue->identity);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_enlist, 2, 3);
+    redis_request_text(out, queue->keys.processes);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->identity);
+    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    redis_request_bytes(out, names.bytes, names.length);
+    buffer_fini(&names);
     errand_start(&queue->presence);
 }
 
@@ -51,7 +62,7 @@ static void call_refused(struct errands *errands, const struct redis_result *res
 {
     static const char unlisted[] = "UNLISTED";
     if (strncmp(result->reason, unlisted, sizeof unlisted - 1) == 0)
-        presence_send(list_owner(errands, struct queue, errands));
+        queue_enlist(list_owner(errands, struct queue, errands));
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
@@ -60,30 +71,38 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)reason;
     struct queue *queue = context;
     if (state == REDIS_NODE_UP) {
-        presence_send(queue);
+        queue_enlist(queue);
         errands_connected(&queue->errands);
+    } else {
+        lease_guard_broken(&queue->guard);
     }
     queue->was_up = queue->was_up || state == REDIS_NODE_UP;
     if (queue->options.changed != NULL)
         queue->options.changed(queue->options.context, state);
 }
 
-static void give_back_send(struct queue *queue, unsigned number, const char *name);
-
 /* --- answers -------------------------------------------------------------------------------------------------- */
 
-static void slot_holds(struct claim_slot *slot, const void *id)
+void queue_slot_holds(struct claim_slot *slot, const void *id)
 {
     memcpy(slot->id, id, CLAIM_ID_BYTES);
     slot->has_id = true;
 }
 
-static void slot_answer(struct queue *queue, unsigned number, enum queue_answer answer, const char *name,
-                        const char *payload, size_t length)
+static void slot_tell(struct queue *queue, unsigned number, enum queue_answer answer, const char *name,
+                      const char *payload, size_t length)
 {
-    queue->slots[number].asking = false;
+    struct claim_slot *slot = &queue->slots[number];
+    slot->asking = false;
+    slot->holds =
+        answer == QUEUE_CLAIMED || answer == QUEUE_CANCELLED || (answer == QUEUE_OPENED && !slot->opens_empty);
     queue->counters.claims += answer == QUEUE_CLAIMED;
     queue->options.answered(queue->options.context, number, answer, name, payload, length);
+}
+
+void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer)
+{
+    slot_tell(queue, number, answer, NULL, NULL, 0);
 }
 
 /* Cuts "queue newline payload"; the payload's start, or NULL when our script did not write this. */
@@ -101,33 +120,33 @@ static void slot_claimed(struct queue *queue, unsigned number, const char *text,
 {
     char name[TASK_NAME_MAX];
     const char *payload = task_cut(text, length, name);
-    slot_holds(&queue->slots[number], queue->slots[number].next);
+    queue_slot_holds(&queue->slots[number], queue->slots[number].next);
     if (payload != NULL) {
-        slot_answer(queue, number, QUEUE_CLAIMED, name, payload, length - (size_t)(payload - text));
+        slot_tell(queue, number, QUEUE_CLAIMED, name, payload, length - (size_t)(payload - text));
         return;
     }
     log_event(LOG_ERROR, "claim_unreadable", "slot=%u bytes=%zu", number, length);
-    slot_answer(queue, number, QUEUE_LOST, NULL, NULL, 0);
+    queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
 /* The claim is gone. Where a process that recovered it has been, we are listed no more. Where the node knows an older
  * state (a fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
-static void slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
+void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
 {
     char name[TASK_NAME_MAX];
     struct claim_slot *slot = &queue->slots[number];
     slot->has_id = false;
-    presence_send(queue);
+    queue_enlist(queue);
     if (length >= CLAIM_ID_BYTES)
-        slot_holds(slot, place);
+        queue_slot_holds(slot, place);
     if (length > CLAIM_ID_BYTES && task_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
         log_event(LOG_WARN, "claim_older", "slot=%u advice=\"the node knew an older task of it, which is given back\"",
                   number);
         slot->sets_right = true;
-        give_back_send(queue, number, name);
+        moves_give_back(queue, number, name);
         return;
     }
-    slot_answer(queue, number, QUEUE_LOST, NULL, NULL, 0);
+    queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
 static void slot_read(struct queue *queue, unsigned number, const struct redis_reply *reply)
@@ -136,12 +155,27 @@ static void slot_read(struct queue *queue, unsigned number, const struct redis_r
     if (kind == '+') {
         slot_claimed(queue, number, reply->bytes + 1, reply->length - 1);
     } else if (kind == '-') {
-        slot_holds(&queue->slots[number], queue->slots[number].next);
-        slot_answer(queue, number, QUEUE_NOTHING, NULL, NULL, 0);
+        queue_slot_holds(&queue->slots[number], queue->slots[number].next);
+        queue_slot_answer(queue, number, QUEUE_NOTHING);
     } else {
         bool tells = kind == '!';
-        slot_lost(queue, number, tells ? reply->bytes + 1 : NULL, tells ? reply->length - 1 : 0);
+        queue_slot_lost(queue, number, tells ? reply->bytes + 1 : NULL, tells ? reply->length - 1 : 0);
     }
+}
+
+/* What the call saw on its way: which queues are paused (the bells, which come first, stand for them), and whether
+ * there are tasks to be cancelled. */
+static void turn_notes(struct queue *queue, const struct turn *turn, const struct redis_reply *notes)
+{
+    if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
+        queue_note_paused(queue, turn->order, notes[0].bytes, queue->options.name_count);
+    queue->has_cancels = notes[1].kind == REDIS_STRING && notes[1].length == 1 && notes[1].bytes[0] == '1';
+}
+
+void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length)
+{
+    for (size_t i = 0; i < length && i < queue->options.name_count; i++)
+        bell_pause(&queue->bells[order != NULL ? order[i] : i], flags[i] == '1');
 }
 
 static void turn_done(struct errand *errand, const struct redis_reply *reply)
@@ -149,7 +183,9 @@ static void turn_done(struct errand *errand, const struct redis_reply *reply)
     static const struct redis_reply missing = {.kind = REDIS_NIL};
     struct turn *turn = list_owner(errand, struct turn, errand);
     struct queue *queue = turn->queue;
-    bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count;
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count + 2;
+    if (fits)
+        turn_notes(queue, turn, &reply->elements[turn->count]);
     for (unsigned i = 0; i < turn->count; i++)
         slot_read(queue, turn->slots[i], fits ? &reply->elements[i] : &missing);
     list_append(&queue->idle_turns, &turn->idle_link);
@@ -164,6 +200,7 @@ static struct turn *turn_new(struct queue *queue)
         return list_owner(idle, struct turn, idle_link);
     struct turn *turn = memory_zeroed(1, sizeof *turn + queue->options.slots * sizeof turn->slots[0]);
     turn->queue = queue;
+    turn->order = memory_zeroed(queue->options.name_count, sizeof turn->order[0]);
     list_init(&turn->link);
     list_init(&turn->idle_link);
     errand_init(&turn->errand, &queue->errands, turn_done);
@@ -171,14 +208,21 @@ static struct turn *turn_new(struct queue *queue)
     return turn;
 }
 
-static void lists_encode(struct queue *queue, struct buffer *out)
+static uint64_t random_below(void *context, uint64_t below)
 {
-    redis_request_text(out, queue->keys.processes);
+    (void)context;
+    return (uint64_t)random_between(0, (int64_t)below - 1);
+}
+
+static void lists_encode(struct queue *queue, const unsigned *order, struct buffer *out)
+{
     redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.paused);
+    redis_request_text(out, queue->keys.cancels);
     for (unsigned i = 0; i < queue->options.name_count; i++)
-        queue_keys_request_bell(&queue->keys, queue->names[i], out);
+        queue_keys_request_bell(&queue->keys, queue->names[order[i]], out);
     for (unsigned i = 0; i < queue->options.name_count; i++)
-        queue_keys_request_queue(&queue->keys, queue->names[i], out);
+        queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
 }
 
 static void turn_encode(struct turn *turn)
@@ -186,13 +230,13 @@ static void turn_encode(struct turn *turn)
     struct queue *queue = turn->queue;
     struct buffer *out = &turn->errand.request;
     size_t lists = 2 * (size_t)queue->options.name_count;
+    serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 2 + lists, 2 + lists + 4 * (size_t)turn->count);
-    lists_encode(queue, out);
-    redis_request_text(out, queue->identity);
+    redis_request_script(out, &queue_script_claim, 3 + lists, 1 + lists + 4 * (size_t)turn->count);
+    lists_encode(queue, turn->order, out);
     redis_request_integer(out, (int64_t)queue->options.claim_bytes);
     for (size_t i = 0; i < lists; i++)
-        redis_request_text(out, queue->names[i % queue->options.name_count]);
+        redis_request_text(out, queue->names[turn->order[i % queue->options.name_count]]);
     for (unsigned i = 0; i < turn->count; i++) {
         struct claim_slot *slot = &queue->slots[turn->slots[i]];
         redis_request_integer(out, turn->slots[i]);
@@ -214,7 +258,7 @@ static void gather_send(struct loop_hook *hook)
     errand_start(&turn->errand);
 }
 
-static struct claim_slot *slot_ask(struct queue *queue, unsigned number)
+struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number)
 {
     invariant(number < queue->options.slots);
     struct claim_slot *slot = &queue->slots[number];
@@ -226,87 +270,19 @@ static struct claim_slot *slot_ask(struct queue *queue, unsigned number)
 
 void queue_turn(struct queue *queue, unsigned slot, bool claim_next)
 {
-    slot_ask(queue, slot)->wants = claim_next;
+    queue_slot_ask(queue, slot)->wants = claim_next;
     queue->gathered[queue->gathered_count++] = slot;
     loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
 }
 
-/* --- moves of one task ----------------------------------------------------------------------------------------- */
-
-static void move_done(struct errand *errand, const struct redis_reply *reply)
-{
-    struct claim_slot *slot = list_owner(errand, struct claim_slot, move);
-    struct queue *queue = list_owner(errand->errands, struct queue, errands);
-    unsigned number = (unsigned)(slot - queue->slots);
-    enum queue_answer answer = slot->sets_right ? QUEUE_LOST : QUEUE_NOTHING;
-    slot->sets_right = false;
-    if (reply->kind != REDIS_INTEGER || reply->integer != 1) {
-        slot_lost(queue, number, NULL, 0);
-        return;
-    }
-    slot_holds(slot, slot->next);
-    slot_answer(queue, number, answer, NULL, NULL, 0);
-}
-
-static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
-{
-    redis_request_integer(out, number);
-    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
-    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
-}
-
-static const char *place_key(const struct queue *queue, enum queue_place place)
-{
-    switch (place) {
-    case QUEUE_RETRY:
-        return queue->keys.retry;
-    case QUEUE_SCHEDULE:
-        return queue->keys.schedule;
-    case QUEUE_DEAD:
-        return queue->keys.dead;
-    }
-    invariant_unreachable("a place outside its enum");
-}
-
-void queue_postpone(struct queue *queue, unsigned number, enum queue_place place, int64_t delay_ns, const char *payload,
-                    size_t length)
-{
-    struct claim_slot *slot = slot_ask(queue, number);
-    struct buffer *out = &slot->move.request;
-    char seconds[32];
-    int digits = snprintf(seconds, sizeof seconds, "%.6f", (double)delay_ns / (double)NS_PER_S);
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_postpone, 2, 7);
-    redis_request_text(out, queue->keys.process);
-    redis_request_text(out, place_key(queue, place));
-    slot_encode(slot, number, out);
-    redis_request_bytes(out, seconds, (size_t)digits);
-    redis_request_bytes(out, payload, length);
-    redis_request_integer(out, DEAD_AGE_S);
-    redis_request_integer(out, place == QUEUE_DEAD ? DEAD_ENTRIES : 0);
-    errand_start(&slot->move);
-}
-
-static void give_back_send(struct queue *queue, unsigned number, const char *name)
-{
-    struct claim_slot *slot = &queue->slots[number];
-    random_bytes(slot->next, CLAIM_ID_BYTES);
-    struct buffer *out = &slot->move.request;
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_give_back, 2, 3);
-    redis_request_text(out, queue->keys.process);
-    queue_keys_request_queue(&queue->keys, name, out);
-    slot_encode(slot, number, out);
-    errand_start(&slot->move);
-}
-
-void queue_give_back(struct queue *queue, unsigned number, const char *name)
-{
-    (void)slot_ask(queue, number);
-    give_back_send(queue, number, name);
-}
-
 /* --- life ------------------------------------------------------------------------------------------------------ */
+
+static unsigned *weights_copy(const unsigned *weights, unsigned count)
+{
+    unsigned *copy = memory_zeroed(count, sizeof copy[0]);
+    memcpy(copy, weights, count * sizeof copy[0]);
+    return copy;
+}
 
 static void options_take(struct queue *queue, const struct queue_options *options)
 {
@@ -314,10 +290,14 @@ static void options_take(struct queue *queue, const struct queue_options *option
     queue->options = *options;
     if (queue->options.claim_bytes == 0)
         queue->options.claim_bytes = CLAIM_BYTES_DEFAULT;
+    if (queue->options.lease_ns == 0)
+        queue->options.lease_ns = QUEUE_LEASE_DEFAULT_NS;
     queue->identity = memory_text(options->identity);
     queue->names = memory_zeroed(options->name_count, sizeof queue->names[0]);
     for (unsigned i = 0; i < options->name_count; i++)
         queue->names[i] = memory_text(options->names[i]);
+    if (options->weights != NULL)
+        queue->options.weights = weights_copy(options->weights, options->name_count);
     queue_keys_init(&queue->keys, options->space != NULL ? options->space : "", options->identity);
 }
 
@@ -347,12 +327,12 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     list_init(&queue->idle_turns);
     errands_init(&queue->errands, loop, options->timeout_ns, &queue->counters.repeats);
     queue->errands.refused = call_refused;
-    for (unsigned i = 0; i < options->slots; i++)
-        errand_init(&queue->slots[i].move, &queue->errands, move_done);
+    moves_init(queue);
     errand_init(&queue->presence, &queue->errands, presence_done);
     node_open(queue);
     queue->errands.node = queue->node;
     bells_create(queue);
+    beat_create(queue);
     return queue;
 }
 
@@ -362,6 +342,7 @@ static void turns_free(struct queue *queue)
     while ((link = list_take_first(&queue->turns)) != NULL) {
         struct turn *turn = list_owner(link, struct turn, link);
         errand_fini(&turn->errand);
+        free(turn->order);
         free(turn);
     }
 }
@@ -370,22 +351,28 @@ void queue_destroy(struct queue *queue)
 {
     loop_hook_cancel(&queue->gather);
     loop_timer_clear(queue->loop, &queue->leave_timer);
+    beat_destroy(queue);
     bells_destroy(queue);
     redis_node_destroy(queue->node);
     turns_free(queue);
-    for (unsigned i = 0; i < queue->options.slots; i++)
-        errand_fini(&queue->slots[i].move);
+    moves_fini(queue);
     errand_fini(&queue->presence);
     errands_fini(&queue->errands);
     queue_keys_fini(&queue->keys);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         free(queue->names[i]);
     free(queue->names);
+    free((void *)queue->options.weights);
     free(queue->identity);
     free(queue->slots);
     free(queue->gathered);
     buffer_fini(&queue->request);
     free(queue);
+}
+
+bool queue_has_cancels(const struct queue *queue)
+{
+    return queue->has_cancels;
 }
 
 bool queue_was_reached(const struct queue *queue)

@@ -16,8 +16,15 @@
  * blocking move outstanding on a connection of its own for each queue, into its bell, which counts as a claim; when
  * it rings, idle slots should ask.
  *
+ * A process holds a lease at the node and renews it by a beat at a third of its time. The claims and bells of one
+ * whose lease has ended are recovered by any other that has held its own long enough (lease_guard.h). One that was
+ * away too long, stopped or cut off, learns with its next beat or its next call which of its claims it has lost; the
+ * beat also finds claims of its own that nobody here knows of, and gives them back.
+ *
+ * A queue in the set `paused` is not claimed from: the script looks, so that takes effect at once.
+ *
  * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims and bells
- * stay on the node under its identity, listed in `hf:2:processes`. */
+ * stay on the node until its lease has ended and others recover them. */
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
 
@@ -26,15 +33,20 @@
 #include <stdint.h>
 
 #include "base/loop.h"
+#include "queue/json.h"
 #include "redis/node.h"
 
 struct queue;
 
 enum queue_answer {
-    QUEUE_CLAIMED, /* the slot has a task */
-    QUEUE_NOTHING, /* the slot has none: there was none, or none was asked for */
-    QUEUE_LOST,    /* somebody else took the claim; the slot has none */
+    QUEUE_CLAIMED,   /* the slot has a task */
+    QUEUE_NOTHING,   /* the slot has none: there was none, or none was asked for */
+    QUEUE_LOST,      /* somebody else took the claim; the slot has none */
+    QUEUE_OPENED,    /* of queue_open: it may run */
+    QUEUE_CANCELLED, /* of queue_open: it must not run; the slot still has it */
 };
+
+#define QUEUE_LEASE_DEFAULT_NS (15 * NS_PER_S)
 
 struct queue_options {
     struct redis_node_options node; /* `scripts`, `changed` and limits are set here */
@@ -42,14 +54,20 @@ struct queue_options {
     const char *identity;           /* HOST:PID:NONCE */
     const char *space;              /* prefix of every key; NULL = none */
     const char *const *names;       /* of the queues, in the order in which they are emptied */
+    const unsigned *weights;        /* of the queues, for an order by chance; NULL = strictly in their order */
     unsigned name_count;
     unsigned slots;
     size_t claim_bytes; /* of payload that one call may claim; one task is always claimed */
+    int64_t lease_ns;   /* 0 = QUEUE_LEASE_DEFAULT_NS */
+    /* By which the tasks of dead processes are read when they are recovered; NULL = the defaults. */
+    const struct envelope_limits *limits;
 
-    /* The end of queue_turn, queue_postpone and queue_give_back, exactly one for each. `queue` and `payload` are set
+    /* The end of queue_turn, queue_open and of the moves, exactly one for each. `queue` and `payload` are set
      * for QUEUE_CLAIMED. The slot may ask again from inside. */
     void (*answered)(void *context, unsigned slot, enum queue_answer answer, const char *queue, const char *payload,
                      size_t length);
+    /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has none any more. */
+    void (*lost)(void *context, unsigned slot);
     void (*rang)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);
     void *context;
@@ -61,12 +79,31 @@ void queue_destroy(struct queue *queue);
 /* Whatever the slot had is done; claims the next if wanted. */
 void queue_turn(struct queue *queue, unsigned slot, bool claim_next);
 
+/* What the task of a slot is known by beyond its bytes, for moves that end it. */
+struct queue_task_name {
+    const char *jid;
+    const char *unique; /* the digest by which it is unique, NULL = it is not: given free when it ends */
+    bool is_ended;      /* by queue_open, before it ran */
+};
+/* Ends the slot's task without claiming the next: the way to end one that is unique. */
+void queue_finish(struct queue *queue, unsigned slot, const struct queue_task_name *task);
+
 enum queue_place { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
 /* Moves the slot's task, as `payload`, to be looked at again after `delay_ns`. */
-void queue_postpone(struct queue *queue, unsigned slot, enum queue_place place, int64_t delay_ns, const char *payload,
-                    size_t length);
+void queue_postpone(struct queue *queue, unsigned slot, enum queue_place place, int64_t delay_ns,
+                    const struct queue_task_name *task, const char *payload, size_t length);
 /* Puts the slot's task back at the head of the queue it came from. */
 void queue_give_back(struct queue *queue, unsigned slot, const char *name);
+/* The last question before a task runs: is it to be cancelled? With `finishes` it ends here, before it runs, so that
+ * it runs at most once; after that only queue_turn, queue_finish and queue_postpone make sense for it. */
+void queue_open(struct queue *queue, unsigned slot, const char *jid, bool finishes);
+/* True when the last claim saw that there are tasks to be cancelled: then ask queue_open. */
+bool queue_has_cancels(const struct queue *queue);
+
+/* The process lost the task by being away, not by dying: that recovery does not count against the task. */
+void queue_absolve(struct queue *queue, unsigned slot, const char *jid);
+/* Asks the node at once what the next beat would: which queues are paused, which claims are there. */
+void queue_look(struct queue *queue);
 
 /* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. */
 void queue_listen(struct queue *queue, bool wanted);
@@ -93,6 +130,7 @@ void queue_count(struct queue *queue, int64_t horizon_ns,
 
 struct queue_counters {
     uint64_t claims, claim_calls, rings, repeats;
+    uint64_t recovered, poisoned; /* claims of other processes, that went back or to the dead */
 };
 const struct queue_counters *queue_counters(const struct queue *queue);
 

@@ -1,10 +1,13 @@
-/* Private to lib/queue: queue.c (turns of slots), bell.c (waking), leave.c (the end). */
+/* Private to lib/queue: queue.c (turns of slots), moves.c (of single tasks), bell.c (waking), beat.c (the lease),
+ * recovery.c (of the dead), leave.c (the end). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
 #include "queue/errand.h"
 #include "queue/keys.h"
+#include "queue/lease_guard.h"
 #include "queue/queue.h"
+#include "queue/recovery.h"
 
 enum { CLAIM_ID_BYTES = 16 };
 
@@ -16,7 +19,12 @@ struct claim_slot {
     bool asking;        /* a call is outstanding or gathered */
     bool wants;         /* the call claims */
     bool sets_right;    /* the call gives back what the node had in the place of a lost claim */
-    struct errand move; /* postpone and give back */
+    bool holds;         /* the place holds a task that the process knows of */
+    bool opens;         /* the call is queue_open, */
+    bool opens_empty;   /* and ends the task */
+    struct errand move; /* the moves of one task */
+    struct errand absolve;
+    bool absolving;
 };
 
 /* A connection as the server calls it. */
@@ -38,6 +46,7 @@ struct bell {
     bool doubtful;         /* a wait ended without an answer */
     bool introduced;       /* the connection is known, and no other one waits any more */
     bool waits;            /* a wait was sent over `waiting`, and its end is not known */
+    bool is_paused;        /* its queue is */
     struct bell_line line; /* the connection that is up */
     struct bell_line waiting;
 };
@@ -73,11 +82,47 @@ struct queue {
     void (*counted)(void *context, const struct queue_backlog *backlog);
     struct errand presence; /* enlists the process */
     bool presenting;
+    bool has_cancels;
+    /* the lease */
+    struct loop_timer beat_timer;
+    struct redis_call beat_call;
+    struct instant beat_sent;
+    struct lease_guard guard;
+    struct recovery *recovery;
+    struct errand stray; /* gives back a claim that nobody here knows of */
+    struct {
+        bool busy;
+        unsigned slot;
+        unsigned char next[CLAIM_ID_BYTES];
+    } strayed;
 };
+
+/* queue.c, for moves.c and beat.c */
+struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
+void queue_slot_holds(struct claim_slot *slot, const void *id);
+void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);
+/* The claim is gone; `place` is what the node has instead of it. */
+void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length);
+void queue_enlist(struct queue *queue);
+/* One '0' or '1' for each queue, in the order of `order` (NULL: as configured). */
+void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length);
+
+/* moves.c */
+void moves_init(struct queue *queue);
+void moves_fini(struct queue *queue);
+void moves_give_back(struct queue *queue, unsigned number, const char *name);
+
+/* beat.c */
+void beat_create(struct queue *queue);
+void beat_destroy(struct queue *queue);
+void beat_stop(struct queue *queue); /* the process leaves */
+void beat_now(struct queue *queue);
 
 void bells_create(struct queue *queue);
 void bells_destroy(struct queue *queue);
 void bells_arm(struct queue *queue);
+/* The queue was paused, or is not any more. */
+void bell_pause(struct bell *bell, bool is_paused);
 /* Ends the blocking moves; true once none can move a task any more. */
 bool bells_silence(struct queue *queue);
 

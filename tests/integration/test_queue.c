@@ -300,7 +300,7 @@ static void test_lost_when_the_place_was_taken(void **state)
         assert_int_equal(queue_probe_wait(&probe, slot), QUEUE_LOST);
     assert_places("queue:a later");
     queue_probe_claim(&probe, 0, "later");
-    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
+    assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
 }
 
 /* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is

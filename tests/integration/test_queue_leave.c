@@ -20,7 +20,7 @@ static void test_an_idle_process_leaves_no_key(void **state)
     (void)state;
     start("a");
     queue_probe_claim(&probe, 0, NULL);
-    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
+    assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
     assert_keys("");
 }
@@ -137,7 +137,7 @@ static void test_a_node_that_is_down_is_given_up_by_the_deadline(void **state)
     redis_server_restart(server);
     assert_false(left);
     assert_places(claimed);
-    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
+    assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
 }
 
 static void test_a_node_that_comes_back_before_the_deadline(void **state)

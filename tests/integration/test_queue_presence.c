@@ -8,7 +8,7 @@ static void test_a_worker_starts_on_a_node_without_memory(void **state)
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     start("a");
     queue_probe_claim(&probe, 0, "one");
-    assert_reply(server, probe.identity, "SMEMBERS hf:2:processes");
+    assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
@@ -18,7 +18,7 @@ static void test_a_worker_starts_on_a_node_without_memory(void **state)
 static bool is_listed(void *unused)
 {
     (void)unused;
-    return queue_probe_number(server, "SCARD hf:2:processes") == 1;
+    return queue_probe_number(server, "ZCARD hf:2:processes") == 1;
 }
 
 /* No slot has a claim that would be found lost: only the refused call tells. */

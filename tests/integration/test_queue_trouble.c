@@ -214,7 +214,7 @@ static void check_places(void)
     char *places = queue_probe_places(server), *rest = NULL;
     memset(seen, 0, sizeof seen);
     for (char *line = strtok_r(places, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        if (strncmp(line, "queues ", 7) == 0 || strncmp(line, "hf:2:processes ", 13) == 0)
+        if (strncmp(line, "queues ", 7) == 0)
             continue;
         unsigned task = task_number(line);
         if (seen[task]++ > 0)
@@ -290,7 +290,7 @@ static bool has_all_ended(void *context)
 static bool are_listed(void *context)
 {
     (void)context;
-    return queue_probe_number(server, "SCARD hf:2:processes") == 2;
+    return queue_probe_number(server, "ZCARD hf:2:processes") == 2;
 }
 
 static void start(void)

@@ -186,7 +186,7 @@ static void a_killed_worker_leaves_its_claims(void **state)
     fleet_signal(&fleet, worker, SIGKILL);
     assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
     assert_int_equal(fleet_left(&fleet), 1);
-    assert_int_equal(fleet_number(&fleet, "SCARD hf:2:processes"), 1);
+    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:processes"), 1);
 }
 
 /* Nothing can have been claimed, so there is nothing to wait for. */

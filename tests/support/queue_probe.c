@@ -31,6 +31,12 @@ static void answered(void *context, unsigned number, enum queue_answer answer, c
         probe->on_answer(probe, number);
 }
 
+static void lost(void *context, unsigned number)
+{
+    struct queue_probe *probe = context;
+    probe->slots[number].lost++;
+}
+
 static void rang(void *context)
 {
     struct queue_probe *probe = context;
@@ -79,6 +85,7 @@ void queue_probe_start(struct queue_probe *probe, struct loop *loop, unsigned po
     own.name_count = names_split(text, list, 16);
     own.slots = own.slots > 0 ? own.slots : 4;
     own.answered = answered;
+    own.lost = lost;
     own.rang = rang;
     own.context = probe;
     assert_true(own.slots <= QUEUE_PROBE_SLOTS_MAX);
@@ -111,7 +118,8 @@ void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_p
                           const char *payload)
 {
     probe->slots[slot].asked++;
-    queue_postpone(probe->queue, slot, place, delay_ns, payload, strlen(payload));
+    queue_postpone(probe->queue, slot, place, delay_ns, &(struct queue_task_name){.jid = "jid"}, payload,
+                   strlen(payload));
 }
 
 void queue_probe_give_back(struct queue_probe *probe, unsigned slot)
@@ -209,10 +217,11 @@ long long queue_probe_number(struct redis_server *server, const char *command)
     "  local type = redis.call('TYPE', key).ok "                                                                       \
     "  local list = {} "                                                                                               \
     "  if type == 'list' then list = redis.call('LRANGE', key, 0, -1) "                                                \
-    "  elseif type == 'zset' then list = redis.call('ZRANGE', key, 0, -1) "                                            \
+    "  elseif type == 'zset' and not string.find(key, 'hf:2:', 1, true) then list = redis.call('ZRANGE', key, 0, -1) " \
     "  elseif type == 'hash' then "                                                                                    \
-    "    for _, place in ipairs(redis.call('HVALS', key)) do "                                                         \
-    "      local line = string.find(place, string.char(10), 17, true) "                                                \
+    "    for _, slot in ipairs(redis.call('HKEYS', key)) do "                                                          \
+    "      local place = redis.call('HGET', key, slot) "                                                               \
+    "      local line = tonumber(slot) and string.find(place, string.char(10), 17, true) "                             \
     "      if line then list[#list + 1] = string.sub(place, line + 1) end "                                            \
     "    end "                                                                                                         \
     "  end "                                                                                                           \

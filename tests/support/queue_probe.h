@@ -12,6 +12,7 @@ enum { QUEUE_PROBE_SLOTS_MAX = 64 };
 
 struct queue_probe_slot {
     unsigned asked, answers; /* equal when no call is outstanding */
+    unsigned lost;           /* claims, told by a beat */
     enum queue_answer answer;
     char queue[32];
     char *payload; /* of the last QUEUE_CLAIMED, NUL-terminated */

@@ -6,6 +6,10 @@
 static const struct flow_task plain = {.is_valid = true, .is_known = true};
 static const struct flow_task locked = {.is_valid = true, .is_known = true, .wants_lock = true, .must_lock = true};
 
+static const struct flow_task opened = {.is_valid = true, .is_known = true, .must_open = true};
+static const struct flow_task once = {.is_valid = true, .is_known = true, .must_open = true, .at_most_once = true};
+static const struct flow_task unique = {.is_valid = true, .is_known = true, .is_unique = true};
+
 static struct flow flow_claiming(void)
 {
     struct flow flow = {0};
@@ -21,6 +25,8 @@ static struct flow flow_running(const struct flow_task *task)
     struct flow_step step = flow_claimed(&flow, task);
     if (step.lock)
         step = flow_locked(&flow);
+    if (step.open)
+        step = flow_opened(&flow);
     assert_true(step.run);
     assert_int_equal(flow.state, FLOW_READY);
     return flow;
@@ -74,6 +80,69 @@ static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
     flow = flow_claiming();
     assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_known = true, .must_lock = true}),
                 FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
+    flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_known = true, .is_refused = true}),
+                FLOW_REFUSED, FLOW_MOVE_BURY);
+    flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_expired = true}), FLOW_EXPIRED,
+                FLOW_MOVE_CLAIM);
+}
+
+static void a_unique_task_ends_by_a_call_of_its_own(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&unique);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
+    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
+}
+
+static void a_cancelled_task_does_not_run(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    assert_true(flow_claimed(&flow, &opened).open);
+    assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_CLAIM);
+    flow = flow_running(&plain);
+    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, false), FLOW_CANCELLED, FLOW_MOVE_CLAIM);
+}
+
+static void what_runs_at_most_once_never_runs_again(void **state)
+{
+    (void)state;
+    for (int result = FLOW_RUN_FAILED; result <= FLOW_RUN_NOT_STARTED; result++) {
+        struct flow flow = flow_running(&once);
+        struct flow_step step = flow_ran(&flow, (enum flow_result)result, false);
+        assert_int_not_equal(step.move, FLOW_MOVE_RETRY);
+        assert_int_not_equal(step.move, FLOW_MOVE_GIVE_BACK);
+    }
+    struct flow flow = flow_running(&once);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, true), FLOW_DEAD, FLOW_MOVE_BURY);
+    flow = flow_running(&once);
+    assert_false(flow_may_withdraw(&flow));
+    flow = flow_claiming();
+    flow_claimed(&flow, &once);
+    flow_stop(&flow, false);
+    assert_true(flow_opened(&flow).run);
+}
+
+static void a_claim_in_other_hands_ends_the_task_without_a_move(void **state)
+{
+    (void)state;
+    struct flow running = flow_running(&locked);
+    assert_int_equal(flow_claim_gone(&running, false).move, FLOW_MOVE_NONE);
+    assert_ends(flow_ran(&running, FLOW_RUN_OK, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+
+    struct flow waiting = flow_running(&locked);
+    assert_ends(flow_claim_gone(&waiting, true), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+
+    struct flow locking = flow_claiming();
+    flow_claimed(&locking, &locked);
+    flow_claim_gone(&locking, false);
+    assert_ends(flow_locked(&locking), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+
+    struct flow opening = flow_claiming();
+    flow_claimed(&opening, &opened);
+    assert_ends(flow_claim_lost(&opening), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 }
 
 static void a_refused_lock_parks_the_task_and_claims_the_next_after_it(void **state)
@@ -167,13 +236,21 @@ static void a_lost_claim_is_told_and_tried_again_once(void **state)
 
 static struct flow_step random_event(struct flow *flow, unsigned random)
 {
-    static const struct flow_task tasks[] = {
+    const struct flow_task tasks[] = {
         {0},
+        plain,
+        opened,
+        once,
+        unique,
+        locked,
         {.is_valid = true},
-        {.is_valid = true, .is_known = true},
-        {.is_valid = true, .is_known = true, .wants_lock = true},
+        {.is_valid = true, .is_expired = true},
         {.is_valid = true, .is_known = true, .must_lock = true},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .must_open = true},
     };
+    unsigned kinds = sizeof tasks / sizeof tasks[0];
+    if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING)
+        return flow_claim_gone(flow, random % 32 == 0);
     switch (flow->state) {
     case FLOW_IDLE:
         return flow_wake(flow);
@@ -182,42 +259,39 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
             return flow_nothing(flow);
         if (random % 4 == 1)
             return flow_claim_lost(flow);
-        return flow_claimed(flow, &tasks[random / 4 % 5]);
+        return flow_claimed(flow, &tasks[random / 4 % kinds]);
     case FLOW_LOCKING:
         return random % 2 ? flow_locked(flow) : flow_refused(flow);
+    case FLOW_OPENING:
+        return random % 3 == 0 ? flow_unwanted(flow) : random % 3 == 1 ? flow_opened(flow) : flow_claim_lost(flow);
     case FLOW_READY:
-        return flow_ran(flow, (enum flow_result)(random % 8), random / 8 % 2);
+        return flow_ran(flow, (enum flow_result)(random % (FLOW_RUN_NOT_STARTED + 1)), random / 16 % 2);
     case FLOW_SETTLING:
         return random % 3 == 0 ? flow_claim_lost(flow) : flow_nothing(flow);
     }
     return (struct flow_step){0};
 }
 
-/* Every claimed task has exactly one ending by a move, and the lock is released exactly then. */
+/* Every claimed task is let go of exactly once, with an ending, and its lock exactly then. */
 static void every_claimed_task_ends_exactly_once(void **state)
 {
     (void)state;
-    unsigned seed = 12345, claimed = 0, ended = 0, held = 0;
+    unsigned seed = 12345, ended = 0;
+    bool working = false; /* a task was claimed and not let go of */
     struct flow flow = {0};
     for (int i = 0; i < 300000; i++) {
         seed = seed * 1103515245u + 12345u;
-        enum flow_state before = flow.state;
-        bool had = flow.has_task;
+        bool was_claiming = flow.state == FLOW_CLAIMING;
         struct flow_step step = random_event(&flow, seed >> 16);
-        if (before == FLOW_CLAIMING && !had && (flow.has_task || step.release))
-            claimed++;
-        if (step.lock)
-            held++;
-        if (step.release) {
-            ended++;
-            held = 0;
-            assert_true(step.ends);
-            assert_int_not_equal(step.move, FLOW_MOVE_NONE);
-        }
-        assert_true(held <= 1);
-        assert_true(claimed == ended || claimed == ended + 1);
+        bool is_working = flow.state == FLOW_LOCKING || flow.state == FLOW_OPENING || flow.state == FLOW_READY;
+        assert_true(!step.release || working || was_claiming);
+        assert_true(!step.release || step.ends);
+        assert_true(!working || is_working || step.release);
+        assert_false(is_working && step.release);
+        ended += step.release;
+        working = is_working;
     }
-    assert_true(claimed > 1000);
+    assert_true(ended > 1000);
 }
 
 int main(void)
@@ -227,6 +301,10 @@ int main(void)
         cmocka_unit_test(a_locked_task_runs_only_when_its_lock_is_held),
         cmocka_unit_test(a_done_task_is_finished_and_the_next_claimed_in_one_move),
         cmocka_unit_test(what_must_not_run_leaves_by_the_move_that_fits),
+        cmocka_unit_test(a_unique_task_ends_by_a_call_of_its_own),
+        cmocka_unit_test(a_cancelled_task_does_not_run),
+        cmocka_unit_test(what_runs_at_most_once_never_runs_again),
+        cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),
         cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
         cmocka_unit_test(every_result_has_its_ending),
         cmocka_unit_test(E38_the_result_of_a_run_whose_lock_was_lost_is_refused),

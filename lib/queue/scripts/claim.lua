@@ -1,27 +1,29 @@
 -- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop.
 --
--- KEYS: processes, the claims of the process, then the lists to claim from, in order: its bells, then its queues.
--- ARGV: identity, bytes of payload that one call may claim, then the name of the queue behind each list,
+-- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues.
+-- ARGV: bytes of payload that one call may claim, then the name of the queue behind each list,
 --       then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or '0' to only settle.
 -- Answers one string a slot: '+' queue newline payload, '-' nothing (to claim), '!' and the place as it is: lost.
+-- Behind them, what was seen on the way: a '1' or '0' for each list whose queue is paused or not ('' = nobody wanted
+-- to claim), and '1' when something was claimed and there are tasks to be cancelled, else '0'.
 --
 -- A place always holds the id of the last call that changed it, so a repetition after a lost reply is recognised by
 -- the new id and answered the same, and a call that arrives late finds another id and changes nothing. A place is
--- opened only for a process that is listed: the late call of one that has left claims nothing.
+-- opened only for a process that is listed: the late call of one that has left, or was recovered, claims nothing.
 -- Removes first and adds second, so that it works on a node that is out of memory.
-local claims, lists = KEYS[2], #KEYS - 2
-local budget = tonumber(ARGV[2])
-local first = 3 + lists
-local numbers = {}
+local process, lists = KEYS[1], #KEYS - 3
+local budget = tonumber(ARGV[1])
+local first = 2 + lists
+local numbers = {'queues'}
 for i = first, #ARGV, 4 do
     numbers[#numbers + 1] = ARGV[i]
 end
-local places = redis.call('HMGET', claims, unpack(numbers))
+local places = redis.call('HMGET', process, unpack(numbers))
 
 local answers, moved, wanted, opens = {}, {}, 0, false
-for s = 1, #numbers do
+for s = 1, #numbers - 1 do
     local at = first + (s - 1) * 4
-    local place = places[s]
+    local place = places[s + 1]
     local id = place and string.sub(place, 1, 16) or ''
     if id == ARGV[at + 2] then
         answers[s] = #place > 16 and '+' .. string.sub(place, 17) or '-'
@@ -35,38 +37,57 @@ for s = 1, #numbers do
         answers[s] = '!' .. (place or '')
     end
 end
-if opens and redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 0 then
-    return redis.error_reply('UNLISTED this process is not in ' .. KEYS[1])
+if opens and not places[1] then
+    return redis.error_reply('UNLISTED ' .. process .. ' names no queues')
 end
 local emptied = {}
 for m = 1, #moved do
-    emptied[m] = numbers[moved[m]]
+    emptied[m] = numbers[moved[m] + 1]
 end
 if #moved > 0 then
-    redis.call('HDEL', claims, unpack(emptied))
+    redis.call('HDEL', process, unpack(emptied))
 end
 
+local paused, seen = nil, ''
+if wanted > 0 then
+    paused = redis.pcall('SMISMEMBER', KEYS[2], unpack(ARGV, 2, 1 + lists))
+    paused = not paused.err and paused or nil
+    seen = paused and table.concat(paused) or ''
+end
 local tasks = {}
 for l = 1, lists do
     if wanted == 0 then
         break
     end
-    -- A foreign value under the key is an error here, and must not keep the tasks of the other queues.
-    local popped = redis.pcall('RPOP', KEYS[2 + l], wanted)
-    if popped and not popped.err then
-        local taken = 0
-        for i = 1, #popped do
-            if #tasks > 0 and #popped[i] > budget then
-                break
+    local list = KEYS[3 + l]
+    if paused and paused[l] == 1 then
+        -- What rang is put back, the newest first; behind the bells come their queues in the same order.
+        local queue = l <= lists / 2 and KEYS[3 + l + lists / 2]
+        if queue and type(redis.pcall('LLEN', queue)) == 'number' then
+            local task = redis.pcall('LPOP', list)
+            while task and not task.err do
+                redis.call('RPUSH', queue, task)
+                task = redis.pcall('LPOP', list)
             end
-            budget = budget - #popped[i]
-            tasks[#tasks + 1] = ARGV[2 + l] .. '\n' .. popped[i]
-            taken = i
         end
-        for i = #popped, taken + 1, -1 do
-            redis.call('RPUSH', KEYS[2 + l], popped[i])
+    else
+        -- A foreign value under the key is an error here, and must not keep the tasks of the other queues.
+        local popped = redis.pcall('RPOP', list, wanted)
+        if popped and not popped.err then
+            local taken = 0
+            for i = 1, #popped do
+                if #tasks > 0 and #popped[i] > budget then
+                    break
+                end
+                budget = budget - #popped[i]
+                tasks[#tasks + 1] = ARGV[1 + l] .. '\n' .. popped[i]
+                taken = i
+            end
+            for i = #popped, taken + 1, -1 do
+                redis.call('RPUSH', list, popped[i])
+            end
+            wanted = taken < #popped and 0 or wanted - taken
         end
-        wanted = taken < #popped and 0 or wanted - taken
     end
 end
 
@@ -80,10 +101,12 @@ for m = 1, #moved do
         next_task = next_task + 1
     end
     answers[s] = task ~= '' and '+' .. task or '-'
-    fields[#fields + 1] = numbers[s]
+    fields[#fields + 1] = numbers[s + 1]
     fields[#fields + 1] = ARGV[at + 2] .. task
 end
 if #fields > 0 then
-    redis.call('HSET', claims, unpack(fields))
+    redis.call('HSET', process, unpack(fields))
 end
+answers[#answers + 1] = seen
+answers[#answers + 1] = next_task > 1 and redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0'
 return answers

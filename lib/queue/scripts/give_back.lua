@@ -1,6 +1,6 @@
 -- Puts a claimed task that was not run, or not run to its end, back at the head of its queue.
 --
--- KEYS: claims of the process, the queue. ARGV: slot, id that its place holds, new id.
+-- KEYS: the process, the queue. ARGV: slot, id that its place holds, new id.
 -- Answers 1 when it is back (also by an earlier call with the same new id), 0 when the claim is lost.
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)

@@ -2,7 +2,7 @@
 -- the process is left. What cannot go back, because its queue's key holds a foreign value, stays, and so does the
 -- process in the list.
 --
--- KEYS: processes, claims, then for each queue its bell and its list. ARGV: identity, prefix of the queues' keys.
+-- KEYS: processes, the process, then for each queue its bell and its list. ARGV: identity, prefix of the queues' keys.
 -- Answers the number of tasks that could not be given back.
 local stay = 0
 local function is_list(key)
@@ -23,18 +23,17 @@ end
 local places = redis.call('HGETALL', KEYS[2])
 for i = 1, #places, 2 do
     local place = places[i + 1]
-    local line = string.find(place, '\n', 17, true)
+    local line = tonumber(places[i]) and string.find(place, '\n', 17, true)
     local queue = line and ARGV[2] .. string.sub(place, 17, line - 1)
     if line and not is_list(queue) then
         stay = stay + 1
-    else
+    elseif line then
         redis.call('HDEL', KEYS[2], places[i])
-        if line then
-            redis.call('RPUSH', queue, string.sub(place, line + 1))
-        end
+        redis.call('RPUSH', queue, string.sub(place, line + 1))
     end
 end
 if stay == 0 then
-    redis.call('SREM', KEYS[1], ARGV[1])
+    redis.call('DEL', KEYS[2])
+    redis.call('ZREM', KEYS[1], ARGV[1])
 end
 return stay

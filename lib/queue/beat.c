@@ -1,0 +1,192 @@
+/* The beat of a process at the queue node: it renews the lease, and compares what the node knows of the process with
+ * what the process knows of itself.
+ *
+ * A beat is not repeated: when it is not answered the next one is due soon enough, and an unanswered one means that
+ * the lease was not held for certain. Its answer is compared only with slots that have no call outstanding: calls
+ * leave on the same connection and in order, so for those the node knew what we know. Runs on the loop. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+
+enum { DEAD_A_BEAT = 8, BEATS_A_LEASE = 3 };
+
+/* What beat.lua answers. */
+enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_ANSWERS };
+
+/* --- a claim that nobody here knows of --------------------------------------------------------------------------- */
+
+static void stray_done(struct errand *errand, const struct redis_reply *reply)
+{
+    struct queue *queue = list_owner(errand, struct queue, stray);
+    struct claim_slot *slot = &queue->slots[queue->strayed.slot];
+    queue->strayed.busy = false;
+    if (!slot->asking && reply->kind == REDIS_INTEGER && reply->integer == 1)
+        queue_slot_holds(slot, queue->strayed.next);
+}
+
+/* `place` is its id and the name of its queue. */
+static void stray_give_back(struct queue *queue, unsigned number, const struct redis_reply *place)
+{
+    char name[256];
+    size_t length = place->length - CLAIM_ID_BYTES;
+    if (queue->strayed.busy || length >= sizeof name)
+        return;
+    memcpy(name, place->bytes + CLAIM_ID_BYTES, length);
+    name[length] = '\0';
+    log_event(LOG_WARN, "claim_unheard", "slot=%u advice=\"a late call claimed it; it is given back\"", number);
+    queue->strayed.busy = true;
+    queue->strayed.slot = number;
+    random_bytes(queue->strayed.next, CLAIM_ID_BYTES);
+    struct buffer *out = &queue->stray.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_give_back, 2, 3);
+    redis_request_text(out, queue->keys.process);
+    queue_keys_request_queue(&queue->keys, name, out);
+    redis_request_integer(out, number);
+    redis_request_bytes(out, place->bytes, CLAIM_ID_BYTES);
+    redis_request_bytes(out, queue->strayed.next, CLAIM_ID_BYTES);
+    errand_start(&queue->stray);
+}
+
+/* --- comparing --------------------------------------------------------------------------------------------------- */
+
+/* The place of a slot among the node's claims, or NULL. */
+static const struct redis_reply *claim_find(const struct redis_reply *claims, unsigned number)
+{
+    for (size_t i = 0; i + 1 < claims->count; i += 2)
+        if (claims->elements[i].kind == REDIS_STRING && strtoul(claims->elements[i].bytes, NULL, 10) == number)
+            return claims->elements[i + 1].length >= CLAIM_ID_BYTES ? &claims->elements[i + 1] : NULL;
+    return NULL;
+}
+
+static void slot_compare(struct queue *queue, unsigned number, const struct redis_reply *claims)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    const struct redis_reply *place = claim_find(claims, number);
+    bool same = place != NULL && slot->has_id && memcmp(place->bytes, slot->id, CLAIM_ID_BYTES) == 0;
+    if (slot->asking)
+        return;
+    bool is_lost = slot->holds && !same;
+    if (is_lost) {
+        slot->holds = slot->has_id = false;
+        if (queue->options.lost != NULL)
+            queue->options.lost(queue->options.context, number);
+    }
+    if (place != NULL && !same && !slot->asking)
+        stray_give_back(queue, number, place);
+}
+
+static bool text_is(const struct redis_reply *reply, const char *text)
+{
+    return reply->kind == REDIS_STRING && reply->length == strlen(text) &&
+           memcmp(reply->bytes, text, reply->length) == 0;
+}
+
+static void beat_read(struct queue *queue, const struct redis_reply *answers)
+{
+    bool is_lost = text_is(&answers[BEAT_STATE], "lost");
+    if (is_lost)
+        lease_guard_broken(&queue->guard);
+    else
+        lease_guard_renewed(&queue->guard, text_is(&answers[BEAT_STATE], "held"),
+                            answers[BEAT_RUN_ID].kind == REDIS_STRING ? answers[BEAT_RUN_ID].bytes : "",
+                            queue->beat_sent);
+    if (answers[BEAT_PAUSED].kind == REDIS_STRING)
+        queue_note_paused(queue, NULL, answers[BEAT_PAUSED].bytes, answers[BEAT_PAUSED].length);
+    for (unsigned i = 0; i < queue->options.slots && answers[BEAT_CLAIMS].kind == REDIS_ARRAY; i++)
+        slot_compare(queue, i, &answers[BEAT_CLAIMS]);
+    if (is_lost) {
+        log_event(LOG_WARN, "lease_lost",
+                  "advice=\"this process was away for longer than its lease; others took over its claims\"");
+        queue_enlist(queue);
+    }
+    if (lease_guard_may_recover(&queue->guard, loop_now(queue->loop)))
+        recovery_start(queue->recovery, &answers[BEAT_DEAD]);
+}
+
+/* --- beating ----------------------------------------------------------------------------------------------------- */
+
+static void beat_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct queue *queue = list_owner(call, struct queue, beat_call);
+    bool fits =
+        result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count == BEAT_ANSWERS;
+    if (queue->leaving)
+        return;
+    if (fits)
+        beat_read(queue, result->reply->elements);
+    else
+        lease_guard_broken(&queue->guard);
+}
+
+static void beat_send(struct queue *queue)
+{
+    struct buffer *out = &queue->request;
+    if (redis_call_is_outstanding(&queue->beat_call) || queue->presenting || queue->leaving)
+        return;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_beat, 3, 3 + (size_t)queue->options.name_count);
+    redis_request_text(out, queue->keys.processes);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.paused);
+    redis_request_text(out, queue->identity);
+    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    redis_request_integer(out, DEAD_A_BEAT);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        redis_request_text(out, queue->names[i]);
+    queue->beat_sent = loop_now(queue->loop);
+    queue->beat_call.done = beat_answered;
+    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    if (!redis_node_call(queue->node, out, deadline, &queue->beat_call))
+        lease_guard_broken(&queue->guard);
+}
+
+static void beat_fire(struct loop_timer *timer)
+{
+    struct queue *queue = list_owner(timer, struct queue, beat_timer);
+    int64_t beat_ns = queue->options.lease_ns / BEATS_A_LEASE;
+    /* Not all at once, and never later than a third of the lease. */
+    int64_t wait_ns = random_between(beat_ns - beat_ns / 8, beat_ns);
+    loop_timer_set(queue->loop, timer, instant_after(loop_now(queue->loop), wait_ns));
+    beat_send(queue);
+}
+
+void beat_now(struct queue *queue)
+{
+    if (loop_timer_is_set(&queue->beat_timer))
+        loop_timer_set(queue->loop, &queue->beat_timer, loop_now(queue->loop));
+}
+
+void queue_look(struct queue *queue)
+{
+    beat_now(queue);
+}
+
+void beat_create(struct queue *queue)
+{
+    queue->guard.lease_ns = queue->options.lease_ns;
+    errand_init(&queue->stray, &queue->errands, stray_done);
+    queue->recovery = recovery_create(queue);
+    loop_timer_init(&queue->beat_timer, beat_fire);
+    /* The first one follows the enlisting. */
+    loop_timer_set(queue->loop, &queue->beat_timer,
+                   instant_after(loop_now(queue->loop), queue->options.lease_ns / BEATS_A_LEASE));
+}
+
+void beat_stop(struct queue *queue)
+{
+    loop_timer_clear(queue->loop, &queue->beat_timer);
+    redis_call_cancel(&queue->beat_call);
+    recovery_stop(queue->recovery);
+}
+
+void beat_destroy(struct queue *queue)
+{
+    beat_stop(queue);
+    recovery_destroy(queue->recovery);
+    errand_fini(&queue->stray);
+}

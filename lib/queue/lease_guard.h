@@ -1,0 +1,28 @@
+/* Whether a process may declare others dead. Pure.
+ *
+ * A lease that has ended proves nothing by itself: the node may have been away for a minute, or its clock may have
+ * been set, and then everybody's lease has ended. So only a process that has held its own without a gap for one full
+ * lease, on one run of the server and one connection, may recover the claims of others: whoever is alive renewed his
+ * in that time (design: leases). */
+#ifndef QUEUE_LEASE_GUARD_H
+#define QUEUE_LEASE_GUARD_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+
+enum { LEASE_RUN_ID_MAX = 48 };
+
+struct lease_guard {
+    int64_t lease_ns;
+    struct instant since; /* held without a gap from then on; 0 = not held */
+    char run_id[LEASE_RUN_ID_MAX];
+};
+
+/* The lease was renewed by a call that was sent at `sent`. `held`: it had not ended before. */
+void lease_guard_renewed(struct lease_guard *guard, bool held, const char *run_id, struct instant sent);
+/* The connection was lost, or a renewal was not answered. */
+void lease_guard_broken(struct lease_guard *guard);
+bool lease_guard_may_recover(const struct lease_guard *guard, struct instant now);
+
+#endif

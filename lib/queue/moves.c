@@ -1,0 +1,181 @@
+/* Moves of single tasks: out of a slot's place into a list, a sorted set, or out of the world. One script each. Every
+ * call names the id that it expects in the place and the one that it leaves, so it is repeated until it is answered. */
+#include <stdio.h>
+
+#include "base/invariant.h"
+#include "base/random.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+
+static struct queue *errand_queue(const struct errand *errand)
+{
+    return list_owner(errand->errands, struct queue, errands);
+}
+
+/* --- answers ----------------------------------------------------------------------------------------------------- */
+
+static enum queue_answer move_answer(const struct claim_slot *slot)
+{
+    if (slot->sets_right)
+        return QUEUE_LOST;
+    return slot->opens ? QUEUE_OPENED : QUEUE_NOTHING;
+}
+
+static void move_done(struct errand *errand, const struct redis_reply *reply)
+{
+    struct claim_slot *slot = list_owner(errand, struct claim_slot, move);
+    struct queue *queue = errand_queue(errand);
+    unsigned number = (unsigned)(slot - queue->slots);
+    enum queue_answer answer = move_answer(slot);
+    long long code = reply->kind == REDIS_INTEGER ? reply->integer : 0;
+    bool is_cancelled = slot->opens && code == 2;
+    slot->sets_right = slot->opens = false;
+    if (code != 1 && !is_cancelled) {
+        queue_slot_lost(queue, number, NULL, 0);
+        return;
+    }
+    if (!is_cancelled)
+        queue_slot_holds(slot, slot->next);
+    queue_slot_answer(queue, number, is_cancelled ? QUEUE_CANCELLED : answer);
+}
+
+/* --- requests ---------------------------------------------------------------------------------------------------- */
+
+static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
+{
+    redis_request_integer(out, number);
+    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
+    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
+}
+
+/* The key that a unique task holds, or an empty one. */
+static void unique_encode(const struct queue *queue, const struct queue_task_name *task, struct buffer *out)
+{
+    if (task->unique != NULL)
+        queue_keys_request(queue->keys.unique_prefix, task->unique, out);
+    else
+        redis_request_text(out, "");
+}
+
+static const char *place_key(const struct queue *queue, enum queue_place place)
+{
+    switch (place) {
+    case QUEUE_RETRY:
+        return queue->keys.retry;
+    case QUEUE_SCHEDULE:
+        return queue->keys.schedule;
+    case QUEUE_DEAD:
+        return queue->keys.dead;
+    }
+    invariant_unreachable("a place outside its enum");
+}
+
+void queue_postpone(struct queue *queue, unsigned number, enum queue_place place, int64_t delay_ns,
+                    const struct queue_task_name *task, const char *payload, size_t length)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->move.request;
+    char seconds[32];
+    int digits = snprintf(seconds, sizeof seconds, "%.6f", (double)delay_ns / (double)NS_PER_S);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_postpone, 3, 9);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, place_key(queue, place));
+    unique_encode(queue, task, out);
+    slot_encode(slot, number, out);
+    redis_request_bytes(out, seconds, (size_t)digits);
+    redis_request_bytes(out, payload, length);
+    redis_request_text(out, task->jid);
+    redis_request_integer(out, DEAD_AGE_S);
+    redis_request_integer(out, place == QUEUE_DEAD ? DEAD_ENTRIES : 0);
+    redis_request_text(out, task->is_ended ? "1" : "0");
+    errand_start(&slot->move);
+}
+
+void queue_finish(struct queue *queue, unsigned number, const struct queue_task_name *task)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->move.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_finish, 2, 4);
+    redis_request_text(out, queue->keys.process);
+    unique_encode(queue, task, out);
+    slot_encode(slot, number, out);
+    redis_request_text(out, task->jid);
+    errand_start(&slot->move);
+}
+
+void queue_open(struct queue *queue, unsigned number, const char *jid, bool finishes)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->move.request;
+    slot->opens = true;
+    slot->opens_empty = finishes;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_open, 3, 5);
+    redis_request_text(out, queue->keys.process);
+    queue_keys_request(queue->keys.iteration_prefix, jid, out);
+    redis_request_text(out, queue->keys.cancels);
+    slot_encode(slot, number, out);
+    redis_request_text(out, jid);
+    redis_request_text(out, finishes ? "1" : "0");
+    errand_start(&slot->move);
+}
+
+void moves_give_back(struct queue *queue, unsigned number, const char *name)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    random_bytes(slot->next, CLAIM_ID_BYTES);
+    struct buffer *out = &slot->move.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_give_back, 2, 3);
+    redis_request_text(out, queue->keys.process);
+    queue_keys_request_queue(&queue->keys, name, out);
+    slot_encode(slot, number, out);
+    errand_start(&slot->move);
+}
+
+void queue_give_back(struct queue *queue, unsigned number, const char *name)
+{
+    (void)queue_slot_ask(queue, number);
+    moves_give_back(queue, number, name);
+}
+
+/* --- absolution -------------------------------------------------------------------------------------------------- */
+
+static void absolved(struct errand *errand, const struct redis_reply *reply)
+{
+    (void)reply;
+    list_owner(errand, struct claim_slot, absolve)->absolving = false;
+}
+
+void queue_absolve(struct queue *queue, unsigned number, const char *jid)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    if (slot->absolving || queue->leaving)
+        return;
+    struct buffer *out = &slot->absolve.request;
+    slot->absolving = true;
+    buffer_clear(out);
+    redis_request_begin(out, 3);
+    redis_request_text(out, "HDEL");
+    queue_keys_request(queue->keys.recovered_prefix, jid, out);
+    redis_request_text(out, queue->identity);
+    errand_start(&slot->absolve);
+}
+
+void moves_init(struct queue *queue)
+{
+    for (unsigned i = 0; i < queue->options.slots; i++) {
+        errand_init(&queue->slots[i].move, &queue->errands, move_done);
+        errand_init(&queue->slots[i].absolve, &queue->errands, absolved);
+    }
+}
+
+void moves_fini(struct queue *queue)
+{
+    for (unsigned i = 0; i < queue->options.slots; i++) {
+        errand_fini(&queue->slots[i].move);
+        errand_fini(&queue->slots[i].absolve);
+    }
+}

@@ -1,0 +1,264 @@
+#include "queue/recovery.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "queue/envelope.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+
+/* So many processes may die of a task before it is buried, within so long. */
+enum { POISON_RECOVERIES = 3, POISON_MEMORY_S = 72 * 3600 };
+enum { DEAD_MAX = 8, IDENTITY_MAX = 320, ORPHAN_BYTES = 4 << 20 };
+/* A move of a dead process may arrive as late as its kernel, or a stopped server, keeps what it wrote. */
+enum { LAST_LOOK_S = 1800, LOOKS = 2 };
+
+struct recovery {
+    struct queue *queue;
+    struct redis_call call;
+    char dead[DEAD_MAX][IDENTITY_MAX];
+    unsigned dead_count, at; /* dead[at] is being recovered */
+    bool with_records;       /* a task is buried this time, so the records are made */
+    unsigned back, buried;   /* of the present one */
+    struct envelope envelope;
+    struct buffer request, keys, claims, record;
+};
+
+static void orphans_ask(struct recovery *recovery);
+
+static const char *identity(const struct recovery *recovery)
+{
+    return recovery->dead[recovery->at];
+}
+
+/* --- records ----------------------------------------------------------------------------------------------------- */
+
+static struct text_span span_of(const struct buffer *buffer)
+{
+    return (struct text_span){buffer->bytes, buffer->length};
+}
+
+static void record_write(struct recovery *recovery, const char *queue)
+{
+    struct buffer name = {0}, time = {0}, message = {0}, text = {0};
+    envelope_append_string(&name, queue, strlen(queue));
+    envelope_append_time(&time, wall_now());
+    buffer_format(&text, "recovered from %d processes that died with it, the last one %s", POISON_RECOVERIES,
+                  identity(recovery));
+    envelope_append_string(&message, text.bytes, text.length);
+    static const char error_class[] = "\"HF::PoisonPill\"";
+    struct envelope_change changes[] = {
+        {"queue", span_of(&name)},
+        {"error_message", span_of(&message)},
+        {"error_class", {error_class, sizeof error_class - 1}},
+        {recovery->envelope.was_retried ? "retried_at" : "failed_at", span_of(&time)},
+    };
+    envelope_rewrite(&recovery->envelope, changes, sizeof changes / sizeof changes[0], &recovery->record);
+    buffer_fini(&name);
+    buffer_fini(&time);
+    buffer_fini(&message);
+    buffer_fini(&text);
+}
+
+/* --- putting back ------------------------------------------------------------------------------------------------ */
+
+/* "id queue newline task": the name is cut out, the task stays where it is. */
+static const char *place_cut(const struct redis_reply *place, char name[ENVELOPE_QUEUE_BYTES_MAX + 1])
+{
+    const char *from = place->bytes + CLAIM_ID_BYTES;
+    const char *line = place->length > CLAIM_ID_BYTES ? memchr(from, '\n', place->length - CLAIM_ID_BYTES) : NULL;
+    if (line == NULL || line - from > ENVELOPE_QUEUE_BYTES_MAX)
+        return NULL;
+    memcpy(name, from, (size_t)(line - from));
+    name[line - from] = '\0';
+    return line + 1;
+}
+
+/* A text that is no task has no jid to count by: whoever claims it next buries it. */
+static bool claim_add(struct recovery *recovery, const struct redis_reply *slot, const struct redis_reply *place)
+{
+    const struct queue_keys *keys = &recovery->queue->keys;
+    const struct envelope_limits *limits = recovery->queue->options.limits;
+    char name[ENVELOPE_QUEUE_BYTES_MAX + 1];
+    const char *task = place_cut(place, name);
+    if (task == NULL)
+        return false;
+    size_t length = place->length - (size_t)(task - place->bytes);
+    bool is_task =
+        envelope_parse(&recovery->envelope, task, length, limits != NULL ? limits : &ENVELOPE_LIMITS_DEFAULT, NULL);
+    const char *jid = is_task ? recovery->envelope.jid : "";
+    buffer_clear(&recovery->record);
+    if (recovery->with_records && jid[0] != '\0')
+        record_write(recovery, name);
+    queue_keys_request(keys->recovered_prefix, jid, &recovery->keys);
+    queue_keys_request_queue(keys, name, &recovery->keys);
+    queue_keys_request(keys->unique_prefix, "", &recovery->keys);
+    redis_request_bytes(&recovery->claims, slot->bytes, slot->length);
+    redis_request_bytes(&recovery->claims, place->bytes, CLAIM_ID_BYTES);
+    redis_request_text(&recovery->claims, jid);
+    redis_request_bytes(&recovery->claims, recovery->record.bytes, recovery->record.length);
+    return true;
+}
+
+static void recover_encode(struct recovery *recovery, size_t claims)
+{
+    const struct queue *queue = recovery->queue;
+    struct buffer *out = &recovery->request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_recover, 3 + 3 * claims, 8 + LOOKS + 4 * claims);
+    redis_request_text(out, queue->keys.processes);
+    queue_keys_request(queue->keys.process_prefix, identity(recovery), out);
+    redis_request_text(out, queue->keys.dead);
+    buffer_append(out, recovery->keys.bytes, recovery->keys.length);
+    struct buffer bells = {0};
+    buffer_format(&bells, "%s%s:", queue->keys.any_bell_prefix, identity(recovery));
+    redis_request_text(out, identity(recovery));
+    redis_request_bytes(out, bells.bytes, bells.length);
+    buffer_fini(&bells);
+    redis_request_text(out, queue->keys.queue_prefix);
+    redis_request_integer(out, POISON_RECOVERIES);
+    redis_request_integer(out, POISON_MEMORY_S);
+    redis_request_integer(out, DEAD_AGE_S);
+    redis_request_integer(out, DEAD_ENTRIES);
+    redis_request_integer(out, LOOKS);
+    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    redis_request_integer(out, LAST_LOOK_S);
+    buffer_append(out, recovery->claims.bytes, recovery->claims.length);
+}
+
+static struct instant call_deadline(const struct recovery *recovery)
+{
+    return instant_after(loop_now(recovery->queue->loop), recovery->queue->options.timeout_ns);
+}
+
+static void recover_send(struct recovery *recovery,
+                         void (*done)(struct redis_call *call, const struct redis_result *result))
+{
+    recovery->call.done = done;
+    if (!redis_node_call(recovery->queue->node, &recovery->request, call_deadline(recovery), &recovery->call))
+        recovery_stop(recovery);
+}
+
+/* --- answers ----------------------------------------------------------------------------------------------------- */
+
+static void next_one(struct recovery *recovery)
+{
+    if (recovery->back + recovery->buried > 0) {
+        char text[LOG_QUOTE_MAX];
+        log_event(LOG_WARN, "process_recovered", "identity=%s tasks=%u buried=%u advice=\"its lease had ended\"",
+                  log_quote(identity(recovery), text), recovery->back, recovery->buried);
+    }
+    recovery->back = recovery->buried = 0;
+    recovery->with_records = false;
+    if (++recovery->at < recovery->dead_count)
+        orphans_ask(recovery);
+    else
+        recovery_stop(recovery);
+}
+
+static bool text_is(const struct redis_reply *reply, const char *text)
+{
+    return reply->kind == REDIS_STRING && strcmp(reply->bytes, text) == 0;
+}
+
+/* Goes on with the same process while that gets anywhere. */
+static void recovered(struct redis_call *call, const struct redis_result *result)
+{
+    struct recovery *recovery = list_owner(call, struct recovery, call);
+    const struct redis_reply *reply = result->reply;
+    if (result->outcome != REDIS_VALUE || reply->kind != REDIS_ARRAY || reply->count == 0) {
+        recovery_stop(recovery);
+        return;
+    }
+    unsigned back = 0, buried = 0;
+    bool poison = false;
+    for (size_t i = 0; i + 1 < reply->count; i++) {
+        back += text_is(&reply->elements[i], "back");
+        buried += text_is(&reply->elements[i], "dead");
+        poison = poison || text_is(&reply->elements[i], "poison");
+    }
+    recovery->back += back;
+    recovery->buried += buried;
+    recovery->queue->counters.recovered += back;
+    recovery->queue->counters.poisoned += buried;
+    bool more = text_is(&reply->elements[reply->count - 1], "more");
+    if (more && (back + buried > 0 || (poison && !recovery->with_records))) {
+        recovery->with_records = poison;
+        orphans_ask(recovery);
+        return;
+    }
+    next_one(recovery);
+}
+
+static void orphans_told(struct redis_call *call, const struct redis_result *result)
+{
+    struct recovery *recovery = list_owner(call, struct recovery, call);
+    const struct redis_reply *reply = result->reply;
+    size_t claims = 0;
+    if (result->outcome != REDIS_VALUE || reply->kind != REDIS_ARRAY) {
+        recovery_stop(recovery);
+        return;
+    }
+    buffer_clear(&recovery->keys);
+    buffer_clear(&recovery->claims);
+    for (size_t i = 0; i + 1 < reply->count; i += 2)
+        claims += claim_add(recovery, &reply->elements[i], &reply->elements[i + 1]);
+    recover_encode(recovery, claims);
+    recover_send(recovery, recovered);
+}
+
+static void orphans_ask(struct recovery *recovery)
+{
+    const struct queue *queue = recovery->queue;
+    struct buffer *out = &recovery->request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_orphans, 2, 2);
+    redis_request_text(out, queue->keys.processes);
+    queue_keys_request(queue->keys.process_prefix, identity(recovery), out);
+    redis_request_text(out, identity(recovery));
+    redis_request_integer(out, ORPHAN_BYTES);
+    recover_send(recovery, orphans_told);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+void recovery_start(struct recovery *recovery, const struct redis_reply *dead)
+{
+    if (recovery->dead_count > 0 || dead->kind != REDIS_ARRAY)
+        return;
+    recovery->at = 0;
+    for (size_t i = 0; i < dead->count && recovery->dead_count < DEAD_MAX; i++)
+        if (dead->elements[i].kind == REDIS_STRING && dead->elements[i].length < IDENTITY_MAX)
+            snprintf(recovery->dead[recovery->dead_count++], IDENTITY_MAX, "%s", dead->elements[i].bytes);
+    if (recovery->dead_count > 0)
+        orphans_ask(recovery);
+}
+
+void recovery_stop(struct recovery *recovery)
+{
+    redis_call_cancel(&recovery->call);
+    recovery->dead_count = 0;
+    recovery->with_records = false;
+    recovery->back = recovery->buried = 0;
+}
+
+struct recovery *recovery_create(struct queue *queue)
+{
+    struct recovery *recovery = memory_new(struct recovery);
+    recovery->queue = queue;
+    return recovery;
+}
+
+void recovery_destroy(struct recovery *recovery)
+{
+    redis_call_cancel(&recovery->call);
+    envelope_fini(&recovery->envelope);
+    buffer_fini(&recovery->request);
+    buffer_fini(&recovery->keys);
+    buffer_fini(&recovery->claims);
+    buffer_fini(&recovery->record);
+    free(recovery);
+}

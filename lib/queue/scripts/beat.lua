@@ -1,0 +1,33 @@
+-- Renews the lease of a process, and tells it what the node knows of it and of others.
+--
+-- KEYS: processes, the process, paused. ARGV: identity, lease in seconds, how many of the dead to tell, then the names
+-- of its queues.
+-- Answers the state of the lease ('held'; 'late' = it had ended but nobody minded; 'lost' = it is not listed, or was
+-- recovered), the run id of the server ('' = not told), a '1' or '0' for each queue that is paused or not,
+-- identities whose lease has ended (only when this one was held), and its own claims: slot, id and name of the queue,
+-- slot, ...
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
+local state = 'lost'
+if ended and redis.call('HEXISTS', KEYS[2], 'queues') == 1 then
+    state = tonumber(ended) >= now and 'held' or 'late'
+    redis.call('ZREM', KEYS[1], ARGV[1]) -- first, so that the next may be done on a node that is out of memory
+    redis.call('ZADD', KEYS[1], string.format('%.6f', now + tonumber(ARGV[2])), ARGV[1])
+end
+local info = redis.pcall('INFO', 'server')
+local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+local paused = redis.pcall('SMISMEMBER', KEYS[3], unpack(ARGV, 4))
+local dead = {}
+if state == 'held' then
+    dead = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.6f', now), 'LIMIT', 0, tonumber(ARGV[3]))
+end
+local claims = {}
+for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
+    if tonumber(field) and redis.call('HSTRLEN', KEYS[2], field) > 16 then
+        claims[#claims + 1] = field
+        local place = redis.call('HGET', KEYS[2], field)
+        claims[#claims + 1] = string.sub(place, 1, (string.find(place, '\n', 17, true) or 17) - 1)
+    end
+end
+return {state, run, paused.err and '' or table.concat(paused), dead, claims}

@@ -1,0 +1,20 @@
+-- The last step before a task runs, where one is needed: is it to be cancelled, and, when it is to run at most once,
+-- it ends here, before it runs.
+--
+-- KEYS: the process, the task's iteration hash, cancels. ARGV: slot, id that its place holds, new id, jid, '1' to end
+-- it or '0'.
+-- Answers 1 to run it (also to a repetition), 2 when it is cancelled, 0 when the claim is lost.
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
+if id == ARGV[3] then
+    return 1
+end
+if id ~= ARGV[2] or #place <= 16 then
+    return 0
+end
+if redis.pcall('HEXISTS', KEYS[2], 'cancelled') == 1 or type(redis.pcall('ZSCORE', KEYS[3], ARGV[4])) == 'string' then
+    return 2
+end
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. (ARGV[5] == '1' and '' or string.sub(place, 17)))
+return 1

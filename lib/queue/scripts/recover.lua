@@ -1,0 +1,100 @@
+-- Puts the claims of a process whose lease has ended back at the head of their queues, all of them or some at a time,
+-- and when none is left, what is in its bells.
+--
+-- A process that was recovered is looked at again: a move that it had sent may arrive long after it died. So it stays
+-- listed, marked as gone, until the last of the looks has passed. One that comes back enlists itself anew.
+--
+-- KEYS: processes, the process, dead, then for each claim: who it was recovered from, its queue, its unique key.
+-- ARGV: identity; prefixes of the process's bells and of queues; recoveries that bury a task, and for how long they are
+--       remembered, in seconds; longest age in seconds and greatest number of entries of `dead`; the number of looks
+--       and the seconds until each; then for each claim: slot, id, jid ('' = not a task: not counted), and its record
+--       for `dead` ('' = not made yet).
+-- Answers what became of each claim: 'back', 'dead', 'poison' (its record is needed), 'moved' (it is not there any
+-- more), 'stuck' (a foreign value under a key); and then 'clear' when nothing is left, 'came back', or 'more'.
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local function seconds(value)
+    return string.format('%.6f', value)
+end
+local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not ended or tonumber(ended) >= now then
+    return {'came back'}
+end
+local looks = tonumber(ARGV[8])
+local first = 9 + looks
+local answers, buried, moves = {}, 0, false
+for i = first, #ARGV, 4 do
+    local c = (i - first) / 4
+    local who, queue, unique = KEYS[4 + 3 * c], KEYS[5 + 3 * c], KEYS[6 + 3 * c]
+    local slot, id, jid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    local place = redis.call('HGET', KEYS[2], slot) or ''
+    local line = string.find(place, '\n', 17, true)
+    local times = jid ~= '' and redis.pcall('HLEN', who) or 0
+    times = type(times) == 'number' and times or 0
+    if string.sub(place, 1, 16) ~= id or not line then
+        answers[#answers + 1] = 'moved'
+    elseif times + 1 < tonumber(ARGV[4]) then
+        if type(redis.pcall('LLEN', queue)) ~= 'number' then
+            answers[#answers + 1] = 'stuck'
+        else
+            redis.call('HDEL', KEYS[2], slot)
+            redis.call('RPUSH', queue, string.sub(place, line + 1))
+            if jid ~= '' then
+                redis.pcall('HSET', who, ARGV[1], seconds(now))
+                redis.pcall('EXPIRE', who, ARGV[5])
+            end
+            answers[#answers + 1] = 'back'
+        end
+    elseif record == '' then
+        answers[#answers + 1] = 'poison'
+    elseif type(redis.pcall('ZCARD', KEYS[3])) ~= 'number' then
+        answers[#answers + 1] = 'stuck'
+    else
+        redis.call('HDEL', KEYS[2], slot)
+        redis.call('ZADD', KEYS[3], seconds(now + buried / 1000000), record)
+        buried = buried + 1
+        if redis.pcall('GET', unique) == jid then
+            redis.call('DEL', unique)
+        end
+        answers[#answers + 1] = 'dead'
+    end
+    local became = answers[#answers]
+    moves = moves or became == 'back' or became == 'dead' or became == 'poison'
+end
+if buried > 0 then
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', seconds(now - tonumber(ARGV[6])))
+    redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -tonumber(ARGV[7]))
+end
+for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
+    if tonumber(field) and redis.call('HSTRLEN', KEYS[2], field) > 16 then
+        if not moves then
+            -- What is stuck must not keep others from being looked at.
+            redis.call('ZREM', KEYS[1], ARGV[1])
+            redis.call('ZADD', KEYS[1], seconds(now + 60), ARGV[1])
+        end
+        answers[#answers + 1] = 'more'
+        return answers
+    end
+end
+
+local gone = redis.call('HGET', KEYS[2], 'gone')
+local look = gone and tonumber(string.sub(gone, 1, 1)) or 0
+local names = gone and string.sub(gone, 2) or redis.call('HGET', KEYS[2], 'queues') or ''
+for name in string.gmatch(names, '[^\n]+') do
+    local bell, queue = ARGV[2] .. name, ARGV[3] .. name
+    local count = redis.pcall('LLEN', queue)
+    -- The newest first, so that the oldest ends at the head.
+    local task = type(count) == 'number' and redis.pcall('LPOP', bell)
+    while task and not task.err do
+        redis.call('RPUSH', queue, task)
+        task = redis.pcall('LPOP', bell)
+    end
+end
+redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('DEL', KEYS[2])
+if look < looks then
+    redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[9 + look])), ARGV[1])
+    redis.call('HSET', KEYS[2], 'gone', (look + 1) .. names)
+end
+answers[#answers + 1] = 'clear'
+return answers

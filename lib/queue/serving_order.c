@@ -1,0 +1,35 @@
+#include "queue/serving_order.h"
+
+#include <stddef.h>
+
+static uint64_t weights_sum(const unsigned *order, const unsigned *weights, unsigned from, unsigned count)
+{
+    uint64_t sum = 0;
+    for (unsigned i = from; i < count; i++)
+        sum += weights[order[i]];
+    return sum;
+}
+
+/* The place of the queue that the ticket falls on. */
+static unsigned ticket_place(const unsigned *order, const unsigned *weights, unsigned from, unsigned count,
+                             uint64_t ticket)
+{
+    unsigned place = from;
+    while (place + 1 < count && ticket >= weights[order[place]])
+        ticket -= weights[order[place++]];
+    return place;
+}
+
+void serving_order_draw(unsigned *order, const unsigned *weights, unsigned count,
+                        uint64_t (*random)(void *context, uint64_t below), void *context)
+{
+    for (unsigned i = 0; i < count; i++)
+        order[i] = i;
+    for (unsigned i = 0; weights != NULL && i + 1 < count; i++) {
+        uint64_t sum = weights_sum(order, weights, i, count);
+        unsigned drawn = sum > 0 ? ticket_place(order, weights, i, count, random(context, sum)) : i;
+        unsigned queue = order[drawn];
+        order[drawn] = order[i];
+        order[i] = queue;
+    }
+}

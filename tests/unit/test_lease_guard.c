@@ -1,0 +1,105 @@
+/* Who may declare others dead, and the order in which queues are served. */
+#include "tests/support/test.h"
+
+#include "queue/lease_guard.h"
+#include "queue/serving_order.h"
+
+static struct instant at(int64_t seconds)
+{
+    return (struct instant){(1000 + seconds) * NS_PER_S};
+}
+
+static struct lease_guard guard_held(int64_t seconds)
+{
+    struct lease_guard guard = {.lease_ns = 15 * NS_PER_S};
+    for (int64_t second = 0; second <= seconds; second += 5)
+        lease_guard_renewed(&guard, true, "run", at(second));
+    return guard;
+}
+
+static void G5_a_process_recovers_only_after_one_full_lease_of_its_own(void **state)
+{
+    (void)state;
+    struct lease_guard fresh = {.lease_ns = 15 * NS_PER_S};
+    assert_false(lease_guard_may_recover(&fresh, at(100)));
+    struct lease_guard guard = guard_held(0);
+    assert_false(lease_guard_may_recover(&guard, at(14)));
+    guard = guard_held(15);
+    assert_true(lease_guard_may_recover(&guard, at(15)));
+}
+
+static void a_gap_in_the_lease_starts_the_wait_anew(void **state)
+{
+    (void)state;
+    struct lease_guard guard = guard_held(60);
+    lease_guard_renewed(&guard, false, "run", at(65));
+    assert_false(lease_guard_may_recover(&guard, at(79)));
+    assert_true(lease_guard_may_recover(&guard, at(80)));
+}
+
+static void another_run_of_the_server_starts_the_wait_anew(void **state)
+{
+    (void)state;
+    struct lease_guard guard = guard_held(60);
+    lease_guard_renewed(&guard, true, "another", at(65));
+    assert_false(lease_guard_may_recover(&guard, at(79)));
+    assert_true(lease_guard_may_recover(&guard, at(80)));
+}
+
+static void a_lost_connection_starts_the_wait_anew(void **state)
+{
+    (void)state;
+    struct lease_guard guard = guard_held(60);
+    lease_guard_broken(&guard);
+    assert_false(lease_guard_may_recover(&guard, at(100)));
+    lease_guard_renewed(&guard, true, "run", at(100));
+    assert_false(lease_guard_may_recover(&guard, at(114)));
+    assert_true(lease_guard_may_recover(&guard, at(115)));
+}
+
+/* --- the order of queues ---------------------------------------------------------------------------------------- */
+
+static uint64_t chance(void *context, uint64_t below)
+{
+    uint64_t *seed = context;
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (*seed >> 33) % below;
+}
+
+static void without_weights_the_order_is_strict(void **state)
+{
+    (void)state;
+    unsigned order[3];
+    serving_order_draw(order, NULL, 3, chance, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(order[i], i);
+}
+
+static void by_weight_the_first_queue_is_drawn_in_proportion(void **state)
+{
+    (void)state;
+    static const unsigned weights[] = {2, 1, 1};
+    unsigned first[3] = {0}, order[3];
+    uint64_t seed = 7;
+    for (int i = 0; i < 40000; i++) {
+        serving_order_draw(order, weights, 3, chance, &seed);
+        assert_int_equal((1 << order[0]) | (1 << order[1]) | (1 << order[2]), 7); /* each queue once */
+        first[order[0]]++;
+    }
+    assert_in_range(first[0], 19000, 21000);
+    assert_in_range(first[1], 9000, 11000);
+    assert_in_range(first[2], 9000, 11000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(G5_a_process_recovers_only_after_one_full_lease_of_its_own),
+        cmocka_unit_test(a_gap_in_the_lease_starts_the_wait_anew),
+        cmocka_unit_test(another_run_of_the_server_starts_the_wait_anew),
+        cmocka_unit_test(a_lost_connection_starts_the_wait_anew),
+        cmocka_unit_test(without_weights_the_order_is_strict),
+        cmocka_unit_test(by_weight_the_first_queue_is_drawn_in_proportion),
+    };
+    return cmocka_run_group_tests_name("lease_guard", tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* How the task of a slot leaves it: what is written into its record, and which arrow takes it where. On the loop. */
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/random.h"
+#include "worker/worker_state.h"
+
+/* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
+#define UNKNOWN_CLASS_DELAY_NS (30 * NS_PER_S)
+
+static struct queue_task_name task_name(const struct slot *slot)
+{
+    return (struct queue_task_name){.jid = slot->jid, .is_ended = slot->flow.committed};
+}
+
+static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns, const struct buffer *text)
+{
+    struct queue_task_name name = task_name(slot);
+    queue_postpone(slot->worker->queue, slot->number, place, delay_ns, &name, text->bytes, text->length);
+}
+
+static void task_finish(struct slot *slot)
+{
+    struct queue_task_name name = task_name(slot);
+    if (name.unique != NULL)
+        queue_finish(slot->worker->queue, slot->number, &name);
+    else
+        queue_turn(slot->worker->queue, slot->number, false);
+}
+
+static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
+{
+    struct buffer *text = &slot->worker->text;
+    buffer_clear(text);
+    failure_write(&slot->job.failure, &slot->envelope, slot->queue, slot->jid, counts, wall_now(), text);
+    postpone(slot, place, delay_ns, text);
+}
+
+static void task_retry(struct slot *slot)
+{
+    if (slot->handler != NULL) {
+        record_move(slot, QUEUE_RETRY, failure_delay_ns(&slot->envelope), true);
+        return;
+    }
+    failure_set(&slot->job.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",
+                slot->envelope.class_name);
+    record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
+}
+
+/* The entry must say where it came from, or it would be promoted to the default queue; and it must have a jid, or two
+ * tasks of the same text would be one entry of the sorted set. */
+static void origin_write(struct slot *slot, struct buffer *out)
+{
+    struct buffer name = {0}, id = {0};
+    envelope_append_string(&name, slot->queue, strlen(slot->queue));
+    envelope_append_string(&id, slot->jid, strlen(slot->jid));
+    envelope_rewrite(&slot->envelope,
+                     (struct envelope_change[]){{"queue", {name.bytes, name.length}}, {"jid", {id.bytes, id.length}}},
+                     2, out);
+    buffer_fini(&name);
+    buffer_fini(&id);
+}
+
+/* Contention is no failure: the payload goes as it is, if it names its queue and itself. */
+static void task_park(struct slot *slot)
+{
+    int64_t delay_ns = slot->worker->options.config->lock.park_delay_ns;
+    struct buffer *text = &slot->worker->text;
+    buffer_clear(text);
+    if (strcmp(slot->envelope.queue, slot->queue) == 0 && slot->envelope.jid[0] != '\0')
+        buffer_append(text, slot->payload.bytes, slot->payload.length);
+    else
+        origin_write(slot, text);
+    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), text);
+}
+
+static void task_bury(struct slot *slot)
+{
+    struct buffer *text = &slot->worker->text;
+    if (slot->handler != NULL) {
+        failure_set(&slot->job.failure, "HF::NoResource", "the class %s needs a lock and the task names no resource",
+                    slot->envelope.class_name);
+        record_move(slot, QUEUE_DEAD, 0, slot->started);
+        return;
+    }
+    buffer_clear(text);
+    envelope_write_invalid(slot->payload.bytes, slot->payload.length, slot->queue, slot->invalid.text, wall_now(),
+                           text);
+    postpone(slot, QUEUE_DEAD, 0, text);
+}
+
+/* Each goes back to the head of its queue, so what was claimed last has to go first: a worker that stops gives back
+ * several in one turn, and leaves the queue as it found it. */
+static void slot_give_back(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    struct list *place = worker->given_back.next;
+    while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
+        place = place->next;
+    list_append(place, &slot->back_link);
+    loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
+}
+
+void slots_give_back(struct loop_hook *hook)
+{
+    struct worker *worker = list_owner(hook, struct worker, give_back);
+    for (struct list *link; (link = list_take_first(&worker->given_back)) != NULL;) {
+        struct slot *slot = list_owner(link, struct slot, back_link);
+        queue_give_back(worker->queue, slot->number, slot->queue);
+    }
+}
+
+void slot_move(struct slot *slot, enum flow_move move)
+{
+    struct worker *worker = slot->worker;
+    switch (move) {
+    case FLOW_MOVE_NONE:
+        return;
+    case FLOW_MOVE_CLAIM:
+        slot->claims = worker_may_claim(worker);
+        worker->claimed += slot->claims;
+        worker_listen(worker);
+        queue_turn(worker->queue, slot->number, slot->claims);
+        return;
+    case FLOW_MOVE_FINISH:
+        task_finish(slot);
+        return;
+    case FLOW_MOVE_RETRY:
+        task_retry(slot);
+        return;
+    case FLOW_MOVE_PARK:
+        task_park(slot);
+        return;
+    case FLOW_MOVE_BURY:
+        task_bury(slot);
+        return;
+    case FLOW_MOVE_GIVE_BACK:
+        slot_give_back(slot);
+        return;
+    }
+    invariant_unreachable("a move outside its enum");
+}

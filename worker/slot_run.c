@@ -1,0 +1,134 @@
+/* The run of a slot's task: handing it to the runners, running it, taking the result back. On the loop; only slot_run
+ * is on a runner, between the two hand-offs, and touches nothing but the job, the code and the two facts about the
+ * run. */
+#include "base/invariant.h"
+#include "worker/worker_state.h"
+
+/* The handler's own opinion of the arguments, if it has one. */
+static bool arguments_pass(struct slot *slot)
+{
+    char reason[256] = "";
+    const struct text_span *args = &slot->envelope.args;
+    if (slot->handler->check == NULL || slot->handler->check(args->bytes, args->length, reason, sizeof reason))
+        return true;
+    reason[sizeof reason - 1] = '\0';
+    failure_set(&slot->job.failure, "HF::BadArguments", "%s", reason);
+    return false;
+}
+
+/* On a runner. The deadline is checked as its first act: the lock may have run out while the task waited here. */
+void slot_run(struct work *work)
+{
+    struct slot *slot = list_owner(work, struct slot, work);
+    slot->run_started = instant_now();
+    slot->started = job_lock_is_valid(&slot->job);
+    if (slot->started)
+        slot->code =
+            arguments_pass(slot) ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler)) : HF_BURY;
+}
+
+static enum flow_result failed_result(struct slot *slot)
+{
+    switch (failure_fate(&slot->envelope)) {
+    case FAILURE_RETRY:
+        return FLOW_RUN_FAILED;
+    case FAILURE_DEAD:
+        return FLOW_RUN_EXHAUSTED;
+    case FAILURE_VANISHES:
+        return FLOW_RUN_HOPELESS;
+    }
+    invariant_unreachable("a fate outside its enum");
+}
+
+static enum flow_result run_result(struct slot *slot)
+{
+    if (!slot->started)
+        return FLOW_RUN_NOT_STARTED;
+    switch (slot->code) {
+    case HF_OK:
+        return FLOW_RUN_OK;
+    case HF_DISCARD:
+        return FLOW_RUN_DISCARDED;
+    case HF_BURY:
+        failure_set(&slot->job.failure, "HF::Buried", "its handler buried it");
+        return FLOW_RUN_BURIED;
+    case HF_CANCELLED:
+        if (job_is_unwanted(&slot->job))
+            return FLOW_RUN_UNWANTED;
+        if (job_was_cancelled(&slot->job))
+            return FLOW_RUN_CANCELLED;
+        failure_set(&slot->job.failure, "HF::BadResult", "its handler says that it was cancelled, and it was not");
+        return failed_result(slot);
+    case HF_FAIL:
+        failure_set(&slot->job.failure, "HF::Failed", "its handler failed without giving a reason");
+        return failed_result(slot);
+    default:
+        failure_set(&slot->job.failure, "HF::BadResult", "its handler returned %d, which is no result", slot->code);
+        return failed_result(slot);
+    }
+}
+
+static void slot_submit(struct slot *slot)
+{
+    runner_pool_submit(slot->worker->pool, &slot->work);
+}
+
+void slot_serial_leave(struct slot *slot)
+{
+    struct serial *serial = slot->serial;
+    if (serial == NULL)
+        return;
+    slot->serial = NULL;
+    list_remove(&slot->serial_link);
+    if (serial->running != slot)
+        return;
+    struct list *next = list_take_first(&serial->waiting);
+    serial->running = next != NULL ? list_owner(next, struct slot, serial_link) : NULL;
+    if (serial->running != NULL)
+        slot_submit(serial->running);
+}
+
+void slot_ran(struct loop_message *message)
+{
+    struct slot *slot = list_owner(message, struct slot, work.done);
+    struct worker *worker = slot->worker;
+    bool lost = slot->started && !job_lock_is_valid(&slot->job);
+    worker->report.runs += slot->started;
+    if (slot->started)
+        histogram_record(&worker->report.run, instant_since(slot->run_started, loop_now(worker->loop)) / NS_PER_US);
+    enum flow_result result = run_result(slot);
+    if (lost) {
+        failure_clear(&slot->job.failure);
+        failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused");
+    }
+    job_finish(&slot->job);
+    slot_serial_leave(slot);
+    slot_perform(slot, flow_ran(&slot->flow, result, lost));
+}
+
+static struct serial *serial_of(struct slot *slot)
+{
+    for (unsigned i = 0; i < slot->worker->serial_count; i++)
+        if (slot->worker->serials[i].handler == slot->handler)
+            return &slot->worker->serials[i];
+    return NULL;
+}
+
+void slot_run_start(struct slot *slot)
+{
+    slot->job.envelope = &slot->envelope;
+    slot->job.queue = slot->queue;
+    slot->job.jid = slot->jid;
+    slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
+    slot->job.must_stop = &slot->worker->must_stop;
+    atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
+    slot->started = false;
+    slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;
+    if (slot->serial != NULL && slot->serial->running != NULL) {
+        list_append(&slot->serial->waiting, &slot->serial_link);
+        return;
+    }
+    if (slot->serial != NULL)
+        slot->serial->running = slot;
+    slot_submit(slot);
+}
