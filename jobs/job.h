@@ -1,4 +1,4 @@
-/* job.h: everything a Holdfast job handler needs. Version 0.1 of the interface.
+/* job.h: everything a Holdfast job handler needs. Version 0.2 of the interface.
  *
  * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
  * host offers is reached through a table that it passes to open(). The header uses libc types only and is clean C and
@@ -27,7 +27,8 @@
  * cancelled() or valid_for_ms() before every irreversible step. A task may run again after a crash: make the effect
  * idempotent by recording jid() in the same transaction.
  *
- * If the process dies inside run(), the task is still claimed on the queue node and nothing of it is lost. */
+ * If the process dies inside run(), the task is still claimed on the queue node and nothing of it is lost; it runs
+ * again. A class that must never run twice says HF_AT_MOST_ONCE, and then it is lost instead. */
 #ifndef HOLDFAST_JOB_H
 #define HOLDFAST_JOB_H
 
@@ -40,7 +41,7 @@ extern "C" {
 
 #define HF_MAGIC     UINT32_C(0x48464a42)
 #define HF_ABI_MAJOR 0
-#define HF_ABI_MINOR 1
+#define HF_ABI_MINOR 2
 #define HF_EXPORT    __attribute__((visibility("default")))
 
 /* What run() returns. */
@@ -54,10 +55,11 @@ enum hf_code {
 
 enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
 
+/* Why cancelled() is true. More may come in later versions: treat what you do not know like HF_USER. */
 enum hf_cancel_reason {
     HF_NOT_CANCELLED,
-    HF_LOCK_LOST,
-    HF_SHUTDOWN,
+    HF_LOCK_LOST,  /* write nothing any more: the result will be refused */
+    HF_SHUTDOWN,   /* the worker must stop: the task goes back to its queue */
     HF_CLAIM_LOST, /* the worker was away for too long, and others have the task now: its result will be refused */
     HF_USER,       /* somebody cancelled the task: HF_CANCELLED ends it for good */
 };
@@ -106,9 +108,21 @@ typedef struct hf_host {
     const char *(*setting)(const struct hf_host *host, const char *key);
 } hf_host;
 
+/* Flags of a handler. What a task or the configuration says about retries wins over what is said here; see
+ * docs/data-model.md for the order. */
 enum {
     HF_LOCK_REQUIRED = 1, /* a task that names no resource is buried, never run unlocked */
     HF_SERIAL = 2,        /* at most one run() of this handler at a time in a process */
+    /* The first failure is final: the task is buried (or discarded, with HF_NO_GRAVE). For work that a person has to
+     * look at before it is tried again. */
+    HF_NO_RETRY = 4,
+    /* A final failure is discarded and not buried. For work that is worthless once it has failed for good. */
+    HF_NO_GRAVE = 8,
+    /* Finished before it runs: neither a failure nor a crash nor a stop of the worker ever runs it a second time. A
+     * failure is buried. When the process dies inside run(), nothing is left of the task but the log; so this is for
+     * work that is better lost than done twice. */
+    HF_AT_MOST_ONCE = 16,
+    HF_PROGRESS = 32, /* run() reports progress: dashboards show it from the start */
 };
 
 typedef struct hf_handler {
@@ -120,6 +134,20 @@ typedef struct hf_handler {
     /* Optional and pure: whether args (the JSON array, not NUL-terminated) are acceptable. Called before run(), on the
      * same thread. To refuse, write a reason and return 0: the task is buried with it. */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size);
+
+    /* Since version 0.2: what is usual for this class. Zero means that there is nothing unusual. */
+
+    /* How often a failed task is tried again before it is final; 0 = 25 times, over about three weeks. For none at
+     * all set HF_NO_RETRY. */
+    unsigned retries;
+    /* Instead of a number of times: for how long after its first failure it is tried again, in milliseconds. */
+    int64_t retry_for_ms;
+    /* The queue in which it is tried again; NULL = the one it came from. 1 to 128 bytes without blanks. Some worker
+     * must serve that queue. */
+    const char *retry_queue;
+    /* A task that has not been started so many milliseconds after it was put into its queue is not worth running: it
+     * ends as expired, and run() is not called. One that was started once does not expire. */
+    int64_t expires_in_ms;
 } hf_handler;
 
 typedef struct hf_plugin {

@@ -220,7 +220,7 @@ static bool config_take(struct push_command *command)
     if (!is_good)
         return false;
     command->node = command->config->queue_node;
-    command->task.limits.size = (size_t)command->config->worker.max_task_size;
+    command->task.limits = config_task_limits(command->config);
     return true;
 }
 

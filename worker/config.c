@@ -367,11 +367,6 @@ static void lock_nodes_check(struct config *config, struct findings *findings)
 
 static void names_check(const struct config *config, struct findings *findings)
 {
-    for (size_t i = 0; i < config->class_count; i++)
-        for (size_t j = 0; j < i; j++)
-            if (config->classes[i].name[0] != '\0' && strcmp(config->classes[i].name, config->classes[j].name) == 0)
-                findings_error(findings, "%s: the class %s has a second entry (%s)", config->classes[i].source.where,
-                               config->classes[i].name, config->classes[j].source.where);
     for (size_t i = 0; i < config->plugin_count; i++)
         for (size_t j = 0; j < i; j++)
             if (config->plugins[i].name[0] != '\0' && strcmp(config->plugins[i].name, config->plugins[j].name) == 0)
@@ -411,6 +406,7 @@ struct config *config_read(const char *path, struct findings *findings)
     node_check(&config->queue_node, findings);
     lock_nodes_check(config, findings);
     names_check(config, findings);
+    config_classes_check(config, findings);
     return config;
 }
 
@@ -432,14 +428,6 @@ void config_free(struct config *config)
     }
     free(config->path);
     free(config);
-}
-
-enum config_lock_mode config_class_lock(const struct config *config, const char *class_name)
-{
-    for (size_t i = 0; i < config->class_count; i++)
-        if (strcmp(config->classes[i].name, class_name) == 0)
-            return config->classes[i].lock;
-    return CONFIG_LOCK_BY_HANDLER;
 }
 
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key)

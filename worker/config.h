@@ -18,6 +18,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "queue/json.h"
 #include "worker/findings.h"
 
 struct config_words {
@@ -40,6 +41,21 @@ struct config_source {
     bool is_broken; /* an error was found in it */
 };
 
+enum config_timestamps {
+    CONFIG_TIMES_IN_SECONDS,
+    CONFIG_TIMES_AS_CAME, /* integers of milliseconds stay such */
+};
+
+enum config_promote {
+    CONFIG_PROMOTE_SERVED, /* entries for the queues of this worker */
+    CONFIG_PROMOTE_ALL,
+};
+
+enum config_batches {
+    CONFIG_BATCHES_REFUSED, /* a task with `bid` is buried */
+    CONFIG_BATCHES_RUN,     /* it is run; its batch never learns of it */
+};
+
 struct config_worker {
     struct config_source source;
     unsigned threads;
@@ -51,6 +67,10 @@ struct config_worker {
     char *log_file; /* "" = standard error */
     int64_t stop_timeout_ns;
     int64_t max_task_size; /* bytes */
+    unsigned max_task_depth, max_task_keys;
+    enum config_timestamps timestamps;
+    enum config_promote promote;
+    enum config_batches batches;
 };
 
 struct config_node {
@@ -86,10 +106,21 @@ enum config_lock_mode {
     CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
 };
 
+/* For what a handler says too. */
+enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
+
+/* What the file says about one class. The rules that follow from it are in task_rules.h. */
 struct config_class {
     struct config_source source;
     char *name;
     enum config_lock_mode lock;
+    char *retry; /* "handler", "no" or a number; checked, and read by config_class_retries */
+    int64_t retry_for_ns;
+    char *retry_queue; /* "" = as the handler says */
+    enum config_answer dead;
+    unsigned backtrace; /* lines, for tasks that say nothing */
+    int64_t expires_in_ns;
+    enum config_answer at_most_once;
 };
 
 struct config_plugin {
@@ -116,8 +147,17 @@ struct config {
 struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
 void config_free(struct config *config); /* NULL is fine */
 
-/* The setting for this class, CONFIG_LOCK_BY_HANDLER when there is none. */
+/* The limits of what producers may send. */
+struct envelope_limits config_task_limits(const struct config *config);
+
+/* The settings for this class, NULL when there are none. */
+const struct config_class *config_class_find(const struct config *config, const char *class_name);
+/* CONFIG_LOCK_BY_HANDLER when there is no setting. */
 enum config_lock_mode config_class_lock(const struct config *config, const char *class_name);
+/* Whether the file says how often a failed task is tried again, and how often: 0 = never. */
+bool config_class_retries(const struct config_class *entry, unsigned *retries);
+/* Checks what the table cannot: names, and `retry`. */
+void config_classes_check(const struct config *config, struct findings *findings);
 /* The setting `key` of a plugin, or NULL. */
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
 

@@ -3,12 +3,19 @@
 #include "worker/config_table.h"
 
 #include "base/clock.h"
+#include "queue/envelope.h"
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
+static const char *const answers[] = {"handler", "yes", "no", NULL};
+static const char *const timestamps[] = {"seconds", "ms", NULL};
+static const char *const promotions[] = {"served", "all", NULL};
+static const char *const batches[] = {"refuse", "run", NULL};
 
 _Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
 _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
+
+#define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
 
 #define KIB INT64_C(1024)
 #define MIB (1024 * KIB)
@@ -79,8 +86,44 @@ static const struct config_key worker_keys[] = {
      .fallback = "1MiB",
      .min = KIB,
      .max = 64 * MIB,
-     .help = "A longer task is not looked into: it goes to the dead set with that reason. (32 KiB more "
-             "are tolerated: what failures add to the record of a task must not bury it.)"},
+     .help = "A longer task is not looked into: it goes to the dead set with that reason. What failures add to the "
+             "record of a task does not count."},
+    {.name = "max_task_depth",
+     .type = CONFIG_COUNT,
+     FIELD(max_task_depth),
+     .fallback = "64",
+     .min = 2,
+     .max = JSON_DEPTH_MAX,
+     .help = "The same for a task whose arrays and objects are nested deeper; the task itself is the first level."},
+    {.name = "max_task_keys",
+     .type = CONFIG_COUNT,
+     FIELD(max_task_keys),
+     .fallback = "4096",
+     .min = 16,
+     .max = 1000000,
+     .help = "The same for a task with more object members, at all levels together."},
+    {.name = "timestamps",
+     .type = CONFIG_CHOICE,
+     FIELD(timestamps),
+     .fallback = "seconds",
+     .choices = timestamps,
+     .help = "How times are written into tasks: seconds are real numbers, which dashboards of every version show "
+             "correctly. ms: where a task came with an integer of milliseconds, as version 8 writes them, it is "
+             "renewed in that form, which older dashboards show wrongly."},
+    {.name = "promote",
+     .type = CONFIG_CHOICE,
+     FIELD(promote),
+     .fallback = "served",
+     .choices = promotions,
+     .help = "Which due entries of schedule and retry this worker moves to their queues: served, those for its own "
+             "queues; all, every one."},
+    {.name = "batches",
+     .type = CONFIG_CHOICE,
+     FIELD(batches),
+     .fallback = "refuse",
+     .choices = batches,
+     .help = "A task that belongs to a batch (it has a bid): refuse buries it, because its batch would wait for ever "
+             "for a worker that does not count it down; run runs it all the same."},
     {.name = NULL},
 };
 #undef FIELD
@@ -249,6 +292,59 @@ static const struct config_key class_keys[] = {
      .help = "required: a task that names no resource is buried, never run. optional: locked if it names one. none: "
              "never locked, which is how to see what a lock is good for. handler: required or optional, as the plugin "
              "says."},
+    {.name = "retry",
+     .type = CONFIG_TEXT,
+     FIELD(retry),
+     .fallback = "handler",
+     .max = 7,
+     .help =
+         "How often a failed task is tried again, if it names no number itself: a number in quotes; no, so that "
+         "the first failure is final; handler, as the plugin says, which is 25 times mostly. A task with \"retry\": "
+         "true says nothing in this sense, one with false is never tried again."},
+    {.name = "retry_for",
+     .type = CONFIG_DURATION,
+     FIELD(retry_for_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = DAYS(3653),
+     .help = "Instead of a number: for how long after its first failure. 0s: as the plugin says."},
+    {.name = "retry_queue",
+     .type = CONFIG_TEXT,
+     FIELD(retry_queue),
+     .max = 128,
+     .example = "low",
+     .help = "The queue in which it is tried again, if it names none itself. Default: as the plugin says, which is the "
+             "queue it came from mostly."},
+    {.name = "dead",
+     .type = CONFIG_CHOICE,
+     FIELD(dead),
+     .fallback = "handler",
+     .choices = answers,
+     .help = "Whether a task that failed for good is put into the dead set. no: it is discarded. A task with \"dead\": "
+             "false is discarded in any case."},
+    {.name = "backtrace",
+     .type = CONFIG_COUNT,
+     FIELD(backtrace),
+     .fallback = "0",
+     .min = 0,
+     .max = ENVELOPE_BACKTRACE_ALL,
+     .help = "How many lines of the call stack are kept in the record of a failure, if the task does not say."},
+    {.name = "expires_in",
+     .type = CONFIG_DURATION,
+     FIELD(expires_in_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = DAYS(3653),
+     .help = "A task that was not started so long after it was put into its queue ends as expired, if it does not say "
+             "otherwise itself. 0s: as the plugin says, which is never mostly."},
+    {.name = "at_most_once",
+     .type = CONFIG_CHOICE,
+     FIELD(at_most_once),
+     .fallback = "handler",
+     .choices = answers,
+     .help = "yes: the task is finished before it runs, so that neither a failure nor a crash ever runs it twice. A "
+             "failure goes to the dead set; a crash loses the task. no: it is finished after it ran, whatever the "
+             "plugin says."},
     {.name = NULL},
 };
 #undef FIELD

@@ -20,9 +20,14 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "queue/envelope.h"
+#include "queue/keys.h"
 #include "worker/plugin_file.h"
 
 enum { HANDLERS_PER_PLUGIN_MAX = 256, CLASS_NAME_MAX = 256, PLUGIN_NAME_MAX = 64, DESCRIPTOR_SIZE_MAX = 4096 };
+
+/* Ten years. */
+#define TIME_MS_MAX (INT64_C(3653) * 24 * 3600 * MS_PER_S)
 
 /* What every version of the interface has; later ones add fields behind. */
 #define PLUGIN_SIZE_LEAST  (offsetof(hf_plugin, handlers) + sizeof(((hf_plugin *)NULL)->handlers))
@@ -100,6 +105,16 @@ static bool handler_check(const struct plugin *plugin, size_t index, hf_handler 
                        CLASS_NAME_MAX);
     else if (handler->run == NULL)
         findings_error(findings, "%s: the handler of %s has no run function", plugin->path, handler->name);
+    else if (handler->retries > ENVELOPE_RETRIES_MAX || handler->retry_for_ms < 0 ||
+             handler->retry_for_ms > TIME_MS_MAX || handler->expires_in_ms < 0 || handler->expires_in_ms > TIME_MS_MAX)
+        findings_error(findings,
+                       "%s: the handler of %s states retries beyond %d, or a time that is negative or beyond ten years",
+                       plugin->path, handler->name, ENVELOPE_RETRIES_MAX);
+    else if (handler->retry_queue != NULL && !queue_name_is_sound(handler->retry_queue))
+        findings_error(findings,
+                       "%s: the retry_queue of the handler of %s is not 1 to %d bytes without blanks, or begins with "
+                       "hf:",
+                       plugin->path, handler->name, ENVELOPE_QUEUE_BYTES_MAX);
     else
         return true;
     return false;
@@ -131,6 +146,10 @@ static void handler_add(struct plugins *plugins, const struct plugin *plugin, co
                                      .flags = handler->flags,
                                      .run = handler->run,
                                      .check = handler->check,
+                                     .retries = handler->retries,
+                                     .retry_for_ms = handler->retry_for_ms,
+                                     .retry_queue = handler->retry_queue,
+                                     .expires_in_ms = handler->expires_in_ms,
                                      .plugin = plugin};
     plugins->handlers = memory_resize(plugins->handlers, plugins->handler_count + 1, sizeof *plugins->handlers);
     plugins->handlers[plugins->handler_count++] = added;

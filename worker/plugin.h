@@ -26,9 +26,13 @@ struct plugin; /* opaque */
 struct plugin_handler {
     const char *class_name;
     const char *about; /* may be NULL */
-    uint32_t flags;    /* HF_LOCK_REQUIRED, HF_SERIAL */
+    uint32_t flags;    /* HF_LOCK_REQUIRED, HF_SERIAL, ... */
     int (*run)(hf_job *job, void *state);
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size); /* may be NULL */
+    unsigned retries;                                                                /* 0 = as usual */
+    int64_t retry_for_ms;                                                            /* 0 = not limited by time */
+    const char *retry_queue;                                                         /* NULL = where it came from */
+    int64_t expires_in_ms;                                                           /* 0 = never */
     const struct plugin *plugin;
 };
 

@@ -21,9 +21,6 @@
 /* `--drain` also waits for tasks that were parked a moment ago. */
 #define DRAIN_SLACK_NS (5 * NS_PER_S)
 
-/* What a worker adds to the record of a task that fails; it must not make the task too large to be read again. */
-enum { RECORD_BYTES = 32 * 1024, RECORD_KEYS = 16 };
-
 /* --- which slots claim ------------------------------------------------------------------------------------------ */
 
 bool worker_may_claim(struct worker *worker)
@@ -175,9 +172,7 @@ static void queue_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     const struct config_node *node = &config->queue_node;
-    worker->limits = ENVELOPE_LIMITS_DEFAULT;
-    worker->limits.size = (size_t)config->worker.max_task_size + RECORD_BYTES;
-    worker->limits.keys += RECORD_KEYS;
+    worker->limits = config_task_limits(config);
     worker->queue = queue_create(worker->loop, &(struct queue_options){
                                                    .node = node_options(node, worker->identity),
                                                    .timeout_ns = node->call_timeout_ns,

@@ -14,49 +14,103 @@
 #include "queue/envelope.h"
 
 #include "base/invariant.h"
+#include "queue/envelope_fields.h"
 #include "queue/json_scan.h"
 #include "queue/json_text.h"
+#include "queue/keys.h"
 
+/* By the length of their names, so that a member is compared with those of its length only. */
 enum field {
-    FIELD_CLASS,
-    FIELD_ARGS,
+    FIELD_AT,
     FIELD_JID,
-    FIELD_QUEUE,
-    FIELD_RESOURCE,
-    FIELD_RETRY,
-    FIELD_RETRY_COUNT,
+    FIELD_BID,
+    FIELD_ARGS,
     FIELD_DEAD,
+    FIELD_CLASS,
+    FIELD_QUEUE,
+    FIELD_RETRY,
+    FIELD_ENCRYPT,
+    FIELD_RESOURCE,
+    FIELD_RETRY_FOR,
+    FIELD_FAILED_AT,
+    FIELD_BACKTRACE,
+    FIELD_UNIQUE,
+    FIELD_CREATED_AT,
+    FIELD_RETRIED_AT,
+    FIELD_EXPIRES_IN,
+    FIELD_EXPIRES_AT,
+    FIELD_RETRY_COUNT,
+    FIELD_RETRY_QUEUE,
+    FIELD_ENQUEUED_AT,
+    FIELD_ERROR_CLASS,
+    FIELD_ERROR_MESSAGE,
+    FIELD_ERROR_BACKTRACE,
     FIELD_COUNT,
 };
 
-#define FIELD_NAME(text)                                                                                               \
-    {                                                                                                                  \
-        .bytes = (text), .length = sizeof(text) - 1                                                                    \
-    }
-static const struct text_span field_names[FIELD_COUNT] = {
-    [FIELD_CLASS] = FIELD_NAME("class"),
-    [FIELD_ARGS] = FIELD_NAME("args"),
-    [FIELD_JID] = FIELD_NAME("jid"),
-    [FIELD_QUEUE] = FIELD_NAME("queue"),
-    [FIELD_RESOURCE] = FIELD_NAME("resource"),
-    [FIELD_RETRY] = FIELD_NAME("retry"),
-    [FIELD_RETRY_COUNT] = FIELD_NAME("retry_count"),
-    [FIELD_DEAD] = FIELD_NAME("dead"),
+struct field_name {
+    struct text_span text;
+    bool is_own; /* workers add it */
 };
+
+#define FIELD_NAME(name)                                                                                               \
+    {                                                                                                                  \
+        .text = {.bytes = (name), .length = sizeof(name) - 1 }                                                         \
+    }
+#define FIELD_OWN(name)                                                                                                \
+    {                                                                                                                  \
+        .text = {.bytes = (name), .length = sizeof(name) - 1}, .is_own = true                                          \
+    }
+static const struct field_name field_names[FIELD_COUNT] = {
+    [FIELD_AT] = FIELD_NAME("at"),
+    [FIELD_JID] = FIELD_OWN("jid"),
+    [FIELD_BID] = FIELD_NAME("bid"),
+    [FIELD_ARGS] = FIELD_NAME("args"),
+    [FIELD_DEAD] = FIELD_NAME("dead"),
+    [FIELD_CLASS] = FIELD_NAME("class"),
+    [FIELD_QUEUE] = FIELD_OWN("queue"),
+    [FIELD_RETRY] = FIELD_NAME("retry"),
+    [FIELD_ENCRYPT] = FIELD_NAME("encrypt"),
+    [FIELD_RESOURCE] = FIELD_NAME("resource"),
+    [FIELD_RETRY_FOR] = FIELD_NAME("retry_for"),
+    [FIELD_FAILED_AT] = FIELD_OWN("failed_at"),
+    [FIELD_BACKTRACE] = FIELD_NAME("backtrace"),
+    [FIELD_UNIQUE] = FIELD_NAME("hf_unique"),
+    [FIELD_CREATED_AT] = FIELD_NAME("created_at"),
+    [FIELD_RETRIED_AT] = FIELD_OWN("retried_at"),
+    [FIELD_EXPIRES_IN] = FIELD_NAME("expires_in"),
+    [FIELD_EXPIRES_AT] = FIELD_OWN("expires_at"),
+    [FIELD_RETRY_COUNT] = FIELD_OWN("retry_count"),
+    [FIELD_RETRY_QUEUE] = FIELD_NAME("retry_queue"),
+    [FIELD_ENQUEUED_AT] = FIELD_OWN("enqueued_at"),
+    [FIELD_ERROR_CLASS] = FIELD_OWN("error_class"),
+    [FIELD_ERROR_MESSAGE] = FIELD_OWN("error_message"),
+    [FIELD_ERROR_BACKTRACE] = FIELD_OWN("error_backtrace"),
+};
+
+/* The first field whose name is so long or longer. */
+enum { FIELD_LENGTH_MAX = 15 };
+static const unsigned char field_of_length[FIELD_LENGTH_MAX + 1] = {
+    [3] = FIELD_JID,
+    [4] = FIELD_ARGS,
+    [5] = FIELD_CLASS,
+    [6] = FIELD_ENCRYPT,
+    [7] = FIELD_ENCRYPT,
+    [8] = FIELD_RESOURCE,
+    [9] = FIELD_RETRY_FOR,
+    [10] = FIELD_CREATED_AT,
+    [11] = FIELD_RETRY_COUNT,
+    [12] = FIELD_ERROR_MESSAGE,
+    [13] = FIELD_ERROR_MESSAGE,
+    [14] = FIELD_ERROR_BACKTRACE,
+    [15] = FIELD_ERROR_BACKTRACE,
+};
+
+/* What the members of workers may add to the limits. */
+#define OWN_BYTES ((size_t)ENVELOPE_OWN_MEMBERS * ENVELOPE_OWN_BYTES_MAX)
 
 /* A string of n bytes is written with at most 6n bytes and two quotes: \u0041. */
 enum { ESCAPE_BYTES_MAX = 6 };
-
-static bool span_is(struct text_span span, const char *text)
-{
-    return span.length == strlen(text) && memcmp(span.bytes, text, span.length) == 0;
-}
-
-/* Absent, or null, which producers write for "not set". */
-static bool is_unset(struct text_span value)
-{
-    return value.bytes == NULL || span_is(value, "null");
-}
 
 /* --- top-level members --------------------------------------------------------------------------------------- */
 
@@ -70,9 +124,41 @@ static bool names_equal(struct text_span a, struct text_span b, bool escapes)
            (a.length == 0 || (a.bytes[0] == b.bytes[0] && memcmp(a.bytes, b.bytes, a.length) == 0));
 }
 
-static bool member_add(struct envelope *envelope, const struct json_item *item, bool escapes, struct error *error)
+/* FIELD_COUNT when it is none of ours. */
+static enum field field_find(const struct json_item *item, bool escapes)
 {
-    if (envelope->member_count == ENVELOPE_MEMBERS_MAX)
+    size_t length = item->name.length;
+    if (escapes) {
+        enum field any = 0;
+        while (any < FIELD_COUNT && !json_text_equal(field_names[any].text, item->name))
+            any++;
+        return any;
+    }
+    if (length > FIELD_LENGTH_MAX)
+        return FIELD_COUNT;
+    for (enum field field = field_of_length[length]; field < FIELD_COUNT && field_names[field].text.length == length;
+         field++)
+        if (names_equal(field_names[field].text, item->name, false))
+            return field;
+    return FIELD_COUNT;
+}
+
+/* Of what the members of workers take from the text, how much has been seen. */
+struct own_share {
+    size_t members, bytes;
+};
+
+static void own_share_add(struct own_share *own, const struct json_item *item)
+{
+    size_t length = item->name.length + item->value.length + strlen("\"\":,");
+    own->members++;
+    own->bytes += length < ENVELOPE_OWN_BYTES_MAX ? length : ENVELOPE_OWN_BYTES_MAX;
+}
+
+static bool member_add(struct envelope *envelope, const struct json_item *item, bool escapes, size_t own,
+                       struct error *error)
+{
+    if (envelope->member_count - own == ENVELOPE_MEMBERS_MAX)
         return error_set(error, "more than %d members in the task", ENVELOPE_MEMBERS_MAX);
     if (item->name.length > ENVELOPE_MEMBER_NAME_MAX)
         return error_set(error, "a member name of more than %d bytes", ENVELOPE_MEMBER_NAME_MAX);
@@ -83,13 +169,15 @@ static bool member_add(struct envelope *envelope, const struct json_item *item, 
     return true;
 }
 
-static void field_note(struct text_span fields[FIELD_COUNT], const struct json_item *item, bool escapes)
+static size_t sum_bounded(size_t a, size_t b)
 {
-    for (enum field field = 0; field < FIELD_COUNT; field++)
-        if (names_equal(field_names[field], item->name, escapes)) {
-            fields[field] = item->value;
-            return;
-        }
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+
+static bool size_check(size_t length, size_t own, const struct envelope_limits *limits, struct error *error)
+{
+    return length <= sum_bounded(limits->size, own) ||
+           error_set(error, "%zu bytes long, more than the limit of %zu", length, limits->size);
 }
 
 static bool members_scan(struct envelope *envelope, const struct envelope_limits *limits,
@@ -97,17 +185,31 @@ static bool members_scan(struct envelope *envelope, const struct envelope_limits
 {
     struct json_scan scan;
     struct json_item item;
+    struct own_share own = {0, 0};
     bool escapes = false;
-    json_scan_begin(&scan, envelope->text.bytes, envelope->text.length, limits, error);
+    if (!size_check(envelope->text.length, OWN_BYTES, limits, error))
+        return false;
+    struct envelope_limits outer = {.size = SIZE_MAX, .depth = limits->depth, .keys = limits->keys};
+    outer.keys = sum_bounded(outer.keys, ENVELOPE_OWN_MEMBERS);
+    json_scan_begin(&scan, envelope->text.bytes, envelope->text.length, &outer, error);
     if (!json_scan_open(&scan, '{'))
         return false;
     while (json_scan_next(&scan, &item)) {
         escapes = escapes || item.name_escaped;
-        if (!member_add(envelope, &item, escapes, error))
+        enum field field = field_find(&item, escapes);
+        bool is_own = field < FIELD_COUNT && field_names[field].is_own;
+        if (!member_add(envelope, &item, escapes, own.members + is_own, error))
             return false;
-        field_note(fields, &item, escapes);
+        if (field < FIELD_COUNT)
+            fields[field] = item.value;
+        if (is_own)
+            own_share_add(&own, &item);
     }
-    return json_scan_end(&scan);
+    if (!json_scan_end(&scan))
+        return false;
+    if (scan.keys - own.members > limits->keys)
+        return error_set(error, "more object members than the limit of %zu", limits->keys);
+    return size_check(envelope->text.length, own.bytes, limits, error);
 }
 
 /* --- strings ------------------------------------------------------------------------------------------------- */
@@ -164,7 +266,7 @@ static bool args_read(struct envelope *envelope, struct text_span value, struct 
 static bool jid_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
     envelope->jid = "";
-    if (is_unset(value))
+    if (envelope_is_unset(value))
         return true;
     if (value.bytes[0] != '"')
         return error_set(error, "\"jid\" is not a string: ids are strings");
@@ -180,7 +282,7 @@ static bool jid_read(struct envelope *envelope, struct text_span value, struct e
 static bool queue_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
     envelope->queue = "";
-    if (is_unset(value) || span_is(value, "\"\""))
+    if (envelope_is_unset(value) || envelope_span_is(value, "\"\""))
         return true;
     envelope->queue = text_read(envelope, value, "\"queue\"", 1, ENVELOPE_QUEUE_BYTES_MAX, error);
     return envelope->queue != NULL;
@@ -215,7 +317,7 @@ static bool resource_read(struct envelope *envelope, struct text_span value, str
 
 static bool resources_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
-    if (is_unset(value))
+    if (envelope_is_unset(value))
         return true;
     if (value.bytes[0] != '[')
         return resource_read(envelope, value, error);
@@ -234,46 +336,46 @@ static bool resources_read(struct envelope *envelope, struct text_span value, st
     return true;
 }
 
-/* --- retry --------------------------------------------------------------------------------------------------- */
+/* --- how it is to be treated --------------------------------------------------------------------------------- */
 
-/* An integer, or a string of one; anything beyond ENVELOPE_RETRIES_MAX is that, anything below zero is -1. */
-static bool count_read(struct text_span value, int *out)
+/* Like text_read, but what is no such text is left out, and `ignored` says so. */
+static const char *text_or_none(struct envelope *envelope, struct text_span value, size_t longest,
+                                bool (*is_sound)(const char *text), const char *otherwise)
 {
-    struct text_span contents = json_text_contents(value);
-    const char *at = contents.bytes != NULL ? contents.bytes : value.bytes;
-    size_t length = contents.bytes != NULL ? contents.length : value.length;
-    bool negative = length > 0 && *at == '-';
-    int count = 0;
-    if (length == (negative ? 1 : 0))
-        return false;
-    for (size_t i = negative ? 1 : 0; i < length; i++) {
-        if (at[i] < '0' || at[i] > '9')
-            return false;
-        count = count * 10 + (at[i] - '0');
-        if (count > ENVELOPE_RETRIES_MAX)
-            count = ENVELOPE_RETRIES_MAX;
-    }
-    *out = negative && count > 0 ? -1 : count;
-    return true;
+    if (envelope_is_unset(value) || envelope_span_is(value, "\"\""))
+        return "";
+    const char *text = text_read(envelope, value, "", 1, longest, NULL);
+    if (text != NULL && is_sound(text))
+        return text;
+    envelope->ignored = otherwise;
+    return "";
 }
 
-/* Ruby takes every value but false and null for "yes"; only a number sets the maximum. "false" in quotes is what some
- * encoders make of false. */
-static void retry_read(struct envelope *envelope, struct text_span value)
+static bool is_digest(const char *text)
 {
-    int count = ENVELOPE_RETRIES_DEFAULT;
-    envelope->retry_off =
-        value.bytes != NULL && (span_is(value, "false") || span_is(value, "null") || span_is(value, "\"false\""));
-    if (value.bytes != NULL && count_read(value, &count) && count < 0)
-        count = 0;
-    envelope->retry_max = (unsigned)count;
+    return strspn(text, "0123456789abcdefABCDEF") == ENVELOPE_UNIQUE_DIGITS && text[ENVELOPE_UNIQUE_DIGITS] == '\0';
 }
 
-static void retry_count_read(struct envelope *envelope, struct text_span value)
+static void treatment_read(struct envelope *envelope, const struct text_span fields[FIELD_COUNT])
 {
-    int count = 0;
-    envelope->was_retried = value.bytes != NULL && count_read(value, &count) && count >= 0;
-    envelope->retry_count = envelope->was_retried ? (unsigned)count : 0;
+    envelope_retry_read(envelope, fields[FIELD_RETRY], fields[FIELD_RETRY_COUNT]);
+    envelope->retry_for_us = envelope_seconds_read(fields[FIELD_RETRY_FOR]);
+    envelope->backtrace_given = !envelope_is_unset(fields[FIELD_BACKTRACE]);
+    envelope->backtrace = envelope_backtrace_read(fields[FIELD_BACKTRACE]);
+    envelope->dead_off = fields[FIELD_DEAD].bytes != NULL && envelope_span_is(fields[FIELD_DEAD], "false");
+    envelope->has_batch = envelope_is_truthy(fields[FIELD_BID]);
+    envelope->is_encrypted = envelope_is_truthy(fields[FIELD_ENCRYPT]);
+    envelope->created_at = envelope_time_read(fields[FIELD_CREATED_AT]);
+    envelope->enqueued_at = envelope_time_read(fields[FIELD_ENQUEUED_AT]);
+    envelope->failed_at = envelope_time_read(fields[FIELD_FAILED_AT]);
+    envelope->at = envelope_time_read(fields[FIELD_AT]);
+    envelope->expires_at = envelope_time_read(fields[FIELD_EXPIRES_AT]);
+    int64_t expires_in_us = envelope_seconds_read(fields[FIELD_EXPIRES_IN]);
+    envelope->expires_in_us = expires_in_us > 0 ? expires_in_us : 0;
+    envelope->retry_queue = text_or_none(envelope, fields[FIELD_RETRY_QUEUE], ENVELOPE_QUEUE_BYTES_MAX,
+                                         queue_name_is_sound, "retry_queue is not the name of a queue");
+    envelope->unique = text_or_none(envelope, fields[FIELD_UNIQUE], ENVELOPE_UNIQUE_DIGITS, is_digest,
+                                    "hf_unique is not 40 hexadecimal digits");
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
@@ -284,7 +386,8 @@ static void envelope_reset(struct envelope *envelope, const char *text, size_t l
     envelope->member_count = 0;
     envelope->resource_count = 0;
     envelope->args = (struct text_span){NULL, 0};
-    envelope->class_name = envelope->jid = envelope->queue = "";
+    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique = "";
+    envelope->ignored = NULL;
     buffer_clear(&envelope->texts);
 }
 
@@ -296,10 +399,9 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
     if (!members_scan(envelope, limits, fields, error))
         return false;
     buffer_reserve(&envelope->texts, fields[FIELD_CLASS].length + fields[FIELD_JID].length +
-                                         fields[FIELD_QUEUE].length + fields[FIELD_RESOURCE].length);
-    retry_read(envelope, fields[FIELD_RETRY]);
-    retry_count_read(envelope, fields[FIELD_RETRY_COUNT]);
-    envelope->dead_off = fields[FIELD_DEAD].bytes != NULL && span_is(fields[FIELD_DEAD], "false");
+                                         fields[FIELD_QUEUE].length + fields[FIELD_RESOURCE].length +
+                                         fields[FIELD_RETRY_QUEUE].length + fields[FIELD_UNIQUE].length);
+    treatment_read(envelope, fields);
     return class_read(envelope, fields[FIELD_CLASS], error) && args_read(envelope, fields[FIELD_ARGS], error) &&
            jid_read(envelope, fields[FIELD_JID], error) && queue_read(envelope, fields[FIELD_QUEUE], error) &&
            resources_read(envelope, fields[FIELD_RESOURCE], error);
@@ -308,4 +410,19 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
 void envelope_fini(struct envelope *envelope)
 {
     buffer_fini(&envelope->texts);
+}
+
+bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
+{
+    struct json_scan scan;
+    struct json_item item;
+    struct text_span queue = {NULL, 0};
+    json_scan_begin(&scan, text, length,
+                    &(struct envelope_limits){.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX}, NULL);
+    if (!json_scan_open(&scan, '{'))
+        return false;
+    while (json_scan_next(&scan, &item))
+        if (json_text_equal(item.name, field_names[FIELD_QUEUE].text))
+            queue = item.value;
+    return json_scan_end(&scan) && queue.bytes != NULL && json_string(queue, out);
 }

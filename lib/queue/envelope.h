@@ -6,10 +6,16 @@
  * and records the byte span of every top-level member. The spans point into the caller's text.
  *
  * Tolerated, because it exists in the wild: missing or string or millisecond timestamps; `retry` as a bool, null, a
- * number or a string; missing, null or empty jid or queue; `resource` null or an empty list. Refused, with a reason:
- * no `class`, `args` not an array, a jid that is not a string of printable ASCII, a `resource` that is not a string of
- * 1 to 512 bytes without NUL or a list of 1 to 16 such strings, or one that begins with "hf:". Pure, except that a
- * new jid comes from the kernel's randomness; any thread. */
+ * number or a string; missing, null or empty jid or queue; `resource` null or an empty list. A member that only says
+ * how the task is to be treated (retry_for, expires_in, hf_unique, ...) and cannot be read counts as absent. Refused,
+ * with a reason: no `class`, `args` not an array, a jid that is not a string of printable ASCII, a `resource` that is
+ * not a string of 1 to 512 bytes without NUL or a list of 1 to 16 such strings, or one that begins with "hf:".
+ *
+ * The limits are for what producers wrote. Members that a worker adds while a task travels (a failure's, the times of
+ * its moves) do not count, up to 64 KiB each: whatever a worker wrote about a task can be read again, also about one
+ * that has used up every limit.
+ *
+ * Pure, except that a new jid comes from the kernel's randomness; any thread. */
 #ifndef QUEUE_ENVELOPE_H
 #define QUEUE_ENVELOPE_H
 
@@ -28,10 +34,14 @@ enum {
     ENVELOPE_CLASS_BYTES_MAX = 256,
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
-    ENVELOPE_MEMBERS_MAX = 64,         /* top-level members */
-    ENVELOPE_MEMBER_NAME_MAX = 1024,   /* bytes of a top-level name as written */
-    ENVELOPE_RETRIES_DEFAULT = 25,     /* when `retry` names no number */
-    ENVELOPE_RETRIES_MAX = 1000 * 1000 /* larger numbers are lowered to it */
+    ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
+    ENVELOPE_OWN_MEMBERS = 10,          /* those that workers add; they do not count */
+    ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: what is longer counts */
+    ENVELOPE_MEMBER_NAME_MAX = 1024,    /* bytes of a top-level name as written */
+    ENVELOPE_RETRIES_DEFAULT = 25,      /* when `retry` names no number */
+    ENVELOPE_RETRIES_MAX = 1000 * 1000, /* larger numbers are lowered to it */
+    ENVELOPE_UNIQUE_DIGITS = 40,
+    ENVELOPE_BACKTRACE_ALL = 100 /* lines of `backtrace`: true; more are never kept */
 };
 
 struct envelope_member {
@@ -42,7 +52,7 @@ struct envelope_member {
 /* Strings that are needed as strings are unescaped into `texts`, which the envelope owns. */
 struct envelope {
     struct text_span text; /* the whole task, the caller's bytes */
-    struct envelope_member members[ENVELOPE_MEMBERS_MAX];
+    struct envelope_member members[ENVELOPE_MEMBERS_MAX + ENVELOPE_OWN_MEMBERS];
     size_t member_count;
 
     const char *class_name;                        /* NUL-terminated, in `texts` */
@@ -52,11 +62,29 @@ struct envelope {
     const char *resources[ENVELOPE_RESOURCES_MAX]; /* sorted by bytes, without duplicates */
     unsigned resource_count;
 
-    bool retry_off;     /* retry is false, "false" or null in the text */
-    unsigned retry_max; /* `retry` as an integer (3, "3"), else 25; 0 = dead at the first failure */
+    /* What the task says about its failures. `retry` true, or anything else that is no number and neither false nor
+     * null, means "as usual for its class", as if it were absent; null means false, as it does to Ruby. */
+    bool retry_off;     /* retry is false, "false" or null */
+    bool retry_counted; /* retry is an integer (3, "3"): retry_max is the task's own */
+    unsigned retry_max; /* that integer, else 25; 0 = dead at the first failure */
     bool was_retried;   /* retry_count is present and a count */
     unsigned retry_count;
-    bool dead_off; /* "dead": false */
+    int64_t retry_for_us;    /* -1 = not given */
+    const char *retry_queue; /* "" = none, or none that could be a queue */
+    bool dead_off;           /* "dead": false */
+    bool backtrace_given;    /* `backtrace` is there and not null */
+    unsigned backtrace;      /* lines to keep: 0 = none */
+
+    /* Times; 0 = missing, or nothing that can be read as one. */
+    struct wall_time created_at, enqueued_at, failed_at, at, expires_at;
+    int64_t expires_in_us; /* 0 = not given */
+
+    const char *unique; /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
+    bool has_batch;     /* `bid`: it belongs to a batch, which only its own kind of worker can count down */
+    bool is_encrypted;  /* `encrypt`: its last argument can only be read with a key that is not ours */
+
+    /* Why retry_queue or hf_unique was ignored, NULL = neither was: a constant text. */
+    const char *ignored;
 
     struct buffer texts;
 };
@@ -67,6 +95,15 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
                     struct error *error) MUST_CHECK;
 void envelope_fini(struct envelope *envelope);
 
+/* When the task is too late to be started, 0 = never. A task that was started before, which its retry_count says, no
+ * longer expires. Else expires_at, else created_at (or enqueued_at) + expires_in; when it says neither, enqueued_at
+ * (or created_at) + `class_us`, what is usual for its class (0 = nothing). */
+struct wall_time envelope_expiry(const struct envelope *envelope, int64_t class_us);
+
+/* The queue that a text names which may be no task: false when it is no JSON object, or names none that is a string.
+ * Appended to `out`. */
+bool envelope_find_queue(const char *text, size_t length, struct buffer *out);
+
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 /* One top-level member to set: the raw JSON value, or value.bytes == NULL to remove it. */
@@ -76,8 +113,8 @@ struct envelope_change {
 };
 
 /* Writes the task with the changes made: existing members keep their place and their bytes, new ones are added at
- * the end, white space between members is dropped. The changes are to different members. Later parses count the
- * added members against their limits too. */
+ * the end, white space between members is dropped. The changes are to different members. Added members count in later
+ * parses unless they are among those that workers add. */
 void envelope_rewrite(const struct envelope *envelope, const struct envelope_change *changes, size_t count,
                       struct buffer *out);
 
@@ -107,6 +144,11 @@ void envelope_new_jid(char jid[ENVELOPE_NEW_JID_SIZE]);
 
 /* Seconds with microseconds, shortest form and always with a point: 1795194374.5 */
 void envelope_append_time(struct buffer *out, struct wall_time time);
+/* The same in the place of `former`, the value that the member had (bytes == NULL: it is new). With `keep_ms` an
+ * integer of milliseconds, which newer producers write, stays one. */
+void envelope_append_time_like(struct buffer *out, struct wall_time time, struct text_span former, bool keep_ms);
+/* The raw value of a top-level member; bytes == NULL when there is none. */
+struct text_span envelope_member_value(const struct envelope *envelope, const char *name);
 /* A JSON string with quotes; invalid UTF-8 is replaced by U+FFFD. */
 void envelope_append_string(struct buffer *out, const char *bytes, size_t length);
 

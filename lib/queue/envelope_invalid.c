@@ -58,14 +58,6 @@ void envelope_write_invalid(const char *text, size_t length, const char *queue, 
     buffer_append(out, "}", 1);
 }
 
-static struct text_span member_value(const struct envelope *envelope, const char *name)
-{
-    for (size_t i = 0; i < envelope->member_count; i++)
-        if (json_text_equal(envelope->members[i].name, (struct text_span){name, strlen(name)}))
-            return envelope->members[i].value;
-    return (struct text_span){NULL, 0};
-}
-
 static bool is_string(struct text_span value, const char *text)
 {
     struct text_span contents = json_text_contents(value);
@@ -85,7 +77,7 @@ static bool append_recovered(const struct envelope *envelope, struct buffer *out
     if (strcmp(envelope->class_name, INVALID_CLASS) != 0)
         return error_set(error, "class \"%s\": only records of class \"" INVALID_CLASS "\" hold a raw text",
                          envelope->class_name);
-    struct text_span encoding = member_value(envelope, "encoding");
+    struct text_span encoding = envelope_member_value(envelope, "encoding");
     struct text_span argument = json_array_element(envelope->args, 0);
     bool in_base64 = is_string(encoding, "base64");
     if (!in_base64 && !is_string(encoding, "text"))

@@ -65,6 +65,24 @@ void envelope_append_time(struct buffer *out, struct wall_time time)
         out->length--;
 }
 
+/* An integer of so many digits is one of milliseconds: of seconds it would be the year 5138. */
+static bool is_ms(struct text_span value)
+{
+    enum { MS_DIGITS = 12 };
+    size_t digits = 0;
+    while (digits < value.length && value.bytes[digits] >= '0' && value.bytes[digits] <= '9')
+        digits++;
+    return digits == value.length && digits >= MS_DIGITS;
+}
+
+void envelope_append_time_like(struct buffer *out, struct wall_time time, struct text_span former, bool keep_ms)
+{
+    if (keep_ms && is_ms(former))
+        buffer_format(out, "%lld", (long long)(time.us / (US_PER_S / MS_PER_S)));
+    else
+        envelope_append_time(out, time);
+}
+
 static void append_text_string(struct buffer *out, const char *text)
 {
     envelope_append_string(out, text, strlen(text));
@@ -111,12 +129,12 @@ static const struct envelope_change *change_of(const struct envelope_change *cha
     return NULL;
 }
 
-static bool has_member(const struct envelope *envelope, const char *name)
+struct text_span envelope_member_value(const struct envelope *envelope, const char *name)
 {
     for (size_t i = 0; i < envelope->member_count; i++)
         if (is_named(envelope->members[i].name, name))
-            return true;
-    return false;
+            return envelope->members[i].value;
+    return (struct text_span){NULL, 0};
 }
 
 /* Appends `separator`, `"name":value`; a member without a value is left out. */
@@ -145,7 +163,7 @@ void envelope_rewrite(const struct envelope *envelope, const struct envelope_cha
     for (size_t i = 0; i < count; i++) {
         const char *name = changes[i].name;
         invariant(is_plain(name));
-        if (!has_member(envelope, name))
+        if (envelope_member_value(envelope, name).bytes == NULL)
             append_member(out, &separator, (struct text_span){name, strlen(name)}, changes[i].value);
     }
     buffer_append(out, "}", 1);

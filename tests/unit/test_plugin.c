@@ -184,6 +184,11 @@ static void a_plugin_with_an_older_and_shorter_handler_is_loaded(void **state)
     assert_int_equal(findings.errors, 0);
     assert_non_null(plugins_find(plugins, "old"));
     assert_null(plugins_find(plugins, "old")->check);
+    const struct plugin_handler *minor_1 = plugins_find(plugins, "old.minor_1");
+    assert_non_null(minor_1->check);
+    assert_int_equal(minor_1->retries, 0);
+    assert_null(minor_1->retry_queue);
+    assert_int_equal(minor_1->retry_for_ms | minor_1->expires_in_ms, 0);
     plugins_close(plugins);
 }
 
@@ -214,10 +219,10 @@ static void wrong_descriptors_are_refused(void **state)
                    "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
                    "jobs/job.h");
     assert_refused(place->built, "other_major",
-                   "was built for version 1.1 of the interface, this worker has 0.1; build it with the job.h of this "
+                   "was built for version 1.2 of the interface, this worker has 0.2; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
-                   "was built for version 0.2 of the interface, this worker has 0.1; build it with the job.h of this "
+                   "was built for version 0.3 of the interface, this worker has 0.2; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "no_handlers", "has no handler");
     char text[128];

@@ -1,0 +1,81 @@
+/* Merging, one question at a time, each in the order task, configuration, handler, usual. */
+#include "worker/task_rules.h"
+
+#define US_PER_MS (US_PER_S / MS_PER_S)
+
+/* A class without settings and a class without handler say nothing. */
+static const struct config_class no_settings;
+static const struct plugin_handler no_handler;
+
+static void retries_merge(struct task_rules *rules, const struct envelope *envelope, const struct config_class *entry,
+                          const struct plugin_handler *handler)
+{
+    rules->retry_off = envelope->retry_off;
+    rules->retry_max = envelope->retry_max;
+    rules->retry_for_us = envelope->retry_for_us;
+    if (envelope->retry_off || envelope->retry_counted || envelope->retry_for_us >= 0)
+        return;
+    if (config_class_retries(entry, &rules->retry_max))
+        return;
+    if (entry->retry_for_ns > 0)
+        rules->retry_for_us = entry->retry_for_ns / NS_PER_US;
+    else if ((handler->flags & HF_NO_RETRY) != 0)
+        rules->retry_max = 0;
+    else if (handler->retry_for_ms > 0)
+        rules->retry_for_us = handler->retry_for_ms * US_PER_MS;
+    else if (handler->retries > 0)
+        rules->retry_max = handler->retries;
+}
+
+static const char *retry_queue_of(const struct envelope *envelope, const struct config_class *entry,
+                                  const struct plugin_handler *handler)
+{
+    if (envelope->retry_queue[0] != '\0')
+        return envelope->retry_queue;
+    if (entry->retry_queue != NULL && entry->retry_queue[0] != '\0')
+        return entry->retry_queue;
+    return handler->retry_queue != NULL ? handler->retry_queue : "";
+}
+
+static bool answer_of(enum config_answer answer, bool by_handler)
+{
+    return answer == CONFIG_BY_HANDLER ? by_handler : answer == CONFIG_YES;
+}
+
+static void refusal_of(struct task_rules *rules, const struct envelope *envelope, const struct config *config)
+{
+    if (envelope->is_encrypted) {
+        rules->refused_class = "HF::Encrypted";
+        rules->refused_reason = "its last argument is encrypted (\"encrypt\"), and this worker has no key for it: push "
+                                "it unencrypted, or to a queue of a worker that can read it";
+    } else if (envelope->has_batch && config->worker.batches == CONFIG_BATCHES_REFUSED) {
+        rules->refused_class = "HF::Batch";
+        rules->refused_reason = "it belongs to a batch (\"bid\"), which would wait for ever, because this worker does "
+                                "not count batches down; worker.batches = \"run\" runs it all the same";
+    }
+}
+
+struct task_rules task_rules_of(const struct envelope *envelope, const struct config *config,
+                                const struct plugin_handler *handler)
+{
+    struct task_rules rules = {0};
+    const struct config_class *entry = config_class_find(config, envelope->class_name);
+    if (entry == NULL)
+        entry = &no_settings;
+    if (handler == NULL)
+        handler = &no_handler;
+    retries_merge(&rules, envelope, entry, handler);
+    rules.retry_queue = retry_queue_of(envelope, entry, handler);
+    rules.dead_off = envelope->dead_off || !answer_of(entry->dead, (handler->flags & HF_NO_GRAVE) == 0);
+    rules.backtrace = envelope->backtrace_given ? envelope->backtrace : entry->backtrace;
+    int64_t class_us = entry->expires_in_ns > 0 ? entry->expires_in_ns / NS_PER_US : handler->expires_in_ms * US_PER_MS;
+    rules.expiry = envelope_expiry(envelope, class_us);
+    rules.at_most_once = answer_of(entry->at_most_once, (handler->flags & HF_AT_MOST_ONCE) != 0);
+    refusal_of(&rules, envelope, config);
+    return rules;
+}
+
+bool task_rules_expired(const struct task_rules *rules, struct wall_time now)
+{
+    return rules->expiry.us != 0 && now.us >= rules->expiry.us;
+}

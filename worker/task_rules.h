@@ -1,0 +1,40 @@
+/* How a task is treated: what it says itself, else what the configuration says of its class, else what the handler of
+ * the class says, else what is usual. Merged once, when a task has been claimed; everybody else asks the result.
+ *
+ * About retries a task says something when `retry` is a number (so often), or false or null (never, and it is
+ * forgotten), or when it has `retry_for`; `retry` true or absent means "as usual for its class". The first of the
+ * four that says how often or how long decides both.
+ *
+ * Pure; any thread. The texts belong to the envelope, the configuration and the plugin. */
+#ifndef WORKER_TASK_RULES_H
+#define WORKER_TASK_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "queue/envelope.h"
+#include "worker/config.h"
+#include "worker/plugin.h"
+
+struct task_rules {
+    bool retry_off;          /* a failure is the end, and nothing is buried: the task says so itself */
+    unsigned retry_max;      /* tries after the first; not looked at when retry_for_us is set */
+    int64_t retry_for_us;    /* after the first failure; -1 = limited by number */
+    const char *retry_queue; /* "" = where it came from */
+    bool dead_off;           /* a final failure is discarded, not buried */
+    unsigned backtrace;      /* lines to keep of one; 0 = none */
+    struct wall_time expiry; /* too late to be started; 0 = never */
+    bool at_most_once;       /* finish it before it runs */
+
+    /* It must not be run at all, but buried with this class of error and this reason; NULL = it may. */
+    const char *refused_class, *refused_reason;
+};
+
+/* `handler` is NULL when nobody serves the class. */
+struct task_rules task_rules_of(const struct envelope *envelope, const struct config *config,
+                                const struct plugin_handler *handler);
+
+/* Whether it is too late to start the task. */
+bool task_rules_expired(const struct task_rules *rules, struct wall_time now);
+
+#endif
