@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "queue/envelope.h"
-#include "queue/keys.h"
 #include "worker/config_file.h"
+#include "worker/config_queues.h"
 #include "worker/config_secret.h"
 #include "worker/config_table.h"
 #include "worker/config_text.h"
@@ -49,6 +48,8 @@ static bool kind_fits(const struct config_key *key, enum config_kind kind)
         return kind == CONFIG_IS_INTEGER;
     case CONFIG_RATIO:
         return kind == CONFIG_IS_INTEGER || kind == CONFIG_IS_REAL;
+    case CONFIG_FLAG:
+        return kind == CONFIG_IS_BOOL;
     case CONFIG_WORDS:
         return kind == CONFIG_IS_LIST;
     case CONFIG_PAIRS:
@@ -56,14 +57,6 @@ static bool kind_fits(const struct config_key *key, enum config_kind kind)
     default:
         return kind == CONFIG_IS_TEXT;
     }
-}
-
-static bool word_is_listed(const struct config_words *words, const char *text)
-{
-    for (size_t i = 0; i < words->count; i++)
-        if (strcmp(words->items[i], text) == 0)
-            return true;
-    return false;
 }
 
 static void words_apply(struct reader *reader, const struct config_key *key, const struct config_value *value,
@@ -78,7 +71,7 @@ static void words_apply(struct reader *reader, const struct config_key *key, con
         const struct config_value *item = &value->items[i];
         if (item->kind != CONFIG_IS_TEXT || item->text[0] == '\0' || strlen(item->text) > 128)
             value_error(reader, item, path, "every item is to be a text of 1 to 128 bytes in quotes");
-        else if (word_is_listed(&words, item->text))
+        else if (config_words_hold(&words, item->text))
             value_error(reader, item, path, "names the same one twice");
         else
             config_words_add(&words, item->text);
@@ -378,12 +371,6 @@ static void names_check(const struct config *config, struct findings *findings)
     if (config->worker.source.where != NULL && strpbrk(config->worker.host, ": \t") != NULL)
         findings_error(findings, "%s: worker.host: is part of identities HOST:PID:NONCE and takes no colon or space",
                        config->worker.source.where);
-    for (size_t i = 0; i < config->worker.queues.count; i++)
-        if (!queue_name_is_sound(config->worker.queues.items[i]))
-            findings_error(findings,
-                           "%s: worker.queues: the name of queue %zu is not 1 to %d bytes without blanks and control "
-                           "characters, or begins with hf:",
-                           config->worker.source.where, i + 1, ENVELOPE_QUEUE_BYTES_MAX);
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------- */
@@ -407,6 +394,7 @@ struct config *config_read(const char *path, struct findings *findings)
     lock_nodes_check(config, findings);
     names_check(config, findings);
     config_classes_check(config, findings);
+    config_queues_check(config, findings);
     return config;
 }
 

@@ -8,7 +8,9 @@
  *     config_free(config);
  *
  * All errors are reported, each as "file:line: key: what is wrong and what is allowed". Passwords are never printed
- * and are overwritten by config_free. Read-only after config_read, so any thread may look. */
+ * and are overwritten by config_free. Any thread may look, but in a running worker the settings that are reloadable
+ * belong to the loop thread, which exchanges them when the configuration is read again (reload.h); the others never
+ * change. */
 #ifndef WORKER_CONFIG_H
 #define WORKER_CONFIG_H
 
@@ -56,10 +58,16 @@ enum config_batches {
     CONFIG_BATCHES_RUN,     /* it is run; its batch never learns of it */
 };
 
+enum config_queue_order {
+    CONFIG_ORDER_STRICT,   /* a queue is served while those before it are empty */
+    CONFIG_ORDER_WEIGHTED, /* by chance, in proportion to the weights */
+};
+
 struct config_worker {
     struct config_source source;
     unsigned threads;
-    struct config_words queues; /* in order of priority */
+    struct config_words queues; /* what this process serves; in order of priority when that is strict */
+    enum config_queue_order queue_order;
     char *jobs_directory;
     struct config_words jobs; /* names of .so files without the ending; none = all of the directory */
     char *host;               /* how this host is called in claims and locks */
@@ -71,6 +79,7 @@ struct config_worker {
     enum config_timestamps timestamps;
     enum config_promote promote;
     enum config_batches batches;
+    bool allow_root;
 };
 
 struct config_node {
@@ -106,6 +115,13 @@ enum config_lock_mode {
     CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
 };
 
+struct config_queue {
+    struct config_source source;
+    char *name;
+    unsigned weight;
+    struct config_words classes; /* that it may run; none = all */
+};
+
 /* For what a handler says too. */
 enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
 
@@ -136,6 +152,8 @@ struct config {
     struct config_node *lock_nodes;
     size_t lock_node_count;
     struct config_lock lock;
+    struct config_queue *queues;
+    size_t queue_count;
     struct config_class *classes;
     size_t class_count;
     struct config_plugin *plugins;
@@ -146,6 +164,14 @@ struct config {
  * the place of every wrong value; when there are errors it serves further checks only. */
 struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
 void config_free(struct config *config); /* NULL is fine */
+
+/* Instead of what the file says this process serves the queues of `names`, separated by commas. What is wrong with them
+ * is reported. */
+void config_serve_queues(struct config *config, const char *names, struct findings *findings);
+/* The share of this queue when the order is weighted: 1 to 1000, 1 when nothing is said about it. */
+unsigned config_queue_weight(const struct config *config, const char *queue);
+/* False when the queue has a list of classes that it may run and this one is not on it. */
+bool config_queue_allows(const struct config *config, const char *queue, const char *class_name);
 
 /* The limits of what producers may send. */
 struct envelope_limits config_task_limits(const struct config *config);

@@ -87,6 +87,7 @@ static bool is_written_in_quotes(const struct config_key *key)
     switch (key->type) {
     case CONFIG_COUNT:
     case CONFIG_RATIO:
+    case CONFIG_FLAG:
     case CONFIG_WORDS:
     case CONFIG_PAIRS:
         return false;
@@ -170,7 +171,7 @@ static void manual_keys_print(const struct config_section *section, struct buffe
         config_key_expects(key, out);
         buffer_append_text(out, " | ");
         manual_default_print(key, out);
-        buffer_format(out, " | %s | %s |\n", key->is_reloadable ? "yes" : "no", key->help);
+        buffer_format(out, " | %s | %s |\n", key->is_reloadable ? "reloadable" : "-", key->help);
     }
 }
 
@@ -202,11 +203,11 @@ void config_print_manual(struct buffer *out)
         "  are not printed anywhere. When the configuration is printed, a plugin's setting whose name contains\n"
         "  `password`, `secret`, `token`, `credential` or `private` is shown as `(redacted)`.\n"
         "- A file that everybody may write is refused: it decides which code runs.\n"
-        "- A worker reads its file when it starts. The column *on reload* says which settings mean nothing to the "
-        "tasks\n"
-        "  that are under way, so that they could change in a running worker. Every change takes effect at "
-        "the\n"
-        "  next start, and a rolling restart loses no task.\n");
+        "- On SIGHUP a worker reads its file again. What the column *on reload* calls reloadable takes effect then, "
+        "for the\n"
+        "  tasks that begin afterwards; every other setting that changed is named in the log and takes effect after "
+        "a\n"
+        "  restart. A file with an error changes nothing. A rolling restart loses no task: see operations.md.\n");
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         buffer_format(out, "\n## %s%s\n\n%s%s\n\n", section->name, section->is_list ? " (a list of groups)" : "",
                       section->is_required ? "Required. " : "", section->help);

@@ -6,6 +6,7 @@
 #include "queue/envelope.h"
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const queue_orders[] = {"strict", "weighted", NULL};
 static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
 static const char *const answers[] = {"handler", "yes", "no", NULL};
 static const char *const timestamps[] = {"seconds", "ms", NULL};
@@ -13,6 +14,7 @@ static const char *const promotions[] = {"served", "all", NULL};
 static const char *const batches[] = {"refuse", "run", NULL};
 
 _Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
+_Static_assert(CONFIG_ORDER_STRICT == 0 && CONFIG_ORDER_WEIGHTED == 1, "queue_orders lists enum config_queue_order");
 _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
 
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
@@ -35,8 +37,15 @@ static const struct config_key worker_keys[] = {
      .fallback = "default",
      .min = 1,
      .max = 64,
-     .help = "Queues to take tasks from. The order is a strict priority: a queue is served while those before it "
-             "are empty."},
+     .help = "Queues to take tasks from. A group of processes of its own for some queues is a file of its own, or the "
+             "option --queues of holdfast work, which overrides this."},
+    {.name = "queue_order",
+     .type = CONFIG_CHOICE,
+     FIELD(queue_order),
+     .fallback = "strict",
+     .choices = queue_orders,
+     .help = "strict: a queue is served while those before it are empty. weighted: by chance, each queue in proportion "
+             "to its weight in queue_settings, so that none starves."},
     {.name = "jobs_directory",
      .type = CONFIG_PATH,
      FIELD(jobs_directory),
@@ -70,6 +79,7 @@ static const struct config_key worker_keys[] = {
      FIELD(log_file),
      .max = 4095,
      .example = "/var/log/holdfast/worker.log",
+     .is_reloadable = true,
      .help = "File to append the log to. Default: standard error."},
     {.name = "stop_timeout",
      .type = CONFIG_DURATION,
@@ -86,6 +96,7 @@ static const struct config_key worker_keys[] = {
      .fallback = "1MiB",
      .min = KIB,
      .max = 64 * MIB,
+     .is_reloadable = true,
      .help = "A longer task is not looked into: it goes to the dead set with that reason. What failures add to the "
              "record of a task does not count."},
     {.name = "max_task_depth",
@@ -94,6 +105,7 @@ static const struct config_key worker_keys[] = {
      .fallback = "64",
      .min = 2,
      .max = JSON_DEPTH_MAX,
+     .is_reloadable = true,
      .help = "The same for a task whose arrays and objects are nested deeper; the task itself is the first level."},
     {.name = "max_task_keys",
      .type = CONFIG_COUNT,
@@ -101,6 +113,7 @@ static const struct config_key worker_keys[] = {
      .fallback = "4096",
      .min = 16,
      .max = 1000000,
+     .is_reloadable = true,
      .help = "The same for a task with more object members, at all levels together."},
     {.name = "timestamps",
      .type = CONFIG_CHOICE,
@@ -122,8 +135,15 @@ static const struct config_key worker_keys[] = {
      FIELD(batches),
      .fallback = "refuse",
      .choices = batches,
+     .is_reloadable = true,
      .help = "A task that belongs to a batch (it has a bid): refuse buries it, because its batch would wait for ever "
              "for a worker that does not count it down; run runs it all the same."},
+    {.name = "allow_root",
+     .type = CONFIG_FLAG,
+     FIELD(allow_root),
+     .fallback = "false",
+     .help = "Whether the worker may run as root. Handlers do what tasks ask for: as root a mistake in one of them "
+             "owns the machine. As the option --allow-root."},
     {.name = NULL},
 };
 #undef FIELD
@@ -224,6 +244,7 @@ static const struct config_key lock_keys[] = {
      .fallback = "10s",
      .min = 500 * NS_PER_MS,
      .max = 60 * NS_PER_S,
+     .is_reloadable = true,
      .help = "How long a lock outlives its holder. While a handler runs its lock is extended in the background, so "
              "this is not a limit for tasks; it is how long others wait after a crash."},
     {.name = "drift_factor",
@@ -232,6 +253,7 @@ static const struct config_key lock_keys[] = {
      .fallback = "0.01",
      .min = 0,
      .max = 100000,
+     .is_reloadable = true,
      .help = "Share of the ttl by which clocks may differ over one ttl; a lock is trusted for that much less."},
     {.name = "tries",
      .type = CONFIG_COUNT,
@@ -239,6 +261,7 @@ static const struct config_key lock_keys[] = {
      .fallback = "3",
      .min = 1,
      .max = 1000,
+     .is_reloadable = true,
      .help = "How often to ask the nodes for a lock that somebody else holds before the task is parked."},
     {.name = "retry_delay",
      .type = CONFIG_DURATION,
@@ -246,6 +269,7 @@ static const struct config_key lock_keys[] = {
      .fallback = "20ms",
      .min = NS_PER_MS,
      .max = 10 * NS_PER_S,
+     .is_reloadable = true,
      .help = "Pause between two of these tries."},
     {.name = "retry_jitter",
      .type = CONFIG_DURATION,
@@ -253,6 +277,7 @@ static const struct config_key lock_keys[] = {
      .fallback = "30ms",
      .min = NS_PER_MS,
      .max = 10 * NS_PER_S,
+     .is_reloadable = true,
      .help = "Up to this much more, at random, so that two who want the same lock do not meet again and again."},
     {.name = "prefix",
      .type = CONFIG_TEXT,
@@ -267,8 +292,39 @@ static const struct config_key lock_keys[] = {
      .fallback = "1s",
      .min = 10 * NS_PER_MS,
      .max = 3600 * NS_PER_S,
+     .is_reloadable = true,
      .help = "A task whose lock was refused sleeps this long in the schedule before it is tried again. It occupies no "
              "thread meanwhile, and it does not count as a retry."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_queue, member)
+static const struct config_key queue_keys[] = {
+    {.name = "queue",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .min = 1,
+     .max = 128,
+     .is_required = true,
+     .example = "default",
+     .in_sample = true,
+     .help = "The queue that this entry is about. It serves nothing by itself: see worker.queues."},
+    {.name = "weight",
+     .type = CONFIG_COUNT,
+     FIELD(weight),
+     .fallback = "1",
+     .min = 1,
+     .max = 1000,
+     .help = "Its share when worker.queue_order is weighted: with 3 it is the first to be looked into three times as "
+             "often as a queue with 1."},
+    {.name = "classes",
+     .type = CONFIG_WORDS,
+     FIELD(classes),
+     .max = 256,
+     .example = "[\"transfer\"]",
+     .is_reloadable = true,
+     .help = "The classes that tasks of this queue may have; a task of another one is buried, not run. Default: all."},
     {.name = NULL},
 };
 #undef FIELD
@@ -283,12 +339,14 @@ static const struct config_key class_keys[] = {
      .is_required = true,
      .example = "transfer",
      .in_sample = true,
+     .is_reloadable = true,
      .help = "The class of tasks that this entry is about."},
     {.name = "lock",
      .type = CONFIG_CHOICE,
      FIELD(lock),
      .fallback = "handler",
      .choices = lock_modes,
+     .is_reloadable = true,
      .help = "required: a task that names no resource is buried, never run. optional: locked if it names one. none: "
              "never locked, which is how to see what a lock is good for. handler: required or optional, as the plugin "
              "says."},
@@ -297,6 +355,7 @@ static const struct config_key class_keys[] = {
      FIELD(retry),
      .fallback = "handler",
      .max = 7,
+     .is_reloadable = true,
      .help =
          "How often a failed task is tried again, if it names no number itself: a number in quotes; no, so that "
          "the first failure is final; handler, as the plugin says, which is 25 times mostly. A task with \"retry\": "
@@ -307,12 +366,14 @@ static const struct config_key class_keys[] = {
      .fallback = "0s",
      .min = 0,
      .max = DAYS(3653),
+     .is_reloadable = true,
      .help = "Instead of a number: for how long after its first failure. 0s: as the plugin says."},
     {.name = "retry_queue",
      .type = CONFIG_TEXT,
      FIELD(retry_queue),
      .max = 128,
      .example = "low",
+     .is_reloadable = true,
      .help = "The queue in which it is tried again, if it names none itself. Default: as the plugin says, which is the "
              "queue it came from mostly."},
     {.name = "dead",
@@ -320,6 +381,7 @@ static const struct config_key class_keys[] = {
      FIELD(dead),
      .fallback = "handler",
      .choices = answers,
+     .is_reloadable = true,
      .help = "Whether a task that failed for good is put into the dead set. no: it is discarded. A task with \"dead\": "
              "false is discarded in any case."},
     {.name = "backtrace",
@@ -328,6 +390,7 @@ static const struct config_key class_keys[] = {
      .fallback = "0",
      .min = 0,
      .max = ENVELOPE_BACKTRACE_ALL,
+     .is_reloadable = true,
      .help = "How many lines of the call stack are kept in the record of a failure, if the task does not say."},
     {.name = "expires_in",
      .type = CONFIG_DURATION,
@@ -335,6 +398,7 @@ static const struct config_key class_keys[] = {
      .fallback = "0s",
      .min = 0,
      .max = DAYS(3653),
+     .is_reloadable = true,
      .help = "A task that was not started so long after it was put into its queue ends as expired, if it does not say "
              "otherwise itself. 0s: as the plugin says, which is never mostly."},
     {.name = "at_most_once",
@@ -342,6 +406,7 @@ static const struct config_key class_keys[] = {
      FIELD(at_most_once),
      .fallback = "handler",
      .choices = answers,
+     .is_reloadable = true,
      .help = "yes: the task is finished before it runs, so that neither a failure nor a crash ever runs it twice. A "
              "failure goes to the dead set; a crash loses the task. no: it is finished after it ran, whatever the "
              "plugin says."},
@@ -400,6 +465,13 @@ const struct config_section config_sections[] = {
      .item_size = sizeof(struct config_lock),
      .keys = lock_keys,
      .help = "The terms of every lock."},
+    {.name = "queue_settings",
+     .is_list = true,
+     .offset = offsetof(struct config, queues),
+     .count_offset = offsetof(struct config, queue_count),
+     .item_size = sizeof(struct config_queue),
+     .keys = queue_keys,
+     .help = "Settings for queues. A queue that is not listed has the defaults."},
     {.name = "classes",
      .is_list = true,
      .offset = offsetof(struct config, classes),

@@ -18,6 +18,7 @@ enum config_type {
     CONFIG_RATIO,    /* 0.01            double; bounds in millionths */
     CONFIG_DURATION, /* "10s"           int64_t, nanoseconds */
     CONFIG_SIZE,     /* "64KiB"         int64_t, bytes */
+    CONFIG_FLAG,     /* true            bool */
     CONFIG_CHOICE,   /* "info"          an enum whose values are the places in `choices` */
     CONFIG_PAIRS,    /* { key = "v"; }  struct config_pairs */
 };
@@ -30,7 +31,7 @@ struct config_key {
     int64_t min, max;
     const char *const *choices; /* ends with NULL */
     bool is_required;
-    bool is_reloadable; /* means nothing to what is under way: could change while the worker runs */
+    bool is_reloadable; /* takes effect while the worker runs: only the loop thread reads it */
     bool in_sample;     /* a line of the sample file; the others are comments there */
     const char *help;
     const char *example; /* for the sample file, instead of the default; numbers and lists as written there */
@@ -55,6 +56,7 @@ extern const struct config_section config_sections[]; /* ends with name == NULL 
 bool config_key_parse(const struct config_key *key, const char *text, const char *directory, void *field,
                       struct error *error) MUST_CHECK;
 void config_words_add(struct config_words *words, const char *text);
+bool config_words_hold(const struct config_words *words, const char *text);
 void config_pairs_add(struct config_pairs *pairs, const char *name, const char *value);
 /* Sets every field of a section to its default. The struct must be zeroed. */
 void config_section_init(const struct config_section *section, void *item);

@@ -92,6 +92,15 @@ static bool quantity_parse(const struct config_key *key, const char *text, int64
     return true;
 }
 
+static bool flag_parse(const struct config_key *key, const char *text, bool *field, struct error *error)
+{
+    bool is_true = strcmp(text, "true") == 0;
+    if (!is_true && strcmp(text, "false") != 0)
+        return expects(key, text, error);
+    *field = is_true;
+    return true;
+}
+
 static bool choice_parse(const struct config_key *key, const char *text, void *field, struct error *error)
 {
     for (int i = 0; key->choices[i] != NULL; i++) {
@@ -117,6 +126,8 @@ bool config_key_parse(const struct config_key *key, const char *text, const char
     case CONFIG_DURATION:
     case CONFIG_SIZE:
         return quantity_parse(key, text, field, error);
+    case CONFIG_FLAG:
+        return flag_parse(key, text, field, error);
     case CONFIG_CHOICE:
         return choice_parse(key, text, field, error);
     case CONFIG_WORDS:
@@ -130,6 +141,14 @@ void config_words_add(struct config_words *words, const char *text)
 {
     words->items = memory_resize(words->items, words->count + 1, sizeof *words->items);
     words->items[words->count++] = memory_text(text);
+}
+
+bool config_words_hold(const struct config_words *words, const char *text)
+{
+    for (size_t i = 0; i < words->count; i++)
+        if (strcmp(words->items[i], text) == 0)
+            return true;
+    return false;
 }
 
 void config_pairs_add(struct config_pairs *pairs, const char *name, const char *value)
@@ -289,6 +308,9 @@ void config_key_print(const struct config_key *key, const void *field, struct bu
     case CONFIG_SIZE:
         buffer_format(out, "\"%s\"", size_print(*(const int64_t *)field, text));
         break;
+    case CONFIG_FLAG:
+        buffer_append_text(out, *(const bool *)field ? "true" : "false");
+        break;
     case CONFIG_CHOICE:
         buffer_format(out, "\"%s\"", choice_name(key, field));
         break;
@@ -330,6 +352,9 @@ void config_key_expects(const struct config_key *key, struct buffer *out)
         break;
     case CONFIG_SIZE:
         buffer_format(out, "a size from \"%s\" to \"%s\"", size_print(key->min, low), size_print(key->max, high));
+        break;
+    case CONFIG_FLAG:
+        buffer_append_text(out, "true or false");
         break;
     case CONFIG_CHOICE:
         choices_print(key, out);

@@ -70,6 +70,7 @@ static enum flow_result run_result(struct slot *slot)
 
 static void slot_submit(struct slot *slot)
 {
+    slot->handed_over = loop_now(slot->worker->loop);
     runner_pool_submit(slot->worker->pool, &slot->work);
 }
 

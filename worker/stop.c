@@ -9,6 +9,7 @@
  *                    then the loop ends once the releases are answered
  * A second signal goes straight to the last step. */
 #include "base/log.h"
+#include "worker/service_notify.h"
 #include "worker/worker_state.h"
 
 #define GRACE_NS         (2 * NS_PER_S)
@@ -41,6 +42,11 @@ static unsigned handlers_running(const struct worker *worker)
     for (unsigned i = 0; i < worker->slot_count; i++)
         running += worker->slots[i].flow.state == FLOW_READY;
     return running;
+}
+
+static double seconds_since(const struct worker *worker, struct instant start)
+{
+    return (double)instant_since(start, loop_now(worker->loop)) / (double)NS_PER_S;
 }
 
 /* Abandoned locks are never answered, so the wait has an end of its own. */
@@ -94,10 +100,37 @@ static void time_over(struct loop_timer *timer)
     limit_set(worker, grace_over, GRACE_NS);
 }
 
+static bool nothing_is_left(const struct worker *worker)
+{
+    return slots_busy(worker) == 0 || !queue_was_reached(worker->queue);
+}
+
 void worker_stop_look(struct worker *worker)
 {
-    if (slots_busy(worker) == 0 || !queue_was_reached(worker->queue))
+    if (worker->stopping && nothing_is_left(worker))
         leave_start(worker, LEAVE_LIMIT_NS);
+    else if (worker->draining && !worker->stopping && nothing_is_left(worker))
+        worker_stop(worker, "drained");
+}
+
+void worker_quiet(struct worker *worker, const char *reason)
+{
+    if (worker->quiet || worker->stopping)
+        return;
+    worker->quiet = true;
+    service_notify_status("quiet");
+    log_event(LOG_INFO, "worker_quiet", "reason=%s busy=%u", reason, slots_busy(worker));
+    worker_listen(worker);
+}
+
+void worker_drain(struct worker *worker, const char *reason)
+{
+    if (worker->draining || worker->stopping)
+        return;
+    worker_quiet(worker, reason);
+    worker->draining = true;
+    log_event(LOG_INFO, "worker_draining", "reason=%s busy=%u", reason, slots_busy(worker));
+    worker_stop_look(worker);
 }
 
 void worker_stop(struct worker *worker, const char *reason)
@@ -105,6 +138,7 @@ void worker_stop(struct worker *worker, const char *reason)
     if (worker->stopping)
         return;
     worker->stopping = true;
+    service_notify_stopping();
     log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
     queue_listen(worker->queue, false);
     limit_set(worker, time_over, worker->options.config->worker.stop_timeout_ns);
@@ -117,7 +151,32 @@ void worker_stop(struct worker *worker, const char *reason)
 
 void worker_stop_now(struct worker *worker, const char *reason)
 {
+    if (worker->hurrying)
+        return;
+    worker->stopping = worker->hurrying = true;
     log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
     atomic_store(&worker->must_stop, true);
     leave_start(worker, LEAVE_NOW_NS);
+}
+
+void worker_stop_asked(struct worker *worker, const char *reason)
+{
+    if (worker->stopping)
+        worker_stop_now(worker, reason);
+    else
+        worker_stop(worker, reason);
+}
+
+void worker_tell_running(struct worker *worker)
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    log_event(LOG_INFO, "tasks_running", "count=%u busy=%u threads=%u", handlers_running(worker), slots_busy(worker),
+              worker->slot_count);
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        const struct slot *slot = &worker->slots[i];
+        if (slot->flow.state == FLOW_READY)
+            log_event(LOG_INFO, "task_running", "slot=%u jid=%s class=%s queue=%s seconds=%.1f", slot->number,
+                      log_quote(slot->jid, jid), log_quote(slot->envelope.class_name, class_name),
+                      log_quote(slot->queue, queue), seconds_since(worker, slot->handed_over));
+    }
 }

@@ -3,7 +3,6 @@
 #include "worker/worker.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,11 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "worker/lock_setup.h"
 #include "worker/node_options.h"
+#include "worker/reload.h"
+#include "worker/service_notify.h"
+#include "worker/signals.h"
 #include "worker/worker_state.h"
 
 #define LOOK_NS (100 * NS_PER_MS)
@@ -26,7 +29,7 @@
 bool worker_may_claim(struct worker *worker)
 {
     bool enough = worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks;
-    return worker->ready && !worker->stopping && !enough;
+    return worker->ready && !worker->quiet && !worker->stopping && !enough;
 }
 
 /* Only while there is an idle slot to claim: a bell that rings for a busy process takes the task away from others. */
@@ -60,10 +63,8 @@ void worker_rest(struct worker *worker, struct slot *slot)
         return;
     list_prepend(&worker->idle, &slot->idle_link);
     worker->idle_count++;
-    if (worker->stopping)
-        worker_stop_look(worker);
-    else
-        worker_listen(worker);
+    worker_listen(worker);
+    worker_stop_look(worker);
 }
 
 static void queue_rang(void *context)
@@ -149,30 +150,24 @@ static bool locks_create(struct worker *worker, struct error *error)
     if (config->lock_node_count == 0)
         return true;
     struct redlock_node nodes[REDLOCK_NODES_MAX];
+    struct redlock_options options = lock_setup_options(config, worker->identity, nodes);
     char reason[256];
-    invariant(config->lock_node_count <= REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < config->lock_node_count; i++)
-        nodes[i] = node_for_locks(&config->lock_nodes[i]);
-    struct redlock_options options = {.nodes = nodes,
-                                      .node_count = config->lock_node_count,
-                                      .key_prefix = config->lock.prefix,
-                                      .client_name = worker->identity};
-    worker->terms = (struct redlock_terms){.ttl_ns = config->lock.ttl_ns,
-                                           .drift_factor = config->lock.drift_factor,
-                                           .tries = config->lock.tries,
-                                           .retry_delay_ns = config->lock.retry_delay_ns,
-                                           .retry_jitter_ns = config->lock.retry_jitter_ns};
-    if (!redlock_terms_check(&worker->terms, &options, reason, sizeof reason))
-        return error_set(error, "%s: lock: %s", config->path, reason);
+    if (!lock_setup_terms(config, &worker->terms, error))
+        return false;
     worker->locks = redlock_group_create(worker->loop, &options, reason, sizeof reason);
     return worker->locks != NULL || error_set(error, "%s: lock_nodes: %s", config->path, reason);
+}
+
+void worker_limits_take(struct worker *worker)
+{
+    worker->limits = config_task_limits(worker->options.config);
 }
 
 static void queue_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     const struct config_node *node = &config->queue_node;
-    worker->limits = config_task_limits(config);
+    worker_limits_take(worker);
     worker->queue = queue_create(worker->loop, &(struct queue_options){
                                                    .node = node_options(node, worker->identity),
                                                    .timeout_ns = node->call_timeout_ns,
@@ -211,16 +206,6 @@ static void slots_build(struct worker *worker)
     }
 }
 
-static void signal_caught(void *context, int number)
-{
-    struct worker *worker = context;
-    const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
-    if (worker->stopping)
-        worker_stop_now(worker, name);
-    else
-        worker_stop(worker, name);
-}
-
 static bool worker_build(struct worker *worker, struct error *error)
 {
     identity_make(worker);
@@ -232,8 +217,8 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
-    worker->on_term = loop_signal_start(worker->loop, SIGTERM, signal_caught, worker);
-    worker->on_int = loop_signal_start(worker->loop, SIGINT, signal_caught, worker);
+    worker->reload = reload_create(worker);
+    worker->signals = signals_create(worker);
     loop_timer_init(&worker->look, look_fire);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     return true;
@@ -251,10 +236,8 @@ static void worker_free(struct worker *worker)
         redlock_group_destroy(worker->locks);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_fini(&worker->slots[i]);
-    if (worker->on_term != NULL)
-        loop_signal_stop(worker->on_term);
-    if (worker->on_int != NULL)
-        loop_signal_stop(worker->on_int);
+    if (worker->signals != NULL)
+        signals_destroy(worker->signals);
     if (worker->loop != NULL) {
         if (worker->slots != NULL)
             loop_hook_cancel(&worker->give_back);
@@ -262,6 +245,8 @@ static void worker_free(struct worker *worker)
         loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);
     }
+    if (worker->reload != NULL)
+        reload_destroy(worker->reload);
     free(worker->slots);
     free(worker->serials);
     buffer_fini(&worker->text);
@@ -335,11 +320,12 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu",
               log_quote(worker->identity, text), worker->slot_count, options->config->worker.queues.count,
               options->config->lock_node_count, plugins_handler_count(options->plugins));
+    service_notify_ready();
     loop_run(worker->loop);
     report_finish(worker);
     enum exit_code exit_code = worker->exit_code;
-    *abandoned = worker->abandoned;
-    if (!worker->abandoned) /* else a handler still uses what would be freed */
+    *abandoned = !reload_end(worker->reload) || worker->abandoned;
+    if (!*abandoned) /* else a thread still uses what would be freed */
         worker_free(worker);
     return exit_code;
 }

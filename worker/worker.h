@@ -11,7 +11,8 @@
 #include "worker/plugin.h"
 
 struct worker_options {
-    const struct config *config;
+    struct config *config;         /* the worker changes reloadable settings of it */
+    const char *queues;            /* as --queues gave them; NULL = those of the configuration */
     const struct plugins *plugins; /* open */
     bool drain;                    /* stop when there is nothing to do */
     uint64_t max_tasks;            /* stop after that many were taken, parked ones included; 0 = no limit */

@@ -1,5 +1,5 @@
-/* Private to worker.c (the process), slot.c, slot_run.c and slot_moves.c (one task at a time), and stop.c (the end). All of it belongs to the loop
- * thread, but for `must_stop`, which runners read. */
+/* Private to worker.c (the process), slot.c, slot_run.c and slot_moves.c (one task at a time), stop.c (the end),
+ * signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -40,6 +40,7 @@ struct slot {
     struct work work;
     int code; /* what the handler returned */
     bool started;
+    struct instant handed_over; /* to the runners */
     struct instant run_started;
 };
 
@@ -68,12 +69,15 @@ struct worker {
     struct loop_hook give_back;
     bool ready; /* lock nodes were tried and a quorum is there */
     struct instant no_quorum_told;
-    bool stopping, leaving, abandoned;
+    bool quiet;    /* claims nothing more, for good */
+    bool draining; /* quiet, and to be stopped when nothing runs any more */
+    bool stopping, hurrying, leaving, abandoned;
     atomic_bool must_stop;
     struct loop_timer look;  /* at the lock nodes, and whether all is drained */
     struct loop_timer limit; /* of the present phase of stopping */
     struct instant leave_by; /* when waiting for answers to releases ends */
-    struct loop_signal *on_term, *on_int;
+    struct signals *signals;
+    struct reload *reload;
     enum exit_code exit_code;
 };
 
@@ -105,10 +109,19 @@ bool worker_may_claim(struct worker *worker);
 void worker_no_quorum(struct worker *worker); /* a lock was refused because too few nodes answered */
 void worker_listen(struct worker *worker);    /* after a change of what is idle or may be claimed */
 
-/* stop.c */
-void worker_stop(struct worker *worker, const char *reason);
-void worker_stop_now(struct worker *worker, const char *reason);
-/* A slot became idle while stopping. */
+void worker_limits_take(struct worker *worker); /* from the configuration, which may have changed */
+
+/* stop.c: each may be called at any time and again; a later one in this order goes further, none goes back. `reason` is
+ * a word for the log. */
+void worker_quiet(struct worker *worker, const char *reason);    /* claims nothing more; what runs goes on, it stays */
+void worker_drain(struct worker *worker, const char *reason);    /* quiet, and it stops when nothing runs any more */
+void worker_stop(struct worker *worker, const char *reason);     /* within stop_timeout */
+void worker_stop_now(struct worker *worker, const char *reason); /* within a moment */
+/* What a signal does: the first is a stop, the next a stop now. */
+void worker_stop_asked(struct worker *worker, const char *reason);
+/* A slot became idle while stopping or draining. */
 void worker_stop_look(struct worker *worker);
+/* One log line for each slot whose handler runs. */
+void worker_tell_running(struct worker *worker);
 
 #endif

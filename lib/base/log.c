@@ -8,6 +8,9 @@
  * end. It writes at most PIPE_BUF bytes at once: that much goes into a pipe in one piece, so that processes that
  * share one do not mix their lines.
  *
+ * Opening the file again happens between the last line that was logged before it was asked for and the first one after
+ * it: the request remembers how much of the ring lies before it.
+ *
  * There is one log in a process, in static memory. A forked child has no log thread; it writes its lines itself. */
 #include "base/log.h"
 
@@ -46,8 +49,15 @@ static atomic_ulong dropped;
 static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
+/* Asked for by log_reopen, done by the log thread. */
+struct reopening {
+    bool is_asked;
+    size_t before; /* bytes of the ring that still go to the old file */
+    char path[PATH_MAX];
+};
+
 static struct {
-    pthread_mutex_t lock; /* guards all of this, but the thread reads `fd` without it */
+    pthread_mutex_t lock; /* guards all of this, but the thread, which alone changes it, reads `fd` without it */
     pthread_cond_t filled, ended;
     struct log_ring ring;
     pthread_t thread;
@@ -56,9 +66,12 @@ static struct {
     bool given_up;  /* a thread that hangs in write still uses the ring */
     bool owns_fd;
     int fd;
+    int given_fd;        /* where lines go when there is no path */
+    char path[PATH_MAX]; /* of the file; "" = none */
+    struct reopening reopening;
     unsigned long reported; /* of `dropped`; the thread's own */
     bool mid_line;          /* the last write broke off within a line; the thread's own */
-} logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO};
+} logger = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = STDERR_FILENO, .given_fd = STDERR_FILENO};
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
@@ -150,17 +163,63 @@ static bool lines_write(const char *lines, size_t length)
     return done == length;
 }
 
+/* The log thread's own lines, which do not go through the ring. */
+PRINTF_LIKE(3, 4)
+static bool own_line_write(enum log_level level, const char *event, const char *format, ...)
+{
+    char line[LOG_LINE_MAX];
+    size_t length = line_start(line, level, event);
+    line[length++] = ' ';
+    va_list values;
+    va_start(values, format);
+    int more = vsnprintf(line + length, sizeof line - length, format, values);
+    va_end(values);
+    length = line_end(line, more > 0 ? length + (size_t)more : length);
+    return bytes_write(logger.fd, line, length) == length;
+}
+
 static void drops_report(void)
 {
     unsigned long now = atomic_load(&dropped);
-    if (now == logger.reported)
-        return;
-    char line[LOG_LINE_MAX];
-    size_t length = line_start(line, LOG_WARN, "log_dropped");
-    int more = snprintf(line + length, sizeof line - length, " lines=%lu total=%lu", now - logger.reported, now);
-    length = line_end(line, length + (size_t)more);
-    if (bytes_write(logger.fd, line, length) == length)
+    if (now != logger.reported &&
+        own_line_write(LOG_WARN, "log_dropped", "lines=%lu total=%lu", now - logger.reported, now))
         logger.reported = now;
+}
+
+static int file_open(const char *path)
+{
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+}
+
+/* With the lock held. */
+static void target_set(int fd, const char *path)
+{
+    if (logger.owns_fd)
+        close(logger.fd);
+    logger.fd = fd;
+    logger.owns_fd = path[0] != '\0';
+    if (path != logger.path)
+        snprintf(logger.path, sizeof logger.path, "%s", path);
+}
+
+/* The log thread, with the lock held but for the opening itself, which may take its time. */
+static void target_renew(void)
+{
+    char path[PATH_MAX], quoted[LOG_QUOTE_MAX];
+    snprintf(path, sizeof path, "%s", logger.reopening.path);
+    logger.reopening.is_asked = false;
+    pthread_mutex_unlock(&logger.lock);
+    int fd = path[0] != '\0' ? file_open(path) : logger.given_fd;
+    const char *reason = fd < 0 ? strerror(errno) : NULL;
+    pthread_mutex_lock(&logger.lock);
+    if (fd < 0) {
+        (void)own_line_write(LOG_ERROR, "log_reopen_failed",
+                             "path=%s reason=\"%s\" advice=\"the log goes on in the file that was open before\"",
+                             log_quote(path, quoted), reason);
+        return;
+    }
+    target_set(fd, path);
+    logger.mid_line = false;
 }
 
 static void *writer_run(void *unused)
@@ -168,12 +227,19 @@ static void *writer_run(void *unused)
     (void)unused;
     pthread_mutex_lock(&logger.lock);
     for (;;) {
-        while (logger.running && log_ring_is_empty(&logger.ring))
+        struct reopening *reopening = &logger.reopening;
+        while (logger.running && log_ring_is_empty(&logger.ring) && !reopening->is_asked)
             pthread_cond_wait(&logger.filled, &logger.lock);
+        if (reopening->is_asked && reopening->before == 0) {
+            target_renew();
+            continue;
+        }
         if (log_ring_is_empty(&logger.ring))
             break;
-        size_t length;
-        const char *lines = log_ring_peek(&logger.ring, BATCH_MAX, &length);
+        size_t length, limit = BATCH_MAX;
+        if (reopening->is_asked && reopening->before < limit)
+            limit = reopening->before;
+        const char *lines = log_ring_peek(&logger.ring, limit, &length);
         pthread_mutex_unlock(&logger.lock);
 
         if (lines_write(lines, length))
@@ -181,6 +247,7 @@ static void *writer_run(void *unused)
 
         pthread_mutex_lock(&logger.lock);
         log_ring_drop(&logger.ring, length);
+        reopening->before -= reopening->is_asked ? length : 0;
     }
     logger.has_ended = true;
     pthread_cond_signal(&logger.ended);
@@ -214,7 +281,7 @@ static void conditions_init(void)
  * the conditions, too. */
 static void fork_done_in_child(void)
 {
-    logger.running = logger.given_up = false;
+    logger.running = logger.given_up = logger.reopening.is_asked = false;
     logger.ring.head = logger.ring.tail = 0;
     logger.ring.wrapped = false;
     logger.reported = atomic_load(&dropped);
@@ -243,24 +310,23 @@ static int writer_start(void)
 
 static bool target_open(const struct log_options *options, struct error *error)
 {
+    logger.given_fd = options->path == NULL ? options->fd : STDERR_FILENO;
     if (options->path == NULL) {
-        logger.fd = options->fd;
+        target_set(options->fd, "");
         return true;
     }
-    int fd = open(options->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    if (strlen(options->path) >= sizeof logger.path)
+        return error_set(error, "the path of the log file is longer than %zu bytes", sizeof logger.path - 1);
+    int fd = file_open(options->path);
     if (fd < 0)
         return error_set(error, "cannot open the log file %s: %s", options->path, strerror(errno));
-    logger.fd = fd;
-    logger.owns_fd = true;
+    target_set(fd, options->path);
     return true;
 }
 
 static void target_close(void)
 {
-    if (logger.owns_fd)
-        close(logger.fd);
-    logger.owns_fd = false;
-    logger.fd = STDERR_FILENO;
+    target_set(STDERR_FILENO, "");
 }
 
 static bool start_locked(const struct log_options *options, struct error *error)
@@ -275,7 +341,7 @@ static bool start_locked(const struct log_options *options, struct error *error)
 
     log_set_level(options->level);
     atomic_store(&give_up_ns, INT64_MAX);
-    logger.has_ended = logger.mid_line = false;
+    logger.has_ended = logger.mid_line = logger.reopening.is_asked = false;
     logger.running = true;
     int status = writer_start();
     if (status != 0) {
@@ -322,6 +388,23 @@ void log_stop(void)
             pthread_detach(logger.thread);
             logger.given_up = true;
         }
+    }
+    pthread_mutex_unlock(&logger.lock);
+}
+
+void log_reopen(const char *path)
+{
+    struct reopening *reopening = &logger.reopening;
+    pthread_mutex_lock(&logger.lock);
+    const char *wanted = path != NULL ? path : reopening->is_asked ? reopening->path : logger.path;
+    bool is_file = wanted[0] != '\0';
+    if (logger.running && (is_file || path != NULL) && strlen(wanted) < sizeof reopening->path) {
+        if (wanted != reopening->path)
+            snprintf(reopening->path, sizeof reopening->path, "%s", wanted);
+        if (!reopening->is_asked)
+            reopening->before = log_ring_filled(&logger.ring);
+        reopening->is_asked = true;
+        pthread_cond_signal(&logger.filled);
     }
     pthread_mutex_unlock(&logger.lock);
 }

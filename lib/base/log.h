@@ -27,11 +27,17 @@ enum { LOG_LINE_MAX = 1024, LOG_QUOTE_MAX = 256 };
 struct log_options {
     enum log_level level;
     int fd;           /* where lines go; 2 = standard error */
-    const char *path; /* if set, this file (appended, mode 0640) instead of `fd` */
+    const char *path; /* if set, this file (appended, mode 0640) instead of `fd`; copied */
 };
 
 bool log_start(const struct log_options *options, struct error *error) MUST_CHECK;
 void log_stop(void);
+/* Opens the log file again, for whoever moved the old one away (logrotate), or goes on in another file when `path` is
+ * set (which becomes the one to open again; "" is standard error). A log that goes to a descriptor stays there when
+ * `path` is NULL. The log thread does it: every line logged before the call goes to the old file, every later one to
+ * the new. When that cannot be opened the old one stays in use and gets a line that says so. Any thread; does not
+ * wait. */
+void log_reopen(const char *path);
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
 bool log_level_parse(const char *name, enum log_level *level); /* "debug", "info", "warn", "error" */

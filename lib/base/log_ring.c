@@ -9,6 +9,11 @@ bool log_ring_is_empty(const struct log_ring *ring)
     return ring->head == ring->tail && !ring->wrapped;
 }
 
+size_t log_ring_filled(const struct log_ring *ring)
+{
+    return ring->wrapped ? ring->end - ring->head + ring->tail : ring->tail - ring->head;
+}
+
 /* Makes the tail a place with room for `length` bytes. */
 static bool room_find(struct log_ring *ring, size_t length)
 {

@@ -18,6 +18,7 @@ struct log_ring {
 };
 
 bool log_ring_is_empty(const struct log_ring *ring);
+size_t log_ring_filled(const struct log_ring *ring); /* bytes of lines in it */
 /* False when there is no room. The line ends with its newline. */
 bool log_ring_add(struct log_ring *ring, const char *line, size_t length);
 /* The oldest lines, as many as lie together and fit into `limit` bytes; no line is longer than that. */

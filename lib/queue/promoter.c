@@ -18,7 +18,7 @@ enum { SET_RETRY, SET_SCHEDULE, SETS };
 struct promoter {
     struct loop *loop;
     struct queue *queue;
-    struct envelope_limits limits;
+    const struct envelope_limits *limits;
     int64_t timeout_ns;
     struct loop_timer timer;
     struct redis_call call;
@@ -77,7 +77,7 @@ static bool entry_rewrite(struct promoter *promoter, const char *entry, size_t l
     struct error error = ERROR_NONE;
     struct wall_time now = wall_now();
     buffer_clear(&promoter->text);
-    if (!envelope_parse(&promoter->envelope, entry, length, &promoter->limits, &error)) {
+    if (!envelope_parse(&promoter->envelope, entry, length, promoter->limits, &error)) {
         char why[LOG_QUOTE_MAX];
         log_event(LOG_WARN, "task_invalid", "place=%s bytes=%zu reason=%s", set_key(promoter), length,
                   log_quote(error.text, why));
@@ -161,7 +161,7 @@ struct promoter *promoter_create(struct loop *loop, struct queue *queue, const s
     struct promoter *promoter = memory_new(struct promoter);
     promoter->loop = loop;
     promoter->queue = queue;
-    promoter->limits = *limits;
+    promoter->limits = limits;
     promoter->timeout_ns = timeout_ns;
     loop_timer_init(&promoter->timer, look_fire);
     look_later(promoter);

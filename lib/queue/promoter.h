@@ -12,6 +12,7 @@
 
 struct promoter;
 
+/* `limits` must live as long as the promoter; they may change. */
 struct promoter *promoter_create(struct loop *loop, struct queue *queue, const struct envelope_limits *limits,
                                  int64_t timeout_ns);
 void promoter_destroy(struct promoter *promoter);

@@ -129,7 +129,9 @@ static void config_write(const struct bench *bench, const char *path)
     FILE *file = fopen(path, "we");
     if (file == NULL)
         die("the configuration cannot be written");
-    fprintf(file, "worker = { threads = %u; jobs_directory = \"%s\"; jobs = [\"sleep\"]; log_level = \"warn\"; };\n",
+    fprintf(file,
+            "worker = { threads = %u; jobs_directory = \"%s\"; jobs = [\"sleep\"]; log_level = \"warn\"; allow_root = "
+            "true; };\n",
             bench->threads, bench->jobs);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\n", bench->queue_port);
     if (bench->lock_ports != NULL) {

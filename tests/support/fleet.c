@@ -114,7 +114,7 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     char *path = path_of(fleet, name, ".conf");
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [\"jobs\"];\n", name,
+    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [\"jobs\"]; allow_root = true;\n", name,
             setup->threads > 0 ? setup->threads : 4);
     plugin_write(fleet, setup, file);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),

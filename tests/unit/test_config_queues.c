@@ -1,0 +1,107 @@
+/* What the configuration says about queues: weights, the classes that they may run, and the option that overrides
+ * which are served. And the flag, the type that came with allow_root. */
+#include "tests/support/test.h"
+
+#include "tests/support/config_place.h"
+
+static void weights_and_classes_are_read(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(
+        CONFIG_NODES "worker = { queues = [\"critical\", \"low\"]; queue_order = \"weighted\"; };\n"
+                     "queue_settings = ({ queue = \"critical\"; weight = 6; },\n"
+                     "                  { queue = \"low\"; classes = [\"a\", \"b\"]; });\n");
+    assert_int_equal(config->worker.queue_order, CONFIG_ORDER_WEIGHTED);
+    assert_int_equal(config_queue_weight(config, "critical"), 6);
+    assert_int_equal(config_queue_weight(config, "low"), 1);
+    assert_int_equal(config_queue_weight(config, "other"), 1);
+    assert_true(config_queue_allows(config, "critical", "c"));
+    assert_true(config_queue_allows(config, "other", "c"));
+    assert_true(config_queue_allows(config, "low", "b"));
+    assert_false(config_queue_allows(config, "low", "c"));
+    config_free(config);
+}
+
+static void the_order_is_strict_unless_it_is_said(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(CONFIG_NODES);
+    assert_int_equal(config->worker.queue_order, CONFIG_ORDER_STRICT);
+    assert_int_equal(config->queue_count, 0);
+    config_free(config);
+}
+
+static void what_cannot_be_is_an_error(void **state)
+{
+    (void)state;
+    config_place_expect_error(CONFIG_NODES "worker = { queue_order = \"random\"; };\n",
+                              "t.conf:2: worker.queue_order: random is not allowed here; expected \"strict\" or "
+                              "\"weighted\"");
+    config_place_expect_error(CONFIG_NODES "queue_settings = ({ queue = \"default\"; weight = 0; });\n",
+                              "t.conf:2: queue_settings[0].weight: 0 is not allowed here; expected a whole number from "
+                              "1 to 1000");
+    config_place_expect_error(CONFIG_NODES "queue_settings = ({ weight = 1; });\n",
+                              "t.conf:2: queue_settings[0]: the key queue is missing");
+    config_place_expect_error(CONFIG_NODES "queue_settings = ({ queue = \"default\"; },\n{ queue = \"default\"; });\n",
+                              "t.conf:3: the queue default has a second entry (t.conf:2)");
+    config_place_expect_error(CONFIG_NODES "worker = { queues = [\"hf:x\"]; };\nqueue_settings = ();\n",
+                              "t.conf:2: worker.queues: the name of queue 1 is not 1 to 128 bytes without blanks and "
+                              "control characters, or begins with hf:");
+}
+
+static void what_has_no_effect_is_a_warning(void **state)
+{
+    (void)state;
+    struct findings findings;
+    struct config *config =
+        config_place_read(CONFIG_NODES "queue_settings = ({ queue = \"other\"; weight = 2; });\n", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(findings.warnings, 2);
+    assert_non_null(findings_find(&findings, "t.conf:2: the queue other is not served here"));
+    assert_non_null(findings_find(&findings, "weights mean nothing while worker.queue_order is strict"));
+    config_free(config);
+    findings_fini(&findings);
+}
+
+static void the_option_overrides_what_is_served(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    struct config *config = config_place_read_good(CONFIG_NODES "worker = { queues = [\"a\", \"b\"]; };\n");
+    config_serve_queues(config, "x,y", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(config->worker.queues.count, 2);
+    assert_string_equal(config->worker.queues.items[0], "x");
+    assert_string_equal(config->worker.queues.items[1], "y");
+    config_serve_queues(config, "x,,x", &findings);
+    assert_int_equal(findings.errors, 2);
+    assert_non_null(findings_find(&findings, "--queues: a name is not 1 to 128 bytes"));
+    assert_non_null(findings_find(&findings, "--queues: names the queue x twice"));
+    config_free(config);
+    findings_fini(&findings);
+}
+
+static void a_flag_is_true_or_false(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(CONFIG_NODES "worker = { allow_root = true; };\n");
+    assert_true(config->worker.allow_root);
+    config_free(config);
+    config = config_place_read_good(CONFIG_NODES "worker = { allow_root = false; };\n");
+    assert_false(config->worker.allow_root);
+    config_free(config);
+    config_place_expect_error(CONFIG_NODES "worker = { allow_root = \"true\"; };\n",
+                              "t.conf:2: worker.allow_root: expected true or false, found a text in quotes");
+    config_place_expect_error(CONFIG_NODES "worker = { allow_root = 1; };\n",
+                              "t.conf:2: worker.allow_root: expected true or false, found a whole number");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(weights_and_classes_are_read),        CONFIG_TEST(the_order_is_strict_unless_it_is_said),
+        CONFIG_TEST(what_cannot_be_is_an_error),          CONFIG_TEST(what_has_no_effect_is_a_warning),
+        CONFIG_TEST(the_option_overrides_what_is_served), CONFIG_TEST(a_flag_is_true_or_false),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,32 @@
+#include "worker/lock_setup.h"
+
+#include "base/invariant.h"
+#include "worker/node_options.h"
+
+struct redlock_options lock_setup_options(const struct config *config, const char *identity,
+                                          struct redlock_node nodes[REDLOCK_NODES_MAX])
+{
+    invariant(config->lock_node_count <= REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        nodes[i] = node_for_locks(&config->lock_nodes[i]);
+    return (struct redlock_options){.nodes = nodes,
+                                    .node_count = config->lock_node_count,
+                                    .key_prefix = config->lock.prefix,
+                                    .client_name = identity};
+}
+
+bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error)
+{
+    struct redlock_node nodes[REDLOCK_NODES_MAX];
+    struct redlock_options options = lock_setup_options(config, NULL, nodes);
+    struct redlock_terms wanted = {.ttl_ns = config->lock.ttl_ns,
+                                   .drift_factor = config->lock.drift_factor,
+                                   .tries = config->lock.tries,
+                                   .retry_delay_ns = config->lock.retry_delay_ns,
+                                   .retry_jitter_ns = config->lock.retry_jitter_ns};
+    char reason[256];
+    if (!redlock_terms_check(&wanted, &options, reason, sizeof reason))
+        return error_set(error, "%s: lock: %s", config->path, reason);
+    *terms = wanted;
+    return true;
+}

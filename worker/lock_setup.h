@@ -1,0 +1,15 @@
+/* What the configuration says about locks, as lib/redlock wants it. */
+#ifndef WORKER_LOCK_SETUP_H
+#define WORKER_LOCK_SETUP_H
+
+#include "base/error.h"
+#include "redlock/redlock_loop.h"
+#include "worker/config.h"
+
+/* The options of the group; `nodes` is filled and, like the configuration, must live as long as they do. */
+struct redlock_options lock_setup_options(const struct config *config, const char *identity,
+                                          struct redlock_node nodes[REDLOCK_NODES_MAX]);
+/* The terms of new locks; false, with `terms` as they were, when they do not fit the nodes. */
+bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error) MUST_CHECK;
+
+#endif

@@ -1,0 +1,244 @@
+#include "worker/reload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config_change.h"
+#include "worker/lock_setup.h"
+#include "worker/service_notify.h"
+#include "worker/startup.h"
+#include "worker/worker_state.h"
+
+/* How long the end of the process waits for a thread that reads. */
+enum { END_WAIT_S = 1 };
+
+/* A fresh configuration that was taken: it holds the old values. */
+struct retired {
+    struct list link;
+    struct config *config;
+    uint64_t taken; /* tasks before this number may use them */
+};
+
+struct reload {
+    struct worker *worker;
+    struct list retired;
+    pthread_t thread;
+    bool is_reading; /* the thread was started, and its result is not here yet */
+    bool is_wanted;  /* once more, after this one */
+    bool is_over;
+    struct loop_message read;
+    /* the thread's until it posts `read` */
+    const char *path, *queues;
+    struct config *fresh;
+    struct findings findings;
+};
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+static void *reader_run(void *argument)
+{
+    struct reload *reload = argument;
+    reload->fresh = config_read(reload->path, &reload->findings);
+    if (reload->fresh != NULL && reload->queues != NULL)
+        config_serve_queues(reload->fresh, reload->queues, &reload->findings);
+    loop_post(reload->worker->loop, &reload->read);
+    return NULL;
+}
+
+/* Signals belong to the threads that expect them. */
+static int reader_start(struct reload *reload)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&reload->thread, NULL, reader_run, reload);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+/* --- judging and taking ------------------------------------------------------------------------------------------- */
+
+static void findings_tell(const struct findings *findings)
+{
+    char text[LOG_QUOTE_MAX];
+    for (size_t i = 0; i < findings->count; i++)
+        log_event(findings->items[i].is_warning ? LOG_WARN : LOG_ERROR, "config_finding", "text=%s",
+                  log_quote(findings->items[i].text, text));
+}
+
+struct telling {
+    unsigned taken, waiting;
+};
+
+static void change_tell(void *context, const struct config_change *change)
+{
+    struct telling *telling = context;
+    char before[LOG_QUOTE_MAX], after[LOG_QUOTE_MAX];
+    log_quote(change->before, before);
+    log_quote(change->after, after);
+    if (change->is_reloadable) {
+        telling->taken++;
+        log_event(LOG_INFO, "setting_changed", "setting=\"%s\" before=%s after=%s", change->setting, before, after);
+    } else {
+        telling->waiting++;
+        log_event(LOG_WARN, "setting_waits",
+                  "setting=\"%s\" before=%s after=%s advice=\"takes effect after a restart\"", change->setting, before,
+                  after);
+    }
+}
+
+/* What plugins and lock nodes that run say to the configuration as it would be. */
+static bool running_fits(struct worker *worker, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    struct redlock_terms terms;
+    startup_check(worker->options.config, worker->options.plugins, findings);
+    if (worker->locks != NULL && !lock_setup_terms(worker->options.config, &terms, &error))
+        findings_error(findings, "%s", error.text);
+    return findings->errors == 0;
+}
+
+/* To where it is used in another form. */
+static void settings_apply(struct worker *worker, const struct config *old)
+{
+    const struct config *config = worker->options.config;
+    struct error error = ERROR_NONE;
+    log_set_level(config->worker.log_level);
+    if (strcmp(config->worker.log_file, old->worker.log_file) != 0)
+        log_reopen(config->worker.log_file);
+    worker_limits_take(worker);
+    if (worker->locks != NULL && !lock_setup_terms(config, &worker->terms, &error))
+        log_event(LOG_ERROR, "lock_terms_refused", "reason=\"%s\"", error.text);
+}
+
+/* The number of the oldest task that a slot has. */
+static uint64_t oldest_task(const struct worker *worker)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        if (worker->slots[i].flow.has_task && worker->slots[i].order < oldest)
+            oldest = worker->slots[i].order;
+    return oldest;
+}
+
+static void retired_free(struct reload *reload, uint64_t oldest)
+{
+    for (struct list *link = reload->retired.next, *next; link != &reload->retired; link = next) {
+        struct retired *retired = list_owner(link, struct retired, link);
+        next = link->next;
+        if (retired->taken > oldest)
+            continue;
+        list_remove(link);
+        config_free(retired->config);
+        free(retired);
+    }
+}
+
+static void fresh_retire(struct reload *reload)
+{
+    struct retired *retired = memory_new(struct retired);
+    retired->config = reload->fresh;
+    retired->taken = reload->worker->taken;
+    reload->fresh = NULL;
+    list_init(&retired->link);
+    list_append(&reload->retired, &retired->link);
+    retired_free(reload, oldest_task(reload->worker));
+}
+
+static bool fresh_take(struct reload *reload)
+{
+    struct worker *worker = reload->worker;
+    struct config *running = worker->options.config;
+    struct telling telling = {0};
+    if (reload->fresh == NULL || reload->findings.errors > 0)
+        return false;
+    config_exchange(running, reload->fresh);
+    bool fits = running_fits(worker, &reload->findings);
+    config_exchange(running, reload->fresh);
+    if (!fits)
+        return false;
+    findings_tell(&reload->findings);
+    config_changes(running, reload->fresh, change_tell, &telling);
+    config_exchange(running, reload->fresh);
+    settings_apply(worker, reload->fresh);
+    fresh_retire(reload);
+    log_event(LOG_INFO, "reloaded", "changed=%u after_restart=%u", telling.taken, telling.waiting);
+    return true;
+}
+
+static void fresh_arrived(struct loop_message *message)
+{
+    struct reload *reload = list_owner(message, struct reload, read);
+    if (!reload->is_over) {
+        pthread_join(reload->thread, NULL); /* it posted, and has nothing more to do */
+        reload->is_reading = false;
+        if (!fresh_take(reload)) {
+            findings_tell(&reload->findings);
+            log_event(LOG_ERROR, "reload_refused",
+                      "errors=%zu advice=\"nothing was changed; mend the file and reload\"", reload->findings.errors);
+        }
+        service_notify_ready();
+    }
+    config_free(reload->fresh);
+    findings_fini(&reload->findings);
+    reload->fresh = NULL;
+    reload->findings = (struct findings){0};
+    if (reload->is_wanted && !reload->is_over) {
+        reload->is_wanted = false;
+        worker_reload(reload->worker, "again");
+    }
+}
+
+void worker_reload(struct worker *worker, const char *reason)
+{
+    struct reload *reload = worker->reload;
+    log_reopen(NULL);
+    if (reload->is_reading || worker->stopping) {
+        reload->is_wanted = !worker->stopping;
+        return;
+    }
+    log_event(LOG_INFO, "reloading", "reason=%s", reason);
+    service_notify_reloading();
+    int status = reader_start(reload);
+    reload->is_reading = status == 0;
+    if (status == 0)
+        return;
+    log_event(LOG_ERROR, "reload_refused", "reason=\"no thread to read it: %s\"", strerror(status));
+    service_notify_ready();
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+struct reload *reload_create(struct worker *worker)
+{
+    struct reload *reload = memory_new(struct reload);
+    reload->worker = worker;
+    list_init(&reload->retired);
+    reload->path = worker->options.config->path;
+    reload->queues = worker->options.queues;
+    reload->read.deliver = fresh_arrived;
+    return reload;
+}
+
+bool reload_end(struct reload *reload)
+{
+    reload->is_over = true;
+    if (!reload->is_reading)
+        return true;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_WAIT_S;
+    return pthread_clockjoin_np(reload->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+}
+
+void reload_destroy(struct reload *reload)
+{
+    retired_free(reload, UINT64_MAX);
+    free(reload);
+}

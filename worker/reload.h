@@ -1,0 +1,31 @@
+/* Reading the configuration again while the worker runs.
+ *
+ * A thread of its own reads the files (nothing in the loop may block, and files may lie anywhere) and posts the result
+ * to the loop. There it is judged: when anything in it is wrong, every error is logged with file and line and nothing
+ * changes. Else what is reloadable is taken over, and each other setting that changed is named with its old and new
+ * value, as one that takes effect after a restart.
+ *
+ * Whose is what: the running configuration stays the one object that it was from the start, so whoever keeps pointers
+ * into it (plugins into their settings, nodes) may go on. Only values of reloadable settings change, on the loop
+ * thread, and only the loop thread reads those. A task may keep pointers to them as long as its slot has it: the old
+ * values are freed when every task that was claimed under them has left its slot. The fresh configuration belongs to
+ * the thread until it is posted, then to the loop.
+ *
+ * A request that comes while the thread reads is done after it. Loop thread. */
+#ifndef WORKER_RELOAD_H
+#define WORKER_RELOAD_H
+
+#include <stdbool.h>
+
+struct reload;
+struct worker;
+
+struct reload *reload_create(struct worker *worker);
+void worker_reload(struct worker *worker, const char *reason);
+/* Before the loop is taken apart. False when the thread hangs in reading: then nothing may be freed, the process can
+ * only end. */
+bool reload_end(struct reload *reload);
+/* After that. */
+void reload_destroy(struct reload *reload);
+
+#endif

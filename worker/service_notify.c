@@ -1,0 +1,67 @@
+#include "worker/service_notify.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* A name that begins with @ is in the abstract space, where it begins with NUL. */
+static socklen_t address_make(const char *name, struct sockaddr_un *address)
+{
+    size_t length = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || length >= sizeof address->sun_path)
+        return 0;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, name, length);
+    if (name[0] == '@')
+        address->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+static void message_send(const char *text)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address;
+    socklen_t length = name != NULL ? address_make(name, &address) : 0;
+    if (length == 0)
+        return;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address, length);
+    close(fd);
+}
+
+void service_notify_ready(void)
+{
+    message_send("READY=1\nSTATUS=running");
+}
+
+/* The time tells the manager which answer belongs to which of its requests. */
+void service_notify_reloading(void)
+{
+    struct timespec now;
+    char text[96];
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%lld",
+             (long long)now.tv_sec * US_PER_S + now.tv_nsec / NS_PER_US);
+    message_send(text);
+}
+
+void service_notify_stopping(void)
+{
+    message_send("STOPPING=1\nSTATUS=stopping");
+}
+
+void service_notify_status(const char *text)
+{
+    char message[256];
+    snprintf(message, sizeof message, "STATUS=%s", text);
+    message_send(message);
+}

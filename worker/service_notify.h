@@ -1,0 +1,12 @@
+/* Tells the service manager how the worker is, when one wants to know: a datagram to $NOTIFY_SOCKET, as sd_notify of
+ * systemd sends it (Type=notify). Without that variable nothing happens. Never blocks; a message that cannot be sent is
+ * left out. Loop thread, or before the loop runs. */
+#ifndef WORKER_SERVICE_NOTIFY_H
+#define WORKER_SERVICE_NOTIFY_H
+
+void service_notify_ready(void);     /* started, or done with reloading */
+void service_notify_reloading(void); /* the next one is service_notify_ready */
+void service_notify_stopping(void);
+void service_notify_status(const char *text); /* one line for people */
+
+#endif

@@ -1,0 +1,20 @@
+/* What a worker does on a signal. SIGPIPE is ignored by the loop; SIGCONT has no meaning here, for quiet is for good.
+ *
+ *   SIGTERM, SIGINT   stop within stop_timeout; the second one: stop now
+ *   SIGTSTP           quiet: nothing more is claimed, what runs goes on, the process stays until it is stopped
+ *   SIGUSR2           drain: quiet, and stop without a deadline when nothing runs any more
+ *   SIGHUP            read the configuration again (reload.h) and open the log file again
+ *   SIGUSR1           open the log file again
+ *   SIGTTIN           write one line into the log for each task that runs
+ *
+ * Loop thread. */
+#ifndef WORKER_SIGNALS_H
+#define WORKER_SIGNALS_H
+
+struct signals;
+struct worker;
+
+struct signals *signals_create(struct worker *worker);
+void signals_destroy(struct signals *signals);
+
+#endif
