@@ -47,7 +47,8 @@ BENCHES     := $(wildcard tests/bench/*.c)
 # runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
                  redlock_faults hostile node_connect inquiry bell producer queue_leave queue_repeats queue_trouble check push \
-                 push_nodes records fleet stop trouble)
+                 push_nodes records fleet stop trouble \
+                 heartbeat heartbeat_trouble control iteration)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)

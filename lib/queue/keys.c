@@ -31,6 +31,8 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
         .work = key_join(space, "", identity, ":work"),
         .workers = key_join(space, "", identity, ":workers"),
         .signals = key_join(space, "", identity, "-signals"),
+        .processed = key_join(space, "stat:processed", "", ""),
+        .failed = key_join(space, "stat:failed", "", ""),
         .queue_prefix = key_join(space, "queue:", "", ""),
         .iteration_prefix = key_join(space, "it-", "", ""),
         .processes = key_join(space, QUEUE_SCHEME "processes", "", ""),
@@ -38,6 +40,7 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
         .periodic = key_join(space, QUEUE_SCHEME "periodic", "", ""),
         .process = key_join(space, QUEUE_SCHEME "process:", identity, ""),
         .calls = key_join(space, QUEUE_SCHEME "calls:", identity, ""),
+        .beat = key_join(space, QUEUE_SCHEME "beat:", identity, ""),
         .process_prefix = key_join(space, QUEUE_SCHEME "process:", "", ""),
         .bell_prefix = key_join(space, QUEUE_SCHEME "bell:", identity, ":"),
         .any_bell_prefix = key_join(space, QUEUE_SCHEME "bell:", "", ""),
@@ -49,30 +52,13 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
 
 void queue_keys_fini(struct queue_keys *keys)
 {
-    char *const all[] = {keys->space,
-                         keys->queues,
-                         keys->schedule,
-                         keys->retry,
-                         keys->dead,
-                         keys->paused,
-                         keys->listed,
-                         keys->shown,
-                         keys->work,
-                         keys->workers,
-                         keys->signals,
-                         keys->queue_prefix,
-                         keys->iteration_prefix,
-                         keys->processes,
-                         keys->cancels,
-                         keys->periodic,
-                         keys->process,
-                         keys->calls,
-                         keys->process_prefix,
-                         keys->bell_prefix,
-                         keys->any_bell_prefix,
-                         keys->calls_prefix,
-                         keys->recovered_prefix,
-                         keys->unique_prefix};
+    char *const all[] = {keys->space,        keys->queues,           keys->schedule,         keys->retry,
+                         keys->dead,         keys->paused,           keys->listed,           keys->shown,
+                         keys->work,         keys->workers,          keys->signals,          keys->processed,
+                         keys->failed,       keys->queue_prefix,     keys->iteration_prefix, keys->processes,
+                         keys->cancels,      keys->periodic,         keys->process,          keys->calls,
+                         keys->beat,         keys->process_prefix,   keys->bell_prefix,      keys->any_bell_prefix,
+                         keys->calls_prefix, keys->recovered_prefix, keys->unique_prefix};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 
 #define QUEUE_SCHEME "hf:2:"
 
@@ -20,11 +21,13 @@ struct queue_keys {
     char *listed;                 /* "processes": the processes that dashboards show */
     char *shown, *work, *workers; /* of this process: what dashboards show of it */
     char *signals;
-    char *queue_prefix;     /* "queue:" */
-    char *iteration_prefix; /* "it-" */
+    char *processed, *failed; /* "stat:processed", "stat:failed" */
+    char *queue_prefix;       /* "queue:" */
+    char *iteration_prefix;   /* "it-" */
     /* ours */
     char *processes, *cancels, *periodic;
     char *process, *calls;  /* of this process */
+    char *beat;             /* of this process: "hf:2:beat:IDENTITY" */
     char *process_prefix;   /* "hf:2:process:" */
     char *bell_prefix;      /* of this process: "hf:2:bell:IDENTITY:" */
     char *any_bell_prefix;  /* "hf:2:bell:" */
@@ -42,6 +45,18 @@ void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, 
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out);
 /* Appends the key that is made of one of the prefixes and a name as one argument of a request. */
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out);
+
+/* Keys that name a time (UTC), each appended as one argument of a request; keys_of_time.c.
+ *
+ * The total of a day: stat:processed:2026-11-21. */
+void queue_keys_request_day(const char *total, struct wall_time time, struct buffer *out);
+/* Where runs are counted, in the names of Sidekiq 7 and of Sidekiq 8, which also counts ten minutes together. */
+enum queue_period { QUEUE_MINUTE_7, QUEUE_MINUTE_8, QUEUE_TEN_MINUTES_8 };
+void queue_keys_request_period(const struct queue_keys *keys, enum queue_period period, struct wall_time time,
+                               struct buffer *out);
+/* The histogram of a class for a minute, in the names of Sidekiq 7 or 8. */
+void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_period period, const char *class_name,
+                                  struct wall_time time, struct buffer *out);
 
 /* A queue's name: 1 to 128 printable bytes without blanks, not beginning with "hf:". */
 bool queue_name_is_sound(const char *name);

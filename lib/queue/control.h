@@ -1,0 +1,48 @@
+/* Calls to a running worker process: from dashboards (quiet, stop, dump, through the list IDENTITY-signals) and from
+ * Holdfast's own commands (look at the paused queues, cancel a task, through hf:2:calls:IDENTITY).
+ *
+ * A connection of its own waits at both lists in a blocking pop, so a call arrives at once. A call whose reply was
+ * lost with the connection is lost, as with other programs of this data model: whoever called sees that nothing
+ * happened and calls again. All calls may be repeated without harm. What no version knows is logged and ignored.
+ *
+ * Callers bound the lists and let them expire (scripts/call.lua); a process that has died is called in vain, and its
+ * lists are gone after a minute. Threads: the loop's only. */
+#ifndef QUEUE_CONTROL_H
+#define QUEUE_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/loop.h"
+#include "queue/keys.h"
+#include "redis/node.h"
+
+enum control_call {
+    CONTROL_QUIET,  /* TSTP: claim nothing any more, go on with what runs */
+    CONTROL_STOP,   /* TERM, INT: end in order */
+    CONTROL_DUMP,   /* TTIN: say what runs */
+    CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
+    CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
+};
+
+/* Reads a call. `jid` is set for CONTROL_CANCEL, a part of `text`. False when it is none. Pure. */
+bool control_parse(const char *text, size_t length, enum control_call *call, const char **jid);
+
+struct control;
+
+struct control_options {
+    struct redis_node_options node; /* as for the queue node; name, scripts, `changed` and limits are set here */
+    const struct queue_keys *keys;  /* of this process; outlive the control */
+    void (*called)(void *context, enum control_call call, const char *jid); /* may not destroy the control */
+    void *context;
+};
+
+struct control *control_create(struct loop *loop, const struct control_options *options);
+/* Hangs up at once; a call that comes later stays in its list and expires with it. */
+void control_destroy(struct control *control);
+
+/* Appends a request that sends `text` to every process that is listed in hf:2:processes. Answers the number of
+ * processes. */
+void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out);
+
+#endif

@@ -1,0 +1,300 @@
+/* Sends beats; see heartbeat.h for what they say, heartbeat_text.c for the texts, scripts/heartbeat.lua for the keys.
+ *
+ * A batch is what a numbered beat counts, encoded when the beat is first sent. It stays, under its number, until the
+ * node has answered; then the next beat makes a new one. What is shown is taken afresh each time. Leaving sends an
+ * unanswered batch first, and then one last beat with the rest. */
+#include "queue/heartbeat.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "queue/metrics.h"
+#include "queue/scripts.h"
+
+#define INTERVAL_NS    (5 * NS_PER_S)
+#define RETRY_NS       (1 * NS_PER_S)
+#define LEAVE_RETRY_NS (100 * NS_PER_MS)
+#define COMPLAIN_NS    (60 * NS_PER_S)
+
+/* What the script takes in front of what there may be any number of. */
+enum { KEYS_FIXED = 14, ARGUMENTS_FIXED = 14 };
+
+struct batch {
+    bool is_open; /* sent, or about to be, and not answered */
+    bool leaves;  /* it is the last one */
+    uint64_t number;
+    uint64_t processed, failed;
+    struct wall_time at; /* the minute and the day that it counts for */
+    unsigned classes;
+    struct buffer keys, arguments; /* of its classes */
+};
+
+struct heartbeat {
+    struct loop *loop;
+    struct heartbeat_options options;
+    char *identity;
+    struct metrics *metrics;
+    uint64_t processed, failed; /* since the last batch was made */
+    struct batch batch;
+    struct redis_call call;
+    struct instant sent;
+    bool again; /* beat when this one is answered */
+    bool is_shown;
+    struct loop_timer timer;
+    struct buffer request, text;
+    struct heartbeat_counters counters;
+    struct instant complained;
+    bool leaving;
+    struct instant leave_by;
+    void (*left)(void *context, bool left);
+};
+
+/* --- one beat ------------------------------------------------------------------------------------------------- */
+
+static void batch_make(struct heartbeat *heartbeat)
+{
+    struct batch *batch = &heartbeat->batch;
+    batch->is_open = true;
+    batch->leaves = heartbeat->leaving;
+    batch->number++;
+    batch->at = heartbeat->options.now();
+    batch->processed = heartbeat->processed;
+    batch->failed = heartbeat->failed;
+    heartbeat->processed = heartbeat->failed = 0;
+    buffer_clear(&batch->keys);
+    buffer_clear(&batch->arguments);
+    batch->classes =
+        metrics_take(heartbeat->metrics, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
+}
+
+static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
+{
+    const struct queue_keys *keys = heartbeat->options.keys;
+    const struct batch *batch = &heartbeat->batch;
+    const char *const own[] = {keys->listed,  keys->shown, keys->work,      keys->workers, keys->beat,
+                               keys->signals, keys->calls, keys->processed, keys->failed};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        redis_request_text(out, own[i]);
+    queue_keys_request_day(keys->processed, batch->at, out);
+    queue_keys_request_day(keys->failed, batch->at, out);
+    queue_keys_request_period(keys, QUEUE_MINUTE_7, batch->at, out);
+    queue_keys_request_period(keys, QUEUE_MINUTE_8, batch->at, out);
+    queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
+    buffer_append(out, batch->keys.bytes, batch->keys.length);
+}
+
+static void text_encode(struct heartbeat *heartbeat, struct buffer *out)
+{
+    redis_request_bytes(out, heartbeat->text.bytes, heartbeat->text.length);
+    buffer_clear(&heartbeat->text);
+}
+
+static void runs_encode(struct heartbeat *heartbeat, const struct heartbeat_facts *facts, struct buffer *out)
+{
+    size_t budget = HEARTBEAT_BYTES;
+    redis_request_integer(out, (int64_t)facts->run_count);
+    for (size_t i = 0; i < facts->run_count; i++) {
+        char tid[16];
+        int length = snprintf(tid, sizeof tid, "t%u", facts->runs[i].slot);
+        redis_request_bytes(out, tid, (size_t)length);
+        heartbeat_run_write(&facts->runs[i], &budget, &heartbeat->text);
+        text_encode(heartbeat, out);
+    }
+}
+
+static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_facts *facts)
+{
+    struct buffer *out = &heartbeat->request;
+    const struct batch *batch = &heartbeat->batch;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
+                         ARGUMENTS_FIXED + 2 * facts->run_count + METRICS_ARGUMENTS * (size_t)batch->classes);
+    keys_encode(heartbeat, out);
+    redis_request_text(out, heartbeat->identity);
+    redis_request_integer(out, (int64_t)batch->number);
+    redis_request_text(out, batch->leaves ? "leave" : "stay");
+    redis_request_text(out, heartbeat->options.keys->space);
+    heartbeat_info_write(facts, heartbeat->identity, &heartbeat->text);
+    text_encode(heartbeat, out);
+    redis_request_integer(out, facts->concurrency);
+    redis_request_integer(out, (int64_t)facts->run_count);
+    envelope_append_time(&heartbeat->text, heartbeat->options.now());
+    text_encode(heartbeat, out);
+    redis_request_integer(out, heartbeat->counters.rtt_us);
+    redis_request_text(out, facts->quiet ? "true" : "false");
+    redis_request_integer(out, facts->rss_kb);
+    redis_request_integer(out, (int64_t)batch->processed);
+    redis_request_integer(out, (int64_t)batch->failed);
+    runs_encode(heartbeat, facts, out);
+    buffer_append(out, batch->arguments.bytes, batch->arguments.length);
+}
+
+static void beat_later(struct heartbeat *heartbeat, struct instant at)
+{
+    loop_timer_set(heartbeat->loop, &heartbeat->timer, at);
+}
+
+static void beat_failed(struct heartbeat *heartbeat)
+{
+    int64_t interval = heartbeat->options.interval_ns;
+    int64_t rest = heartbeat->leaving ? LEAVE_RETRY_NS : RETRY_NS;
+    heartbeat->counters.repeats++;
+    beat_later(heartbeat, instant_after(loop_now(heartbeat->loop), rest < interval ? rest : interval));
+}
+
+static void beat_send(struct heartbeat *heartbeat)
+{
+    struct heartbeat_facts facts = {.hostname = "", .tag = "", .version = ""};
+    if (!heartbeat->batch.is_open)
+        batch_make(heartbeat);
+    heartbeat->options.look(heartbeat->options.context, &facts);
+    if (heartbeat->batch.leaves)
+        facts.run_count = 0;
+    beat_encode(heartbeat, &facts);
+    heartbeat->again = false;
+    heartbeat->sent = instant_now();
+    struct instant deadline = instant_after(loop_now(heartbeat->loop), heartbeat->options.timeout_ns);
+    if (!redis_node_call(heartbeat->options.node, &heartbeat->request, deadline, &heartbeat->call))
+        beat_failed(heartbeat);
+    else if (heartbeat->leaving)
+        beat_later(heartbeat, heartbeat->leave_by);
+}
+
+/* --- the answer ----------------------------------------------------------------------------------------------- */
+
+static void leave_end(struct heartbeat *heartbeat, bool left)
+{
+    loop_timer_clear(heartbeat->loop, &heartbeat->timer);
+    redis_call_cancel(&heartbeat->call);
+    void (*done)(void *context, bool left) = heartbeat->left;
+    heartbeat->left = NULL;
+    if (done != NULL)
+        done(heartbeat->options.context, left);
+}
+
+static bool may_complain(struct heartbeat *heartbeat)
+{
+    struct instant now = loop_now(heartbeat->loop);
+    if (heartbeat->complained.ns != 0 && instant_before(now, instant_after(heartbeat->complained, COMPLAIN_NS)))
+        return false;
+    heartbeat->complained = now;
+    return true;
+}
+
+static void beat_read(struct heartbeat *heartbeat, const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_ARRAY || reply->count != 2)
+        return;
+    const struct redis_reply *state = &reply->elements[0], *refused = &reply->elements[1];
+    bool is_new = state->kind == REDIS_STRING && strcmp(state->bytes, "new") == 0;
+    if (is_new && heartbeat->is_shown && !heartbeat->batch.leaves) {
+        heartbeat->counters.recoveries++;
+        log_event(LOG_WARN, "heartbeat_recovered",
+                  "advice=\"the queue node had not heard of this process for a minute, or lost its data\"");
+    }
+    heartbeat->is_shown = true;
+    if (refused->integer > 0 && may_complain(heartbeat))
+        log_event(LOG_WARN, "heartbeat_incomplete",
+                  "commands=%lld advice=\"a foreign value is under a key of the statistics: remove it\"",
+                  refused->integer);
+}
+
+static void beat_refused(struct heartbeat *heartbeat, const struct redis_result *result)
+{
+    char why[LOG_QUOTE_MAX];
+    if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN && may_complain(heartbeat))
+        log_event(LOG_WARN, "heartbeat_refused", "error=%s reason=%s advice=\"it is sent again\"",
+                  redis_error_name(result->error), log_quote(result->reason, why));
+}
+
+static void beat_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct heartbeat *heartbeat = list_owner(call, struct heartbeat, call);
+    if (result->outcome != REDIS_VALUE) {
+        beat_refused(heartbeat, result);
+        beat_failed(heartbeat);
+        return;
+    }
+    beat_read(heartbeat, result->reply);
+    heartbeat->counters.beats++;
+    heartbeat->counters.rtt_us = instant_since(heartbeat->sent, instant_now()) / NS_PER_US;
+    heartbeat->batch.is_open = false;
+    if (heartbeat->batch.leaves)
+        leave_end(heartbeat, true);
+    else if (heartbeat->again || heartbeat->leaving)
+        beat_send(heartbeat);
+    else
+        beat_later(heartbeat, instant_after(heartbeat->sent, heartbeat->options.interval_ns));
+}
+
+static void timer_fire(struct loop_timer *timer)
+{
+    struct heartbeat *heartbeat = list_owner(timer, struct heartbeat, timer);
+    if (heartbeat->leaving && instant_reached(loop_now(heartbeat->loop), heartbeat->leave_by)) {
+        leave_end(heartbeat, false);
+        return;
+    }
+    beat_send(heartbeat);
+}
+
+/* --- life ----------------------------------------------------------------------------------------------------- */
+
+void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ms)
+{
+    heartbeat->processed++;
+    heartbeat->failed += failed;
+    metrics_count(heartbeat->metrics, class_name, failed, duration_ms);
+}
+
+void heartbeat_soon(struct heartbeat *heartbeat)
+{
+    heartbeat->again = true;
+    if (!redis_call_is_outstanding(&heartbeat->call) && !heartbeat->leaving)
+        beat_later(heartbeat, loop_now(heartbeat->loop));
+}
+
+void heartbeat_leave(struct heartbeat *heartbeat, struct instant deadline, void (*done)(void *context, bool left))
+{
+    heartbeat->leaving = true;
+    heartbeat->leave_by = deadline;
+    heartbeat->left = done;
+    beat_later(heartbeat, redis_call_is_outstanding(&heartbeat->call) ? deadline : loop_now(heartbeat->loop));
+}
+
+struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_options *options)
+{
+    struct heartbeat *heartbeat = memory_new(struct heartbeat);
+    heartbeat->loop = loop;
+    heartbeat->options = *options;
+    if (heartbeat->options.interval_ns == 0)
+        heartbeat->options.interval_ns = INTERVAL_NS;
+    if (heartbeat->options.now == NULL)
+        heartbeat->options.now = wall_now;
+    heartbeat->identity = memory_text(options->identity);
+    heartbeat->metrics = metrics_create();
+    heartbeat->call.done = beat_answered;
+    loop_timer_init(&heartbeat->timer, timer_fire);
+    beat_later(heartbeat, loop_now(loop));
+    return heartbeat;
+}
+
+void heartbeat_destroy(struct heartbeat *heartbeat)
+{
+    loop_timer_clear(heartbeat->loop, &heartbeat->timer);
+    redis_call_cancel(&heartbeat->call);
+    metrics_destroy(heartbeat->metrics);
+    buffer_fini(&heartbeat->batch.keys);
+    buffer_fini(&heartbeat->batch.arguments);
+    buffer_fini(&heartbeat->request);
+    buffer_fini(&heartbeat->text);
+    free(heartbeat->identity);
+    free(heartbeat);
+}
+
+const struct heartbeat_counters *heartbeat_counters(const struct heartbeat *heartbeat)
+{
+    return &heartbeat->counters;
+}

@@ -1,0 +1,110 @@
+/* What dashboards see of a worker process, written every few seconds: that it lives, what it runs, and what was done.
+ *
+ *     heartbeat_create     -> the first beat as soon as the node is up, then one each interval
+ *     heartbeat_count      one run of a handler has ended
+ *     heartbeat_soon       something changed that people wait to see (quiet, say)
+ *     heartbeat_leave      what is counted is written, and the process is listed no more
+ *
+ * The data is that of Sidekiq 6.4 to 8.1, in one form that the dashboards of all of these show right
+ * (docs/data-model.md): the process in `processes` and a hash of its own, its running tasks under the old and the new
+ * name, totals, totals of the day, and runs by class and minute in the forms of Sidekiq 7 and 8. A beat is one script
+ * call, so it is all or nothing.
+ *
+ * Counts are kept here until a beat is answered. A beat has a number, which the node keeps; one that is repeated after
+ * a lost reply carries the same counts under the same number, and the node adds them once. What happens meanwhile goes
+ * into the next beat. The node may be away for any time: memory is bounded (metrics.h), nothing is lost. Runs count
+ * for the minute and the day in which they are written, as in Sidekiq.
+ *
+ * A beat is bounded: a task of more than a few KiB is shown with its arguments left out, and when the tasks together
+ * are large, the further ones are shown by class, queue and jid only.
+ *
+ * Threads: the loop's only. If the process dies, what was not written yet is lost (the last seconds' counts), and the
+ * node forgets the process after a minute. */
+#ifndef QUEUE_HEARTBEAT_H
+#define QUEUE_HEARTBEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/loop.h"
+#include "queue/envelope.h"
+#include "queue/keys.h"
+#include "redis/node.h"
+
+struct heartbeat_run {
+    unsigned slot;
+    const char *queue;
+    const struct envelope *envelope;
+    struct wall_time started;
+};
+
+enum heartbeat_mode { HEARTBEAT_STRICT, HEARTBEAT_WEIGHTED, HEARTBEAT_RANDOM };
+
+struct heartbeat_queue {
+    const char *name;
+    unsigned weight; /* 0 in strict order, 1 in random order */
+};
+
+/* All that a beat says about the process. Texts and arrays are the caller's, and are read before `look` is called
+ * again. */
+struct heartbeat_facts {
+    const char *hostname, *tag, *version; /* version: "holdfast 0.1" */
+    long pid;
+    struct wall_time started;
+    unsigned concurrency;
+    bool quiet;
+    long rss_kb;
+    enum heartbeat_mode mode;
+    const struct heartbeat_queue *queues;
+    size_t queue_count;
+    const char *const *labels;
+    size_t label_count;
+    const struct heartbeat_run *runs;
+    size_t run_count;
+};
+
+struct heartbeat;
+
+struct heartbeat_options {
+    struct redis_node *node;       /* has the scripts of this layer; outlives the heartbeat */
+    const struct queue_keys *keys; /* of this process; outlive the heartbeat */
+    const char *identity;
+    int64_t timeout_ns;                                         /* for one call */
+    int64_t interval_ns;                                        /* 0 = 5 s */
+    struct wall_time (*now)(void);                              /* NULL = wall_now */
+    void (*look)(void *context, struct heartbeat_facts *facts); /* fills in the zeroed facts */
+    void *context;
+};
+
+struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_options *options);
+/* Without heartbeat_leave before: the process is shown for another minute, and counts may be lost. */
+void heartbeat_destroy(struct heartbeat *heartbeat);
+
+/* A handler ran for that long. The class is the one to show (of a wrapped job, the inner one). */
+void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ms);
+/* Beats at once, or as soon as the beat that is on its way is answered. */
+void heartbeat_soon(struct heartbeat *heartbeat);
+
+/* Writes what is counted and takes the process off the lists; then `done`, once, not later than the deadline. With
+ * left = false the node did not answer in time, and what was counted last may be lost. */
+void heartbeat_leave(struct heartbeat *heartbeat, struct instant deadline, void (*done)(void *context, bool left));
+
+struct heartbeat_counters {
+    uint64_t beats;      /* answered */
+    uint64_t repeats;    /* beats that had to be sent again */
+    uint64_t recoveries; /* times the node had forgotten this process */
+    int64_t rtt_us;      /* of the last beat */
+};
+const struct heartbeat_counters *heartbeat_counters(const struct heartbeat *heartbeat);
+
+/* --- the texts; pure, for tests ------------------------------------------------------------------------------ */
+
+/* The member `info` of the process's hash. */
+void heartbeat_info_write(const struct heartbeat_facts *facts, const char *identity, struct buffer *out);
+/* What is shown of a running task. `budget` is what its payload may take; less is used up. */
+void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct buffer *out);
+
+/* Payloads of one task that are shown whole, and of all tasks of one beat, in bytes. */
+enum { HEARTBEAT_TASK_BYTES = 4 * 1024, HEARTBEAT_BYTES = 256 * 1024 };
+
+#endif

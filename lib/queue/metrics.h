@@ -1,0 +1,37 @@
+/* Runs by class, counted in memory until a heartbeat takes them to the queue node.
+ *
+ * What dashboards show of a class is the number of runs, of failed ones, the time spent in successful ones, and a
+ * histogram of their durations. Memory is bounded: from the METRICS_CLASSES-th class on, all further ones are counted
+ * as METRICS_OTHERS. Names come from plugins and tasks; bytes that have a meaning in a field's name ('|' and control
+ * characters) become '_'. Not thread-safe. */
+#ifndef QUEUE_METRICS_H
+#define QUEUE_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "queue/keys.h"
+
+enum { METRICS_CLASSES = 128, METRICS_BUCKETS = 26 };
+
+#define METRICS_OTHERS "hf.others"
+
+struct metrics;
+
+struct metrics *metrics_create(void);
+void metrics_destroy(struct metrics *metrics);
+
+void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ms);
+
+/* The bucket of the histogram: the first whose bound is greater than the duration. */
+unsigned metrics_bucket(int64_t duration_ms);
+
+/* Moves what was counted into the parts of a request for the period that holds `time`: for each class two keys (its
+ * histograms in the names of Sidekiq 7 and 8) and METRICS_ARGUMENTS arguments (name, milliseconds, runs, failed runs,
+ * and pairs of bucket and number, separated by blanks). Returns the number of classes. */
+enum { METRICS_ARGUMENTS = 5 };
+unsigned metrics_take(struct metrics *metrics, const struct queue_keys *keys, struct wall_time time,
+                      struct buffer *key_parts, struct buffer *argument_parts);
+
+#endif

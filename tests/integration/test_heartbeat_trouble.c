@@ -1,0 +1,208 @@
+/* Nothing is counted twice or lost, whatever happens to the node; and what is left of a process that left. */
+#include "tests/support/heartbeat_fixture.h"
+
+/* --- once, and not lost ------------------------------------------------------------------------------------------ */
+
+static void a_lost_reply_counts_once(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(1);
+    relay_swallow(relay, true);
+    heartbeat_count(heartbeat, "echo", false, 5);
+    wait_reply("1", "GET stat:processed");
+    wait_repeats(2); /* the call was given up, and it or another is on its way */
+    heartbeat_count(heartbeat, "echo", true, 5);
+    relay_swallow(relay, false);
+    relay_cut(relay);
+    wait_reply("2", "GET stat:processed");
+    wait_beats(2);
+    assert_reply(server, "2\n2\n1", "MGET stat:processed stat:processed:2026-11-21 stat:failed");
+    assert_reply(server, "5\n2\n1", "HMGET j|20261121|9:5 echo|ms echo|p echo|f");
+    assert_reply(server, "1", "BITFIELD echo-21-09:5 GET u16 #0");
+}
+
+static void nothing_is_lost_while_the_node_is_away_for_minutes(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", false, 5);
+    wait_reply("1", "GET stat:processed");
+    redis_server_pause(server);
+    for (int minute = 0; minute < 3; minute++) {
+        now.us += 60 * US_PER_S;
+        heartbeat_count(heartbeat, "echo", false, 5);
+        heartbeat_count(heartbeat, "echo", true, 5);
+        wait_repeats(1);
+    }
+    now.us += 86400 * US_PER_S;
+    redis_server_resume(server);
+    wait_reply("7", "GET stat:processed");
+    wait_beats(2);
+    assert_reply(server, "7\n3", "MGET stat:processed stat:failed");
+    long long days = queue_probe_number(server, "GET stat:processed:2026-11-21") +
+                     queue_probe_number(server, "GET stat:processed:2026-11-22");
+    assert_int_equal(days, 7);
+}
+
+static void what_was_counted_without_a_connection_is_written_later(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(1);
+    redis_server_kill(server);
+    wait_repeats(1);
+    for (int i = 0; i < 3; i++) {
+        heartbeat_count(heartbeat, "echo", false, 5);
+        wait_repeats(1);
+    }
+    redis_server_restart(server);
+    wait_reply("3", "GET stat:processed");
+    assert_reply(server, "15\n3", "HMGET j|20261121|9:5 echo|ms echo|p");
+}
+
+static bool has_recovered(void *context)
+{
+    (void)context;
+    return heartbeat_counters(heartbeat)->recoveries > 0;
+}
+
+/* As after a minute without a beat: the node counts the number of beats on, and has forgotten the rest. */
+static void a_process_that_the_node_forgot_shows_itself_again(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(3);
+    assert_int_equal(heartbeat_counters(heartbeat)->recoveries, 0);
+    free(redis_server_command(server, "UNLINK processes " IDENTITY));
+    assert_true(loop_until(loop, has_recovered, NULL, TEST_PATIENCE_NS));
+    assert_reply(server, "1", "EXISTS " IDENTITY);
+    assert_reply(server, IDENTITY, "SMEMBERS processes");
+}
+
+static void it_beats_on_a_node_that_is_out_of_memory(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    start(20 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", false, 5);
+    wait_beats(2);
+    assert_reply(server, "1", "GET stat:processed");
+    assert_reply(server, IDENTITY, "SMEMBERS processes");
+}
+
+static void a_foreign_value_under_one_key_spoils_only_that(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "LPUSH stat:processed x"));
+    start(20 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", true, 5);
+    wait_beats(3);
+    assert_reply(server, "1\n1", "MGET stat:processed:2026-11-21 stat:failed");
+    assert_reply(server, "1", "HGET j|261121|9:05 echo|p");
+}
+
+/* --- leaving ----------------------------------------------------------------------------------------------------- */
+
+static unsigned lefts;
+static bool was_left;
+
+static void left(void *context, bool left)
+{
+    (void)context;
+    lefts++;
+    was_left = left;
+}
+
+static bool has_left(void *context)
+{
+    (void)context;
+    return lefts > 0;
+}
+
+static void leave(int64_t limit_ns)
+{
+    lefts = 0;
+    heartbeat_leave(heartbeat, instant_after(loop_now(loop), limit_ns), left);
+    assert_true(loop_until(loop, has_left, NULL, TEST_PATIENCE_NS));
+    assert_int_equal(lefts, 1);
+}
+
+static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
+{
+    (void)state;
+    run_show(example);
+    start(3600 * NS_PER_S);
+    wait_beats(1);
+    free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
+    free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK"));
+    heartbeat_count(heartbeat, "echo", false, 5);
+    leave(20 * NS_PER_S);
+    assert_true(was_left);
+    assert_reply(server, "1", "GET stat:processed");
+    assert_reply(server, "hf:2:beat:" IDENTITY, "KEYS *" IDENTITY "*");
+    assert_between(500, 600, "TTL hf:2:beat:" IDENTITY);
+    assert_reply(server, "0", "EXISTS processes");
+}
+
+static void leaving_after_a_lost_reply_counts_once(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(1);
+    relay_swallow(relay, true);
+    heartbeat_count(heartbeat, "echo", false, 5);
+    wait_reply("1", "GET stat:processed");
+    heartbeat_count(heartbeat, "echo", false, 5);
+    lefts = 0;
+    heartbeat_leave(heartbeat, instant_after(loop_now(loop), 20 * NS_PER_S), left);
+    wait_repeats(1);
+    relay_swallow(relay, false);
+    relay_cut(relay);
+    assert_true(loop_until(loop, has_left, NULL, TEST_PATIENCE_NS));
+    assert_true(was_left);
+    assert_reply(server, "2", "GET stat:processed");
+    assert_reply(server, "0", "EXISTS processes");
+}
+
+/* What a server that was stopped reads long after. */
+static void a_late_beat_does_not_bring_it_back(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(2);
+    leave(20 * NS_PER_S);
+    heartbeat_destroy(heartbeat);
+    start(3600 * NS_PER_S); /* counts its beats from 1 */
+    heartbeat_count(heartbeat, "echo", false, 5);
+    wait_beats(1);
+    assert_reply(server, "0", "EXISTS processes stat:processed " IDENTITY);
+}
+
+static void leaving_ends_in_time_without_the_node(void **state)
+{
+    (void)state;
+    start(20 * NS_PER_MS);
+    wait_beats(1);
+    redis_server_pause(server);
+    heartbeat_count(heartbeat, "echo", false, 5);
+    leave(50 * NS_PER_MS);
+    assert_false(was_left);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        heartbeat_test(a_lost_reply_counts_once),
+        heartbeat_test(nothing_is_lost_while_the_node_is_away_for_minutes),
+        heartbeat_test(what_was_counted_without_a_connection_is_written_later),
+        heartbeat_test(a_process_that_the_node_forgot_shows_itself_again),
+        heartbeat_test(it_beats_on_a_node_that_is_out_of_memory),
+        heartbeat_test(a_foreign_value_under_one_key_spoils_only_that),
+        heartbeat_test(leaving_writes_the_last_counts_and_leaves_nothing),
+        heartbeat_test(leaving_after_a_lost_reply_counts_once),
+        heartbeat_test(a_late_beat_does_not_bring_it_back),
+        heartbeat_test(leaving_ends_in_time_without_the_node),
+    };
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}

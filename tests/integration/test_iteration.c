@@ -1,0 +1,337 @@
+/* Progress and cancellation of one task in `it-JID`: what dashboards read, what the next run gets, and that repeated
+ * and late calls do no harm. */
+#include "tests/support/presence_fixture.h"
+
+#include "queue/iteration.h"
+
+struct run_probe {
+    struct iteration *iteration;
+    unsigned begins, looks, cancels;
+    bool was_cancelled;
+    char cursor[64];    /* "-" = none */
+    const char *report; /* saved at each look */
+};
+
+static struct run_probe probe;
+
+static void began(void *context, bool cancelled, const char *cursor, size_t length)
+{
+    struct run_probe *at = context;
+    at->begins++;
+    at->was_cancelled = cancelled;
+    snprintf(at->cursor, sizeof at->cursor, "%.*s", cursor != NULL ? (int)length : 1, cursor != NULL ? cursor : "-");
+}
+
+static void look(void *context)
+{
+    struct run_probe *at = context;
+    at->looks++;
+    if (at->report != NULL)
+        iteration_save(at->iteration, at->report, strlen(at->report));
+}
+
+static void cancelled(void *context)
+{
+    ((struct run_probe *)context)->cancels++;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    presence_setup();
+    probe = (struct run_probe){.iteration = NULL};
+    probe.iteration = iteration_create(loop, &(struct iteration_options){.node = node,
+                                                                         .keys = &keys,
+                                                                         .timeout_ns = 100 * NS_PER_MS,
+                                                                         .interval_ns = 20 * NS_PER_MS,
+                                                                         .began = began,
+                                                                         .look = look,
+                                                                         .cancelled = cancelled,
+                                                                         .context = &probe});
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    iteration_destroy(probe.iteration);
+    presence_teardown();
+    return 0;
+}
+
+#define iteration_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+static bool has_begun(void *begins)
+{
+    return probe.begins >= *(const unsigned *)begins;
+}
+
+static void begin(const char *jid)
+{
+    unsigned begins = probe.begins + 1;
+    iteration_begin(probe.iteration, jid);
+    assert_true(loop_until(loop, has_begun, &begins, TEST_PATIENCE_NS));
+}
+
+static bool is_idle(void *context)
+{
+    (void)context;
+    return !iteration_is_busy(probe.iteration);
+}
+
+static void end(bool is_done)
+{
+    iteration_end(probe.iteration, is_done);
+    assert_true(loop_until(loop, is_idle, NULL, TEST_PATIENCE_NS));
+}
+
+static void save(const char *json)
+{
+    iteration_save(probe.iteration, json, strlen(json));
+}
+
+/* 1.12: ex, c and rt together, before the task runs. */
+static void a_run_begins_with_all_that_dashboards_read(void **state)
+{
+    (void)state;
+    begin("j1");
+    assert_false(probe.was_cancelled);
+    assert_string_equal(probe.cursor, "-");
+    assert_reply(server, "hash", "TYPE it-j1");
+    assert_reply(server, "1\nnull\n0.0", "HMGET it-j1 ex c rt");
+    assert_between(2592000 - 60, 2592000, "TTL it-j1");
+}
+
+static void progress_is_written_while_it_runs(void **state)
+{
+    (void)state;
+    begin("j1");
+    probe.report = "{\"done\":40,\"total\":100}";
+    wait_reply("{\"done\":40,\"total\":100}", "HGET it-j1 c");
+    probe.report = "{\"done\":41,\"total\":100}";
+    wait_reply("{\"done\":41,\"total\":100}", "HGET it-j1 c");
+    assert_reply(server, "1", "HGET it-j1 ex");
+    char *seconds = redis_server_command(server, "HGET it-j1 rt");
+    assert_true(strtod(seconds, NULL) > 0 && strtod(seconds, NULL) < 60);
+    free(seconds);
+}
+
+static void the_next_run_goes_on_where_the_last_stopped(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("[1,2]");
+    end(false);
+    assert_reply(server, "[1,2]", "HGET it-j1 c");
+    free(redis_server_command(server, "HSET it-j1 rt 7.5"));
+    free(redis_server_command(server, "EXPIRE it-j1 1000"));
+    begin("j1");
+    assert_string_equal(probe.cursor, "[1,2]");
+    end(false);
+    assert_reply(server, "2\n[1,2]", "HMGET it-j1 ex c");
+    char *seconds = redis_server_command(server, "HGET it-j1 rt");
+    assert_true(strtod(seconds, NULL) >= 7.5 && strtod(seconds, NULL) < 60);
+    free(seconds);
+    assert_between(900, 1000, "TTL it-j1"); /* 30 days from the first run */
+}
+
+static void a_task_that_is_done_leaves_nothing(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("[1,2]");
+    end(true);
+    assert_reply(server, "0", "EXISTS it-j1");
+}
+
+static void one_slot_runs_one_task_after_the_other(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("1");
+    iteration_end(probe.iteration, false);
+    begin("j2"); /* waits for the end of the first */
+    assert_string_equal(probe.cursor, "-");
+    end(false);
+    assert_reply(server, "1\n1", "HMGET it-j1 ex c");
+    assert_reply(server, "1\nnull", "HMGET it-j2 ex c");
+}
+
+/* --- trouble ------------------------------------------------------------------------------------------------------ */
+
+static void a_begin_whose_reply_was_lost_counts_once(void **state)
+{
+    (void)state;
+    relay_swallow(relay, true);
+    iteration_begin(probe.iteration, "j1");
+    wait_reply("1", "HGET it-j1 ex");
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    unsigned once = 1;
+    assert_true(loop_until(loop, has_begun, &once, TEST_PATIENCE_NS));
+    end(false);
+    assert_reply(server, "1", "HGET it-j1 ex");
+    assert_int_equal(probe.begins, 1);
+}
+
+static void an_end_is_written_when_the_node_is_back(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("5");
+    relay_cut(relay);
+    loop_for(loop, 2 * NS_PER_MS);
+    end(false);
+    assert_reply(server, "5", "HGET it-j1 c");
+}
+
+/* A process that was thought dead writes into what its successor began. */
+static void a_run_that_was_taken_over_writes_nothing(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("1");
+    struct run_probe first = probe;
+    probe.iteration = iteration_create(loop, &(struct iteration_options){.node = node,
+                                                                         .keys = &keys,
+                                                                         .timeout_ns = NS_PER_S,
+                                                                         .interval_ns = NS_PER_S,
+                                                                         .began = began,
+                                                                         .look = look,
+                                                                         .cancelled = cancelled,
+                                                                         .context = &probe});
+    begin("j1");
+    save("2");
+    iteration_end(first.iteration, true);
+    while (iteration_is_busy(first.iteration))
+        loop_for(loop, NS_PER_MS);
+    assert_reply(server, "1", "EXISTS it-j1");
+    end(false);
+    assert_reply(server, "2\n2", "HMGET it-j1 ex c");
+    iteration_destroy(first.iteration);
+}
+
+static void foreign_state_is_no_obstacle(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "SET it-j1 x"));
+    begin("j1");
+    assert_string_equal(probe.cursor, "-");
+    end(true);
+    assert_reply(server, "x", "GET it-j1");
+    free(redis_server_command(server, "HSET it-j2 c '{oops' rt many ex some"));
+    begin("j2");
+    assert_string_equal(probe.cursor, "-");
+    end(false);
+    assert_reply(server, "1", "HGET it-j2 ex");
+}
+
+static void progress_is_written_on_a_node_that_is_out_of_memory(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    begin("j1");
+    save("3");
+    end(false);
+    assert_reply(server, "1\n3", "HMGET it-j1 ex c");
+}
+
+/* --- cancelling --------------------------------------------------------------------------------------------------- */
+
+static bool is_cancelled(void *context)
+{
+    (void)context;
+    return probe.cancels > 0;
+}
+
+static bool is_marked;
+
+static void marked(struct redis_call *call, const struct redis_result *result)
+{
+    (void)call;
+    assert_int_equal(result->outcome, REDIS_VALUE);
+    assert_true(result->reply->kind == REDIS_INTEGER && result->reply->integer > 1500000000);
+    is_marked = true;
+}
+
+static bool was_marked(void *context)
+{
+    (void)context;
+    return is_marked;
+}
+
+static void cancel(const char *jid)
+{
+    struct redis_call call = {.done = marked};
+    struct buffer request = {0};
+    is_marked = false;
+    iteration_request_cancel(&keys, jid, &request);
+    assert_true(redis_node_call(node, &request, instant_after(loop_now(loop), TEST_PATIENCE_NS), &call));
+    assert_true(loop_until(loop, was_marked, NULL, TEST_PATIENCE_NS));
+    buffer_fini(&request);
+}
+
+static void a_running_task_learns_of_its_cancellation(void **state)
+{
+    (void)state;
+    begin("j1");
+    free(redis_server_command(server, "HSETNX it-j1 cancelled 1795194349")); /* as a dashboard does */
+    assert_true(loop_until(loop, is_cancelled, NULL, TEST_PATIENCE_NS));
+}
+
+/* 1.12, the trap: a hash that holds `cancelled` alone breaks dashboards. */
+static void cancelling_writes_all_that_dashboards_read(void **state)
+{
+    (void)state;
+    cancel("j1");
+    assert_reply(server, "0\nnull\n0.0", "HMGET it-j1 ex c rt");
+    assert_between(2592000 - 60, 2592000, "TTL it-j1");
+    begin("j1");
+    assert_true(probe.was_cancelled);
+    assert_reply(server, "1\nnull\n0.0", "HMGET it-j1 ex c rt");
+}
+
+static void cancelling_keeps_what_was_reached_and_the_first_time(void **state)
+{
+    (void)state;
+    begin("j1");
+    save("7");
+    end(false);
+    free(redis_server_command(server, "HSET it-j1 cancelled 1795194349"));
+    cancel("j1");
+    assert_reply(server, "1\n7\n1795194349", "HMGET it-j1 ex c cancelled");
+}
+
+static void the_list_of_cancelled_tasks_is_bounded(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "ZADD hf:2:cancels 1 old"));
+    cancel("j1");
+    assert_reply(server, "j1", "ZRANGE hf:2:cancels 0 -1");
+    free(redis_server_command(server, "EVAL \"local now = redis.call('TIME')[1] for i = 1, 10100 do "
+                                      "redis.call('ZADD', KEYS[1], now, 't' .. i) end\" 1 hf:2:cancels"));
+    cancel("j2");
+    assert_reply(server, "10000", "ZCARD hf:2:cancels");
+    assert_reply(server, "9999", "ZRANK hf:2:cancels j2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        iteration_test(a_run_begins_with_all_that_dashboards_read),
+        iteration_test(progress_is_written_while_it_runs),
+        iteration_test(the_next_run_goes_on_where_the_last_stopped),
+        iteration_test(a_task_that_is_done_leaves_nothing),
+        iteration_test(one_slot_runs_one_task_after_the_other),
+        iteration_test(a_begin_whose_reply_was_lost_counts_once),
+        iteration_test(an_end_is_written_when_the_node_is_back),
+        iteration_test(a_run_that_was_taken_over_writes_nothing),
+        iteration_test(foreign_state_is_no_obstacle),
+        iteration_test(progress_is_written_on_a_node_that_is_out_of_memory),
+        iteration_test(a_running_task_learns_of_its_cancellation),
+        iteration_test(cancelling_writes_all_that_dashboards_read),
+        iteration_test(cancelling_keeps_what_was_reached_and_the_first_time),
+        iteration_test(the_list_of_cancelled_tasks_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}
