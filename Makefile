@@ -73,7 +73,7 @@ LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlo
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
 # that begin with scripts/setup work on a machine that has nothing yet.
-PACKAGES := libuv hiredis libconfig sqlite3 jansson cmocka
+PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib cmocka
 once      = $(eval $(1) := $(2))$($(1))
 find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
@@ -86,7 +86,7 @@ PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cfl
 libs_of      = $(shell pkg-config --libs $(1))
 base_LIBS    = $(call once,base_LIBS,$(call libs_of,libuv) -pthread -lm)
 redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis))
-worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson) -ldl)
+worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson zlib) -ldl)
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)

@@ -93,12 +93,10 @@ static void job_log(hf_job *job, enum hf_log_level level, const char *format, ..
 PRINTF_LIKE(3, 4)
 static void job_error(hf_job *job, const char *error_class, const char *format, ...)
 {
-    char text[FAILURE_MESSAGE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    failure_set_list(&job->failure, error_class != NULL ? error_class : "HF::Failed", format, arguments);
     va_end(arguments);
-    failure_set(&job->failure, error_class != NULL ? error_class : "HF::Failed", "%s", text);
 }
 
 static const hf_job_api job_api = {

@@ -32,7 +32,16 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
 {
     struct buffer *text = &slot->worker->text;
     buffer_clear(text);
-    failure_write(&slot->job.failure, &slot->envelope, slot->queue, slot->jid, counts, wall_now(), text);
+    const struct config *config = slot->worker->options.config;
+    struct task_rules rules = task_rules_of(&slot->envelope, config, slot->handler);
+    failure_write(&slot->job.failure,
+                  &(struct failure_record){.envelope = &slot->envelope,
+                                           .rules = &rules,
+                                           .queue = slot->queue,
+                                           .jid = slot->jid,
+                                           .counts = counts,
+                                           .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME},
+                  wall_now(), text);
     postpone(slot, place, delay_ns, text);
 }
 

@@ -29,7 +29,8 @@ void slot_run(struct work *work)
 
 static enum flow_result failed_result(struct slot *slot)
 {
-    switch (failure_fate(&slot->envelope)) {
+    struct task_rules rules = task_rules_of(&slot->envelope, slot->worker->options.config, slot->handler);
+    switch (failure_fate(&slot->envelope, &rules, wall_now(), NULL)) {
     case FAILURE_RETRY:
         return FLOW_RUN_FAILED;
     case FAILURE_DEAD:

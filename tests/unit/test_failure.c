@@ -1,41 +1,14 @@
 /* What a failure does to a task: its fate, how long it waits, and the record, in which only the members of the failure
  * change. */
-#include "tests/support/test.h"
+#include "tests/unit/failure_fixture.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "worker/failure.h"
-
-static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
-static const struct wall_time now = {INT64_C(1795194374500000)};
-
-static struct envelope envelope, record;
-static struct buffer written;
-static struct failure failure;
-
-static int set_up(void **state)
+static enum failure_fate fate_of(const char *members, const char **reason)
 {
-    (void)state;
-    failure_clear(&failure);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    envelope_fini(&envelope);
-    envelope_fini(&record);
-    buffer_fini(&written);
-    envelope = record = (struct envelope){.jid = NULL};
-    return 0;
-}
-
-static void parse(struct envelope *into, const char *text)
-{
-    struct error error = ERROR_NONE;
-    if (!envelope_parse(into, text, strlen(text), &limits, &error))
-        fail_msg("%s: %s", text, error.text);
+    char text[512];
+    snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[]%s}", members);
+    parse(&envelope, text);
+    struct task_rules rules = rules_now();
+    return failure_fate(&envelope, &rules, now, reason);
 }
 
 /* --- fate ------------------------------------------------------------------------------------------------------- */
@@ -77,12 +50,75 @@ static void the_fate_follows_the_job_format(void **state)
         {",\"retry\":0,\"dead\":null", FAILURE_DEAD},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[256];
-        snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[]%s}", cases[i].members);
-        parse(&envelope, text);
-        if (failure_fate(&envelope) != cases[i].fate)
-            fail_msg("%s: fate %d instead of %d", text, (int)failure_fate(&envelope), (int)cases[i].fate);
+        enum failure_fate fate = fate_of(cases[i].members, NULL);
+        if (fate != cases[i].fate)
+            fail_msg("%s: fate %d instead of %d", cases[i].members, (int)fate, (int)cases[i].fate);
     }
+}
+
+/* now is 1795194374.5 */
+static void retry_for_counts_time_and_no_tries(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members;
+        enum failure_fate fate;
+    } cases[] = {
+        {",\"retry_for\":60", FAILURE_RETRY},
+        {",\"retry_for\":0", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry\":0", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry\":false", FAILURE_VANISHES},
+        {",\"retry_for\":60,\"retry_count\":90,\"failed_at\":1795194314.5", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":1795194314.4", FAILURE_DEAD},
+        {",\"retry_for\":\"60\",\"retry_count\":0,\"failed_at\":1795194314.4", FAILURE_DEAD},
+        {",\"retry_for\":60.2,\"retry_count\":0,\"failed_at\":1795194314.4", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":1795194314400", FAILURE_DEAD},
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":1795194314500", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":\"1795194314.4\"", FAILURE_DEAD},
+        /* an unreadable time of failure: since its creation, else by number */
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":\"2026-11-20 07:06:14 UTC\",\"created_at\":1795194000.0",
+         FAILURE_DEAD},
+        {",\"retry_for\":60,\"retry_count\":3", FAILURE_RETRY},
+        {",\"retry_for\":60,\"retry_count\":24", FAILURE_DEAD},
+        {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":1.5,\"dead\":false", FAILURE_VANISHES},
+        /* no such time: as if it were absent */
+        {",\"retry_for\":null,\"retry_count\":24,\"failed_at\":1795194374.0", FAILURE_DEAD},
+        {",\"retry_for\":\"1h\",\"retry_count\":24,\"failed_at\":1795194374.0", FAILURE_DEAD},
+        {",\"retry_for\":-5,\"retry_count\":23,\"failed_at\":1.5", FAILURE_RETRY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum failure_fate fate = fate_of(cases[i].members, NULL);
+        if (fate != cases[i].fate)
+            fail_msg("%s: fate %d instead of %d", cases[i].members, (int)fate, (int)cases[i].fate);
+    }
+}
+
+static void assert_fate(const char *members, enum failure_fate fate, const char *reason)
+{
+    const char *why = NULL;
+    assert_int_equal(fate_of(members, &why), fate);
+    assert_string_equal(why, reason);
+}
+
+static void the_fate_has_a_reason(void **state)
+{
+    (void)state;
+    assert_fate("", FAILURE_RETRY, "it is tried again");
+    assert_fate(",\"retry\":false", FAILURE_VANISHES, "it asks for no retry");
+    assert_fate(",\"retry\":0", FAILURE_DEAD, "its first failure is final");
+    assert_fate(",\"retry_count\":24", FAILURE_DEAD, "its retries are used up");
+    assert_fate(",\"retry_for\":1,\"failed_at\":1.5,\"retry_count\":0", FAILURE_DEAD, "its time for retries is over");
+}
+
+static void what_runs_at_most_once_is_not_tried_again(void **state)
+{
+    (void)state;
+    handler.flags = HF_AT_MOST_ONCE;
+    assert_fate("", FAILURE_DEAD, "it runs at most once");
+    assert_fate(",\"retry\":5,\"retry_for\":60", FAILURE_DEAD, "it runs at most once");
+    assert_fate(",\"dead\":false", FAILURE_VANISHES, "it runs at most once");
+    handler.flags = HF_AT_MOST_ONCE | HF_NO_GRAVE;
+    assert_fate("", FAILURE_VANISHES, "it runs at most once");
 }
 
 /* --- delay ------------------------------------------------------------------------------------------------------ */
@@ -124,31 +160,6 @@ static void the_delay_of_absurd_counts_is_bounded(void **state)
 }
 
 /* --- the record ------------------------------------------------------------------------------------------------- */
-
-/* Writes the record of this task, and parses it. */
-static void write_record(const char *task, bool counts)
-{
-    buffer_clear(&written);
-    parse(&envelope, task);
-    failure_write(&failure, &envelope, "jobs", envelope.jid[0] != '\0' ? envelope.jid : "given", counts, now, &written);
-    parse(&record, buffer_text(&written));
-}
-
-/* NULL: there is no such member. */
-static void assert_member(const char *name, const char *value)
-{
-    for (size_t i = 0; i < record.member_count; i++) {
-        const struct envelope_member *member = &record.members[i];
-        if (member->name.length != strlen(name) || memcmp(member->name.bytes, name, member->name.length) != 0)
-            continue;
-        if (value == NULL || member->value.length != strlen(value) ||
-            memcmp(member->value.bytes, value, member->value.length) != 0)
-            fail_msg("%s is %.*s", name, (int)member->value.length, member->value.bytes);
-        return;
-    }
-    if (value != NULL)
-        fail_msg("%s is not in %s", name, buffer_text(&written));
-}
 
 static void the_first_failure_is_written_after_what_was_there(void **state)
 {
@@ -259,10 +270,9 @@ static void the_first_cause_wins_until_it_is_cleared(void **state)
 static void reasons_of_any_bytes_and_length_make_a_record(void **state)
 {
     (void)state;
-    char bytes[FAILURE_MESSAGE_MAX + 100];
+    static char bytes[FAILURE_MESSAGE_MAX + 100];
     for (size_t i = 0; i < sizeof bytes - 1; i++)
         bytes[i] = (char)(1 + i % 255);
-    bytes[sizeof bytes - 1] = '\0';
     failure_set(&failure, bytes, "%s", bytes);
     write_record("{\"class\":\"c\",\"args\":[]}", true);
     assert_int_equal(strlen(failure.error_class), FAILURE_CLASS_MAX - 1);
@@ -270,12 +280,44 @@ static void reasons_of_any_bytes_and_length_make_a_record(void **state)
     assert_member("retry_count", "0");
 }
 
-#define failure_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+/* `count` times this character, as the message; what is left of it in the record, without quotes. */
+static struct text_span message_of(const char *character, size_t count)
+{
+    struct buffer text = {0};
+    for (size_t i = 0; i < count; i++)
+        buffer_append_text(&text, character);
+    failure_clear(&failure);
+    failure_set(&failure, "E", "%s", buffer_text(&text));
+    buffer_fini(&text);
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    struct text_span value = envelope_member_value(&record, "error_message");
+    return (struct text_span){value.bytes + 1, value.length - 2};
+}
+
+static void a_message_is_cut_behind_ten_thousand_characters(void **state)
+{
+    (void)state;
+    static const char *const characters[] = {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
+    static const size_t counts[] = {9999, 10000, 10001, 30000};
+    for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++)
+        for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++) {
+            size_t left = counts[j] < 10000 ? counts[j] : 10000;
+            assert_int_equal(message_of(characters[i], counts[j]).length, left * strlen(characters[i]));
+        }
+    /* a byte that belongs to no character counts as one, and is replaced; so is half a character at the end */
+    assert_int_equal(message_of("\xFF", 10001).length, 30000);
+    struct text_span half = message_of("a\xE2\x82", 1);
+    assert_int_equal(half.length, 7);
+    assert_memory_equal(half.bytes, "a\xEF\xBF\xBD\xEF\xBF\xBD", 7);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         failure_test(the_fate_follows_the_job_format),
+        failure_test(retry_for_counts_time_and_no_tries),
+        failure_test(the_fate_has_a_reason),
+        failure_test(what_runs_at_most_once_is_not_tried_again),
         failure_test(the_delay_grows_with_the_fourth_power_of_the_count),
         failure_test(the_delay_of_absurd_counts_is_bounded),
         failure_test(the_first_failure_is_written_after_what_was_there),
@@ -286,6 +328,7 @@ int main(void)
         failure_test(a_failure_that_does_not_count_leaves_count_and_times),
         failure_test(the_first_cause_wins_until_it_is_cleared),
         failure_test(reasons_of_any_bytes_and_length_make_a_record),
+        failure_test(a_message_is_cut_behind_ten_thousand_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

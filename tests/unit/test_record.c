@@ -1,0 +1,224 @@
+/* The text of a task that failed: what the conformance points of the job format ask for (by their letters), the limits,
+ * and the form that Ruby would generate. */
+#include "tests/unit/failure_fixture.h"
+
+#include "worker/backtrace.h"
+
+/* --- conformance ------------------------------------------------------------------------------------------------ */
+
+/* 1.18 (e): args come back byte for byte, however often the task fails. */
+static void conformance_e_args_keep_their_bytes(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"[]",
+                                      "[{}]",
+                                      "[9007199254740993]",
+                                      "[1234567890123456789012345678901234567890]",
+                                      "[0.1,0.10,1e400,-0]",
+                                      "[\"\\u0000\\u00e9\\/\"]",
+                                      "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1"
+                                      "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char task[512];
+        snprintf(task, sizeof task, "{\"class\":\"c\",\"args\":%s,\"queue\":\"jobs\"}", all[i]);
+        for (unsigned times = 0; times < 3; times++) {
+            write_record(task, true);
+            assert_int_equal(record.args.length, strlen(all[i]));
+            assert_memory_equal(record.args.bytes, all[i], record.args.length);
+            snprintf(task, sizeof task, "%s", buffer_text(&written));
+        }
+    }
+}
+
+/* 1.18 (g): members that nobody knows survive, with their place and their bytes. */
+static void conformance_g_unknown_members_survive(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"cattr\":{\"a\":[1,2.50]},\"class\":\"c\",\"lock_digest\":\"x\\u00e9\",\"args\":[],\"locale\":null,"
+                 "\"queue\":\"jobs\",\"jid\":\"j\",\"\":1}",
+                 true);
+    assert_string_equal(buffer_text(&written),
+                        "{\"cattr\":{\"a\":[1,2.50]},\"class\":\"c\",\"lock_digest\":\"x\\u00e9\",\"args\":[],"
+                        "\"locale\":null,\"queue\":\"jobs\",\"jid\":\"j\",\"\":1,\"error_message\":\"m\","
+                        "\"error_class\":\"E\",\"failed_at\":1795194374.5,\"retry_count\":0}");
+}
+
+/* 1.18 (h): every form of `retry`, on the way to its end. */
+static void conformance_h_retry_in_every_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *retry;
+        unsigned runs; /* until it is not tried again */
+        enum failure_fate end;
+    } cases[] = {{"", 26, FAILURE_DEAD},
+                 {",\"retry\":null", 1, FAILURE_VANISHES},
+                 {",\"retry\":true", 26, FAILURE_DEAD},
+                 {",\"retry\":false", 1, FAILURE_VANISHES},
+                 {",\"retry\":0", 1, FAILURE_DEAD},
+                 {",\"retry\":3", 4, FAILURE_DEAD},
+                 {",\"retry\":\"true\"", 26, FAILURE_DEAD},
+                 {",\"retry\":\"3\"", 4, FAILURE_DEAD}};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char task[512];
+        unsigned runs = 1;
+        snprintf(task, sizeof task, "{\"class\":\"c\",\"args\":[]%s}", cases[i].retry);
+        for (;; runs++) {
+            write_record(task, true);
+            struct task_rules rules = rules_now();
+            enum failure_fate fate = failure_fate(&envelope, &rules, now, NULL);
+            snprintf(task, sizeof task, "%s", buffer_text(&written));
+            if (fate == FAILURE_RETRY)
+                continue;
+            assert_int_equal(fate, cases[i].end);
+            break;
+        }
+        if (runs != cases[i].runs)
+            fail_msg("%s: %u runs instead of %u", cases[i].retry, runs, cases[i].runs);
+        assert_int_equal(record.retry_count, runs - 1);
+    }
+}
+
+/* 1.18 (i): times keep their form, and ours are real numbers of seconds, unless they are to be as they came. */
+static void conformance_i_times_in_every_form(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"1795194001250", "1795194001.25", "\"1795194001.25\"", "\"yesterday\"", "null"};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char task[256];
+        snprintf(task, sizeof task,
+                 "{\"class\":\"c\",\"args\":[],\"created_at\":%s,\"failed_at\":%s,\"retried_at\":%s,\"retry_count\":1}",
+                 forms[i], forms[i], forms[i]);
+        for (int as_came = 0; as_came < 2; as_came++) {
+            config.worker.timestamps = as_came ? CONFIG_TIMES_AS_CAME : CONFIG_TIMES_IN_SECONDS;
+            write_record(task, true);
+            assert_member("created_at", forms[i]);
+            assert_member("failed_at", forms[i]);
+            assert_member("retried_at", as_came && i == 0 ? "1795194374500" : "1795194374.5");
+        }
+    }
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194001250}", true);
+    assert_member("failed_at", "1795194374.5");
+}
+
+/* A record that is written is always a task again: also of a task that has used up its limits, and with the largest
+ * failure that there can be. */
+static void records_of_tasks_at_their_limits_can_be_read(void **state)
+{
+    (void)state;
+    static const char *const messages[] = {"\x01", "\xFF", "\xF0\x9F\x98\x80"};
+    static char bytes[FAILURE_MESSAGE_MAX];
+    struct buffer task = {0}, line = {0};
+    buffer_append_text(&task, "{\"class\":\"c\",\"backtrace\":true,\"expires_in\":1e9,\"args\":[\"");
+    size_t members = 4;
+    struct buffer rest = {0};
+    buffer_append_text(&rest, "\"]");
+    for (; members < ENVELOPE_MEMBERS_MAX; members++)
+        buffer_format(&rest, ",\"m%zu\":[]", members);
+    buffer_append_text(&rest, "}");
+    while (task.length + rest.length < limits.size)
+        buffer_append(&task, "x", 1);
+    buffer_append(&task, rest.bytes, rest.length);
+    buffer_fini(&rest);
+    assert_int_equal(task.length, limits.size);
+
+    for (size_t i = 0; i < BACKTRACE_LINE_MAX; i++)
+        buffer_format(&line, "%c", (char)(33 + (i * i * 7 + i) % 90));
+    const char *lines[ENVELOPE_BACKTRACE_ALL];
+    for (size_t i = 0; i < ENVELOPE_BACKTRACE_ALL; i++)
+        lines[i] = buffer_text(&line) + i;
+    trace = lines;
+    trace_count = ENVELOPE_BACKTRACE_ALL;
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+        for (size_t at = 0; at + strlen(messages[i]) < sizeof bytes; at += strlen(messages[i]))
+            memcpy(bytes + at, messages[i], strlen(messages[i]));
+        failure_clear(&failure);
+        failure_set(&failure, bytes, "%s", bytes);
+        buffer_clear(&written);
+        parse(&envelope, buffer_text(&task));
+        for (unsigned times = 0; times < 3; times++) {
+            write_record(buffer_text(&task), times != 1);
+            buffer_clear(&task);
+            buffer_append(&task, written.bytes, written.length);
+        }
+        assert_int_equal(record.retry_count, 2 * (i + 1) - 1);
+    }
+    buffer_fini(&task);
+    buffer_fini(&line);
+}
+
+/* --- the form that Ruby would generate -------------------------------------------------------------------------- */
+
+static void a_record_has_the_text_that_ruby_would_generate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *task, *message, *text;
+    } cases[] = {
+        {" { \"class\" : \"c\" , \"args\" : [] , \"queue\":\"jobs\",\"jid\":\"j\" } ", "m",
+         "{\"class\":\"c\",\"args\":[],\"queue\":\"jobs\",\"jid\":\"j\",\"error_message\":\"m\",\"error_class\":\"E\","
+         "\"failed_at\":1795194374.5,\"retry_count\":0}"},
+        {"{\"jid\":\"j\",\"queue\":\"low\",\"retry\":3,\"class\":\"c\",\"args\":[1]}",
+         "a/b \xC3\xA9 \xE2\x82\xAC \"q\" \\ \t\n\x01\x7f",
+         "{\"jid\":\"j\",\"queue\":\"jobs\",\"retry\":3,\"class\":\"c\",\"args\":[1],"
+         "\"error_message\":\"a/b \xC3\xA9 \xE2\x82\xAC \\\"q\\\" \\\\ \\t\\n\\u0001\x7f\",\"error_class\":\"E\","
+         "\"failed_at\":1795194374.5,\"retry_count\":0}"},
+        {"{\"class\":\"c\",\"args\":[],\"jid\":\"j\",\"queue\":\"jobs\",\"retry_queue\":\"low\",\"error_message\":"
+         "\"o\","
+         "\"error_class\":\"O\",\"failed_at\":1795194001.25,\"retry_count\":0,\"error_backtrace\":\"eJyLVir\"}",
+         "m",
+         "{\"class\":\"c\",\"args\":[],\"jid\":\"j\",\"queue\":\"low\",\"retry_queue\":\"low\",\"error_message\":\"m\","
+         "\"error_class\":\"E\",\"failed_at\":1795194001.25,\"retry_count\":1,\"retried_at\":1795194374.5}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        failure_clear(&failure);
+        failure_set(&failure, "E", "%s", cases[i].message);
+        write_record(cases[i].task, true);
+        assert_string_equal(buffer_text(&written), cases[i].text);
+    }
+}
+
+static void the_queue_for_retries_is_written_when_a_try_was_made(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"low\"}", true);
+    assert_string_equal(record.queue, "low");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"low\"}", false);
+    assert_string_equal(record.queue, "jobs");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"no queue\"}", true);
+    assert_string_equal(record.queue, "jobs");
+    handler.retry_queue = "handlers";
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_string_equal(record.queue, "handlers");
+}
+
+/* A task that waits without having been tried must not live longer than it wanted to. */
+static void what_was_not_tried_keeps_the_time_of_its_expiry(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
+    assert_member("expires_at", "1795194600.5");
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", true);
+    assert_member("expires_at", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        failure_test(conformance_e_args_keep_their_bytes),
+        failure_test(conformance_g_unknown_members_survive),
+        failure_test(conformance_h_retry_in_every_form),
+        failure_test(conformance_i_times_in_every_form),
+        failure_test(records_of_tasks_at_their_limits_can_be_read),
+        failure_test(a_record_has_the_text_that_ruby_would_generate),
+        failure_test(the_queue_for_retries_is_written_when_a_try_was_made),
+        failure_test(what_was_not_tried_keeps_the_time_of_its_expiry),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
