@@ -1,12 +1,12 @@
 /* The life of one task in one slot of a worker, as a pure state machine: what to do next, never how. slot.c performs
  * it; the tests feed it every order of events.
  *
- *                 claimed            lock held        may run       a runner takes it    settled and next claimed
- *   IDLE ─▶ CLAIMING ─────▶ LOCKING ─────────▶ OPENING ──────▶ READY ───────────────▶ (same) ─────────▶ CLAIMING ─▶ ...
- *    ▲          │ nothing      │ refused: park    │ cancelled     │ withdrawn: give back   │ failed, lost: retry, dead, ...
- *    └──────────┘              └─────────┬────────┴───────┬───────┴────────────────────────┘
- *                                        ▼                ▼
- *                                      SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *                claimed           lock held         may run       a runner takes it    settled, next claimed
+ *   IDLE ─▶ CLAIMING ───▶ LOCKING ─────────▶ OPENING ─────▶ READY ────────────────▶ (same) ──────▶ CLAIMING ─▶ ...
+ *    ▲          │ nothing    │ refused: park    │ cancelled    │ withdrawn: give back  │ failed, lost: retry, dead, ...
+ *    └──────────┘            └────────┬─────────┴───────┬──────┴───────────────────────┘
+ *                                     ▼                 ▼
+ *                                   SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
  *
  * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
  * LOCKING is for those that name something to lock.

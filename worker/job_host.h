@@ -2,8 +2,8 @@
  *
  * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
  * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only three words are shared: the lock's deadline, the process's order to stop and the task's, read here by comparing
- * with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
+ * runs only three words are shared: the lock's deadline and the orders to stop, of the process and of the task; the
+ * deadline is compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 

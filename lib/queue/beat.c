@@ -134,7 +134,7 @@ static void beat_send(struct queue *queue)
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->identity);
-    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    queue_request_lease(queue, out);
     redis_request_integer(out, DEAD_A_BEAT);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);

@@ -37,6 +37,14 @@ static void presence_done(struct errand *errand, const struct redis_reply *reply
     beat_now(queue);
 }
 
+/* In seconds. */
+void queue_request_lease(const struct queue *queue, struct buffer *out)
+{
+    char seconds[32];
+    int digits = snprintf(seconds, sizeof seconds, "%.3f", (double)queue->options.lease_ns / (double)NS_PER_S);
+    redis_request_bytes(out, seconds, (size_t)digits);
+}
+
 /* Listed before anything can be claimed, so that the claims of a process that dies can be found. */
 void queue_enlist(struct queue *queue)
 {
@@ -51,7 +59,7 @@ void queue_enlist(struct queue *queue)
     redis_request_text(out, queue->keys.processes);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->identity);
-    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    queue_request_lease(queue, out);
     redis_request_bytes(out, names.bytes, names.length);
     buffer_fini(&names);
     errand_start(&queue->presence);

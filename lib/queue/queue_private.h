@@ -104,6 +104,7 @@ void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer a
 /* The claim is gone; `place` is what the node has instead of it. */
 void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length);
 void queue_enlist(struct queue *queue);
+void queue_request_lease(const struct queue *queue, struct buffer *out);
 /* One '0' or '1' for each queue, in the order of `order` (NULL: as configured). */
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length);
 

@@ -124,7 +124,7 @@ static void recover_encode(struct recovery *recovery, size_t claims)
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     redis_request_integer(out, LOOKS);
-    redis_request_integer(out, queue->options.lease_ns / NS_PER_S);
+    queue_request_lease(queue, out);
     redis_request_integer(out, LAST_LOOK_S);
     buffer_append(out, recovery->claims.bytes, recovery->claims.length);
 }

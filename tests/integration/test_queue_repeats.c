@@ -183,7 +183,8 @@ static void test_a_repeated_leave_finds_nothing(void **state)
         assert_reply(server, "0", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
     assert_reply(server, "3", "LLEN queue:a");
     assert_reply(server, "two", "LINDEX queue:a 0");
-    assert_reply(server, "0", "EXISTS claims bell hf:2:processes");
+    assert_reply(server, "0", "EXISTS claims bell");
+    assert_reply(server, "0", "ZCOUNT hf:2:processes 99999999999 +inf");
 }
 
 static void test_a_leave_keeps_what_cannot_go_back(void **state)

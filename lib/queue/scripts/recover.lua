@@ -70,7 +70,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
         if not moves then
             -- What is stuck must not keep others from being looked at.
             redis.call('ZREM', KEYS[1], ARGV[1])
-            redis.call('ZADD', KEYS[1], seconds(now + 60), ARGV[1])
+            redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[9])), ARGV[1])
         end
         answers[#answers + 1] = 'more'
         return answers

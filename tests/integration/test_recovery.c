@@ -1,0 +1,357 @@
+/* G5: the tasks of a process that died run again; those of one that lives stay its own, whatever happens to the node.
+ * A probe that is stopped without leaving is a process that was killed. */
+#include "queue/keys.h"
+#include "queue/scripts.h"
+#include "tests/support/queue_fixture.h"
+
+#define LEASE_NS (300 * NS_PER_MS)
+
+static const struct queue_options leased = {.lease_ns = LEASE_NS};
+
+static void start_leased(struct queue_probe *process, const char *names)
+{
+    queue_probe_start(process, loop, redis_server_port(server), names, &leased);
+    queue_probe_wait_up(process);
+}
+
+static void push_task(const char *queue, const char *jid)
+{
+    free(redis_server_command(server, "LPUSH queue:%s '{\"class\":\"t\",\"args\":[1],\"jid\":\"%s\"}'", queue, jid));
+}
+
+#define TASK(jid) "{\"class\":\"t\",\"args\":[1],\"jid\":\"" jid "\"}"
+
+static void claim_task(struct queue_probe *process, unsigned slot)
+{
+    queue_probe_turn(process, slot, true);
+    assert_int_equal(queue_probe_wait(process, slot), QUEUE_CLAIMED);
+}
+
+/* --- the dead ------------------------------------------------------------------------------------------------------ */
+
+static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a b");
+    push_task("a", "j1");
+    push_task("b", "j2");
+    claim_task(&probe, 0);
+    claim_task(&probe, 1);
+    push_task("a", "later");
+    free(redis_server_command(server, "LPUSH hf:2:bell:%s:b rung", probe.identity));
+    queue_probe_stop(&probe);
+    start_leased(&other, "unserved");
+    wait_places("queue:a " TASK("j1") "\nqueue:a " TASK("later") "\nqueue:b rung\nqueue:b " TASK("j2"));
+    assert_reply(server, TASK("j1"), "LINDEX queue:a -1");
+    assert_int_equal(queue_counters(other.queue)->recovered, 2);
+    assert_reply(server, "1", "HLEN hf:2:recovered:j1");
+    assert_true(queue_probe_number(server, "TTL hf:2:recovered:j1") > 71 * 3600);
+}
+
+static bool has_recovered(void *count)
+{
+    return queue_counters(other.queue)->recovered + queue_counters(other.queue)->poisoned >= *(unsigned *)count;
+}
+
+static void wait_recovered(unsigned count)
+{
+    if (!loop_until(loop, has_recovered, &count, TEST_PATIENCE_NS))
+        fail_msg("%u claims were not recovered", count);
+}
+
+static void the_third_process_that_dies_of_a_task_buries_it(void **state)
+{
+    (void)state;
+    start_leased(&other, "unserved");
+    push_task("a", "killer");
+    for (unsigned death = 1; death <= 3; death++) {
+        start_leased(&probe, "a");
+        claim_task(&probe, 0);
+        queue_probe_stop(&probe);
+        wait_recovered(death);
+    }
+    assert_reply(server, "0", "LLEN queue:a");
+    char *record = redis_server_command(server, "ZRANGE dead 0 -1");
+    assert_non_null(strstr(record, "\"error_class\":\"HF::PoisonPill\""));
+    assert_non_null(strstr(record, "\"jid\":\"killer\""));
+    assert_non_null(strstr(record, "\"failed_at\":"));
+    free(record);
+    assert_int_equal(queue_counters(other.queue)->poisoned, 1);
+}
+
+static void a_process_that_came_back_is_not_counted(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    free(redis_server_command(server, "HSET hf:2:recovered:j1 %s 1 another 2", probe.identity));
+    queue_absolve(probe.queue, 0, "j1");
+    queue_probe_turn(&probe, 0, false);
+    queue_probe_wait(&probe, 0);
+    assert_reply(server, "another", "HKEYS hf:2:recovered:j1");
+}
+
+/* A move that a process had sent may arrive after it was recovered. */
+static void what_comes_late_to_a_dead_process_is_found_by_a_second_look(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    char identity[64];
+    snprintf(identity, sizeof identity, "%s", probe.identity);
+    queue_probe_stop(&probe);
+    start_leased(&other, "unserved");
+    wait_recovered(1);
+    char late[128];
+    snprintf(late, sizeof late, "hf:2:bell:%s:a", identity);
+    assert_reply(server, "1", "LPUSH %s late", late);
+    wait_places("queue:a late\nqueue:a " TASK("j1"));
+}
+
+static void texts_that_are_no_tasks_are_recovered_without_a_count(void **state)
+{
+    (void)state;
+    start_leased(&other, "unserved");
+    push("a", "rubbish");
+    for (unsigned death = 1; death <= 4; death++) {
+        start_leased(&probe, "a");
+        claim_task(&probe, 0);
+        queue_probe_stop(&probe);
+        wait_recovered(death);
+    }
+    assert_places("queue:a rubbish");
+}
+
+static void a_foreign_value_under_a_queue_loses_nothing(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a b");
+    push_task("a", "j1");
+    push_task("b", "j2");
+    claim_task(&probe, 0);
+    claim_task(&probe, 1);
+    queue_probe_stop(&probe);
+    free(redis_server_command(server, "SET queue:a foreign"));
+    start_leased(&other, "unserved");
+    wait_recovered(1);
+    assert_reply(server, TASK("j2"), "LINDEX queue:b 0");
+    free(redis_server_command(server, "DEL queue:a"));
+    wait_recovered(2);
+    assert_reply(server, TASK("j1"), "LINDEX queue:a 0");
+}
+
+static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
+{
+    (void)state;
+    start_leased(&probe, "unused");
+    free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
+    free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\none\""));
+    static const char recover[] = "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 100 100 "
+                                  "100 1 60 0 0123456789abcdef j1 \"\"";
+    assert_reply(server, "back\nclear", recover, queue_script_recover.sha1);
+    assert_reply(server, "came back", recover, queue_script_recover.sha1);
+    free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
+    assert_reply(server, "moved\nclear", recover, queue_script_recover.sha1);
+    assert_reply(server, "1", "LLEN queue:a");
+    assert_reply(server, "1", "HLEN who");
+}
+
+/* --- the living ---------------------------------------------------------------------------------------------------- */
+
+static bool is_lost(void *process)
+{
+    return ((struct queue_probe *)process)->slots[0].lost == 1;
+}
+
+static void a_process_that_was_away_learns_that_its_claim_is_lost(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    start_leased(&other, "unserved");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    /* What a stop that is longer than the lease looks like to the node. */
+    unsigned recovered = 0;
+    while (queue_counters(other.queue)->recovered == recovered) {
+        free(redis_server_command(server, "ZADD hf:2:processes XX 1 %s", probe.identity));
+        loop_for(loop, 10 * NS_PER_MS);
+    }
+    assert_true(loop_until(loop, is_lost, &probe, TEST_PATIENCE_NS));
+    queue_probe_turn(&probe, 0, true);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[0].payload, TASK("j1"));
+}
+
+static void a_node_that_was_away_makes_nobody_look_dead(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    start_leased(&other, "unserved");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    loop_for(loop, 2 * LEASE_NS); /* both hold their leases long enough to recover others */
+    redis_server_pause(server);
+    loop_for(loop, 3 * LEASE_NS);
+    redis_server_resume(server);
+    loop_for(loop, 4 * LEASE_NS);
+    assert_int_equal(queue_counters(other.queue)->recovered, 0);
+    assert_int_equal(probe.slots[0].lost, 0);
+    assert_reply(server, "0", "EXISTS hf:2:recovered:j1");
+    queue_probe_claim(&probe, 0, NULL);
+}
+
+static void a_restarted_node_makes_nobody_look_dead(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    start_leased(&other, "unserved");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    loop_for(loop, 2 * LEASE_NS);
+    assert_reply(server, "OK", "SAVE");
+    redis_server_kill(server);
+    loop_for(loop, 3 * LEASE_NS);
+    redis_server_restart(server);
+    loop_for(loop, 4 * LEASE_NS);
+    assert_int_equal(queue_counters(other.queue)->recovered, 0);
+    assert_int_equal(probe.slots[0].lost, 0);
+    queue_probe_claim(&probe, 0, NULL);
+}
+
+/* What a late call claimed in a slot that asks for nothing any more. */
+static void a_claim_that_nobody_knows_of_is_given_back(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    queue_probe_claim(&probe, 0, NULL);
+    free(redis_server_command(server, "HSET %s 2 \"0123456789abcdefa\\nstray\"", queue_keys_of(probe.queue)->process));
+    free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nother\"", queue_keys_of(probe.queue)->process));
+    wait_places("queue:a other\nqueue:a stray");
+}
+
+/* --- pauses -------------------------------------------------------------------------------------------------------- */
+
+static void a_paused_queue_is_not_claimed_from(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a b");
+    queue_listen(probe.queue, true);
+    wait_blocked(2);
+    free(redis_server_command(server, "SADD paused a"));
+    queue_probe_claim(&probe, 0, NULL);
+    wait_blocked(1);
+    push("a", "one");
+    push("b", "two");
+    queue_probe_wait_rings(&probe, 1);
+    queue_probe_claim(&probe, 0, "two");
+    queue_probe_claim(&probe, 0, NULL);
+    assert_places("queue:a one");
+    free(redis_server_command(server, "SREM paused a"));
+    unsigned rings = probe.rings;
+    queue_look(probe.queue);
+    queue_probe_wait_rings(&probe, rings + 1);
+    queue_probe_claim(&probe, 0, "one");
+}
+
+/* The bell had it when the queue was paused. */
+static void a_pause_puts_back_what_rang(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a b");
+    free(redis_server_command(server, "SADD paused a"));
+    free(redis_server_command(server, "LPUSH hf:2:bell:%s:a rung", probe.identity));
+    push("a", "one");
+    queue_probe_claim(&probe, 0, NULL);
+    assert_places("queue:a one\nqueue:a rung");
+    assert_reply(server, "rung", "LINDEX queue:a -1");
+}
+
+/* --- the last question before a run ---------------------------------------------------------------------------------- */
+
+static enum queue_answer open_slot(unsigned slot, bool finishes)
+{
+    probe.slots[slot].asked++;
+    queue_open(probe.queue, slot, "j1", finishes);
+    return queue_probe_wait(&probe, slot);
+}
+
+static void a_task_is_opened_unless_it_is_cancelled(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    assert_false(queue_has_cancels(probe.queue));
+    assert_int_equal(open_slot(0, false), QUEUE_OPENED);
+    queue_probe_give_back(&probe, 0);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    free(redis_server_command(server, "ZADD hf:2:cancels 1 j1"));
+    claim_task(&probe, 0);
+    assert_true(queue_has_cancels(probe.queue));
+    assert_int_equal(open_slot(0, true), QUEUE_CANCELLED);
+    free(redis_server_command(server, "DEL hf:2:cancels"));
+    free(redis_server_command(server, "HSET it-j1 cancelled 1"));
+    assert_int_equal(open_slot(0, false), QUEUE_CANCELLED);
+    queue_probe_claim(&probe, 0, NULL);
+    assert_places("");
+}
+
+static void a_task_that_runs_at_most_once_has_ended_when_it_is_opened(void **state)
+{
+    (void)state;
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    assert_int_equal(open_slot(0, true), QUEUE_OPENED);
+    assert_places("");
+    loop_for(loop, 2 * LEASE_NS);
+    assert_int_equal(probe.slots[0].lost, 0);
+    probe.slots[0].asked++;
+    queue_postpone(probe.queue, 0, QUEUE_DEAD, 0, &(struct queue_task_name){.jid = "j1", .is_ended = true}, "x", 1);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("dead x");
+}
+
+static void a_unique_task_gives_its_key_free_when_it_ends(void **state)
+{
+    (void)state;
+    static const struct queue_task_name name = {.jid = "j1", .unique = "digest"};
+    start_leased(&probe, "a");
+    for (int way = 0; way < 3; way++) {
+        push_task("a", "j1");
+        claim_task(&probe, 0);
+        free(redis_server_command(server, "SET hf:2:unique:digest %s", way < 2 ? "j1" : "j2"));
+        probe.slots[0].asked++;
+        if (way == 1)
+            queue_postpone(probe.queue, 0, QUEUE_DEAD, 0, &name, "x", 1);
+        else
+            queue_finish(probe.queue, 0, &name);
+        assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+        assert_reply(server, way < 2 ? "0" : "1", "EXISTS hf:2:unique:digest");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        queue_test(G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues),
+        queue_test(the_third_process_that_dies_of_a_task_buries_it),
+        queue_test(a_process_that_came_back_is_not_counted),
+        queue_test(what_comes_late_to_a_dead_process_is_found_by_a_second_look),
+        queue_test(texts_that_are_no_tasks_are_recovered_without_a_count),
+        queue_test(a_foreign_value_under_a_queue_loses_nothing),
+        queue_test(G1_a_recovery_that_is_repeated_moves_nothing_twice),
+        queue_test(a_process_that_was_away_learns_that_its_claim_is_lost),
+        queue_test(a_node_that_was_away_makes_nobody_look_dead),
+        queue_test(a_restarted_node_makes_nobody_look_dead),
+        queue_test(a_claim_that_nobody_knows_of_is_given_back),
+        queue_test(a_paused_queue_is_not_claimed_from),
+        queue_test(a_pause_puts_back_what_rang),
+        queue_test(a_task_is_opened_unless_it_is_cancelled),
+        queue_test(a_task_that_runs_at_most_once_has_ended_when_it_is_opened),
+        queue_test(a_unique_task_gives_its_key_free_when_it_ends),
+    };
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}
