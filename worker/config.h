@@ -73,6 +73,7 @@ struct config_worker {
     char *host;               /* how this host is called in claims and locks */
     enum log_level log_level;
     char *log_file; /* "" = standard error */
+    int64_t lease_ns;
     int64_t stop_timeout_ns;
     int64_t max_task_size; /* bytes */
     unsigned max_task_depth, max_task_keys;

@@ -81,6 +81,15 @@ static const struct config_key worker_keys[] = {
      .example = "/var/log/holdfast/worker.log",
      .is_reloadable = true,
      .help = "File to append the log to. Default: standard error."},
+    {.name = "lease",
+     .type = CONFIG_DURATION,
+     FIELD(lease_ns),
+     .fallback = "15s",
+     .min = NS_PER_S,
+     .max = 300 * NS_PER_S,
+     .help = "A process that the queue node has not heard of for so long is taken for dead: others put its tasks back "
+             "into their queues. It is renewed three times as often. All workers at one queue node should have the "
+             "same."},
     {.name = "stop_timeout",
      .type = CONFIG_DURATION,
      FIELD(stop_timeout_ns),

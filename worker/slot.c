@@ -13,27 +13,41 @@
 
 /* --- the claimed task ------------------------------------------------------------------------------------------ */
 
-static struct flow_task task_look(struct slot *slot)
+/* The text is read; false when it is no task. */
+static bool task_read(struct slot *slot)
 {
-    struct flow_task task = {0};
     slot->invalid = ERROR_NONE;
     slot->handler = NULL;
     slot->jid[0] = '\0';
-    task.is_valid = envelope_parse(&slot->envelope, slot->payload.bytes, slot->payload.length, &slot->worker->limits,
-                                   &slot->invalid);
-    if (!task.is_valid)
-        return task;
+    if (!envelope_parse(&slot->envelope, slot->payload.bytes, slot->payload.length, &slot->worker->limits,
+                        &slot->invalid))
+        return false;
     if (slot->envelope.jid[0] != '\0')
         snprintf(slot->jid, sizeof slot->jid, "%s", slot->envelope.jid);
     else
         envelope_new_jid(slot->jid);
     slot->handler = plugins_find(slot->worker->options.plugins, slot->envelope.class_name);
-    task.is_known = slot->handler != NULL;
+    slot->rules = task_rules_of(&slot->envelope, slot->worker->options.config, slot->handler);
+    return true;
+}
+
+static struct flow_task task_look(struct slot *slot)
+{
+    const struct task_rules *rules = &slot->rules;
+    if (!task_read(slot))
+        return (struct flow_task){.is_valid = false};
+    struct flow_task task = {.is_valid = true,
+                             .is_known = slot->handler != NULL,
+                             .is_refused = rules->refused_class != NULL,
+                             .is_expired = rules->expiry.us != 0 && task_rules_expired(rules, wall_now()),
+                             .is_unique = slot->envelope.unique[0] != '\0'};
     if (!task.is_known)
         return task;
     enum config_lock_mode mode = startup_lock_mode(slot->worker->options.config, slot->handler);
     task.must_lock = mode == CONFIG_LOCK_REQUIRED;
     task.wants_lock = mode != CONFIG_LOCK_NONE && slot->envelope.resource_count > 0;
+    task.at_most_once = rules->at_most_once;
+    task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue);
     return task;
 }
 
@@ -210,6 +224,15 @@ void slot_lost(void *context, unsigned number)
     slot_perform(slot, flow_claim_gone(&slot->flow, slot_withdraw(slot)));
     if (before == FLOW_LOCKING)
         redlock_lock_release(slot->lock);
+}
+
+/* A run is told; a task that has not come so far is asked about before it runs. */
+void slot_cancel(struct slot *slot, const char *jid)
+{
+    if (!slot->flow.has_task || strcmp(slot->jid, jid) != 0)
+        return;
+    slot->flow.task.must_open = true;
+    job_cancel(&slot->job, HF_USER);
 }
 
 void slot_stop(struct slot *slot)

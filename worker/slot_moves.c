@@ -10,7 +10,8 @@
 
 static struct queue_task_name task_name(const struct slot *slot)
 {
-    return (struct queue_task_name){.jid = slot->jid, .is_ended = slot->flow.committed};
+    const char *unique = slot->flow.task.is_unique ? slot->envelope.unique : NULL;
+    return (struct queue_task_name){.jid = slot->jid, .unique = unique, .is_ended = slot->flow.committed};
 }
 
 static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns, const struct buffer *text)
@@ -56,27 +57,37 @@ static void task_retry(struct slot *slot)
     record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
 }
 
-/* The entry must say where it came from, or it would be promoted to the default queue; and it must have a jid, or two
- * tasks of the same text would be one entry of the sorted set. */
+/* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
+ * of the same text would be one entry of the sorted set; and it must go on expiring when it would have. */
 static void origin_write(struct slot *slot, struct buffer *out)
 {
-    struct buffer name = {0}, id = {0};
+    struct buffer name = {0}, id = {0}, expiry = {0};
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
     envelope_append_string(&id, slot->jid, strlen(slot->jid));
-    envelope_rewrite(&slot->envelope,
-                     (struct envelope_change[]){{"queue", {name.bytes, name.length}}, {"jid", {id.bytes, id.length}}},
-                     2, out);
+    envelope_append_time(&expiry, slot->rules.expiry);
+    struct envelope_change changes[] = {{"queue", {name.bytes, name.length}},
+                                        {"jid", {id.bytes, id.length}},
+                                        {"expires_at", {expiry.bytes, expiry.length}}};
+    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 3 : 2, out);
     buffer_fini(&name);
     buffer_fini(&id);
+    buffer_fini(&expiry);
 }
 
-/* Contention is no failure: the payload goes as it is, if it names its queue and itself. */
+static bool says_its_origin(const struct slot *slot)
+{
+    const struct envelope *envelope = &slot->envelope;
+    return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' &&
+           envelope->expires_at.us == slot->rules.expiry.us;
+}
+
+/* Contention is no failure: the payload goes as it is, if it says what it must. */
 static void task_park(struct slot *slot)
 {
     int64_t delay_ns = slot->worker->options.config->lock.park_delay_ns;
     struct buffer *text = &slot->worker->text;
     buffer_clear(text);
-    if (strcmp(slot->envelope.queue, slot->queue) == 0 && slot->envelope.jid[0] != '\0')
+    if (says_its_origin(slot))
         buffer_append(text, slot->payload.bytes, slot->payload.length);
     else
         origin_write(slot, text);
@@ -86,7 +97,9 @@ static void task_park(struct slot *slot)
 static void task_bury(struct slot *slot)
 {
     struct buffer *text = &slot->worker->text;
-    if (slot->handler != NULL) {
+    if (slot->invalid.text[0] == '\0') {
+        if (slot->rules.refused_class != NULL)
+            failure_set(&slot->job.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
         failure_set(&slot->job.failure, "HF::NoResource", "the class %s needs a lock and the task names no resource",
                     slot->envelope.class_name);
         record_move(slot, QUEUE_DEAD, 0, slot->started);

@@ -176,6 +176,7 @@ static void queue_build(struct worker *worker)
                                                    .name_count = (unsigned)config->worker.queues.count,
                                                    .slots = worker->slot_count,
                                                    .answered = slot_answered,
+                                                   .lease_ns = config->worker.lease_ns,
                                                    .limits = &worker->limits,
                                                    .lost = slot_lost,
                                                    .rang = queue_rang,

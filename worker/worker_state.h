@@ -10,6 +10,7 @@
 #include "worker/job_host.h"
 #include "worker/report.h"
 #include "worker/runner_pool.h"
+#include "worker/task_rules.h"
 #include "worker/worker.h"
 
 /* Handlers that asked to run one at a time in this process. */
@@ -34,6 +35,7 @@ struct slot {
     struct envelope envelope;
     struct error invalid; /* why the payload is no task */
     const struct plugin_handler *handler;
+    struct task_rules rules;
     struct serial *serial;
     struct redlock_lock *lock;
     struct hf_job job;
@@ -88,6 +90,8 @@ void slot_wake(struct slot *slot);
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_stop(struct slot *slot);
+/* Somebody cancelled the task of that jid, which may be this slot's. */
+void slot_cancel(struct slot *slot, const char *jid);
 /* The queue node says that the slot's claim is in other hands. */
 void slot_lost(void *worker, unsigned number);
 void slot_perform(struct slot *slot, struct flow_step step);

@@ -95,7 +95,7 @@ static bool claim_add(struct recovery *recovery, const struct redis_reply *slot,
         record_write(recovery, name);
     queue_keys_request(keys->recovered_prefix, jid, &recovery->keys);
     queue_keys_request_queue(keys, name, &recovery->keys);
-    queue_keys_request(keys->unique_prefix, "", &recovery->keys);
+    queue_keys_request(keys->unique_prefix, is_task ? recovery->envelope.unique : "", &recovery->keys);
     redis_request_bytes(&recovery->claims, slot->bytes, slot->length);
     redis_request_bytes(&recovery->claims, place->bytes, CLAIM_ID_BYTES);
     redis_request_text(&recovery->claims, jid);

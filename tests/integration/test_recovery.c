@@ -27,7 +27,7 @@ static void claim_task(struct queue_probe *process, unsigned slot)
     assert_int_equal(queue_probe_wait(process, slot), QUEUE_CLAIMED);
 }
 
-/* --- the dead ------------------------------------------------------------------------------------------------------ */
+/* --- the dead ----------------------------------------------------------------------------------------------------- */
 
 static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void **state)
 {
@@ -158,7 +158,7 @@ static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
     assert_reply(server, "1", "HLEN who");
 }
 
-/* --- the living ---------------------------------------------------------------------------------------------------- */
+/* --- the living --------------------------------------------------------------------------------------------------- */
 
 static bool is_lost(void *process)
 {
@@ -231,7 +231,7 @@ static void a_claim_that_nobody_knows_of_is_given_back(void **state)
     wait_places("queue:a other\nqueue:a stray");
 }
 
-/* --- pauses -------------------------------------------------------------------------------------------------------- */
+/* --- pauses ------------------------------------------------------------------------------------------------------- */
 
 static void a_paused_queue_is_not_claimed_from(void **state)
 {
@@ -268,7 +268,7 @@ static void a_pause_puts_back_what_rang(void **state)
     assert_reply(server, "rung", "LINDEX queue:a -1");
 }
 
-/* --- the last question before a run ---------------------------------------------------------------------------------- */
+/* --- the last question before a run ------------------------------------------------------------------------------- */
 
 static enum queue_answer open_slot(unsigned slot, bool finishes)
 {
