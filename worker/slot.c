@@ -27,7 +27,12 @@ static bool task_read(struct slot *slot)
     else
         envelope_new_jid(slot->jid);
     slot->handler = plugins_find(slot->worker->options.plugins, slot->envelope.class_name);
-    slot->rules = task_rules_of(&slot->envelope, slot->worker->options.config, slot->handler);
+    const struct config *config = slot->worker->options.config;
+    slot->rules = task_rules_of(&slot->envelope, config, slot->handler);
+    if (slot->rules.refused_class == NULL && !config_queue_allows(config, slot->queue, slot->envelope.class_name)) {
+        slot->rules.refused_class = "HF::ClassNotAllowed";
+        slot->rules.refused_reason = "its queue may not run tasks of its class";
+    }
     return true;
 }
 

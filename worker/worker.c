@@ -163,16 +163,29 @@ void worker_limits_take(struct worker *worker)
     worker->limits = config_task_limits(worker->options.config);
 }
 
+/* NULL when the order of the queues is strict. The caller frees it. */
+static unsigned *weights_of(const struct config *config)
+{
+    if (config->worker.queue_order == CONFIG_ORDER_STRICT)
+        return NULL;
+    unsigned *weights = memory_zeroed(config->worker.queues.count, sizeof weights[0]);
+    for (size_t i = 0; i < config->worker.queues.count; i++)
+        weights[i] = config_queue_weight(config, config->worker.queues.items[i]);
+    return weights;
+}
+
 static void queue_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     const struct config_node *node = &config->queue_node;
+    unsigned *weights = weights_of(config);
     worker_limits_take(worker);
     worker->queue = queue_create(worker->loop, &(struct queue_options){
                                                    .node = node_options(node, worker->identity),
                                                    .timeout_ns = node->call_timeout_ns,
                                                    .identity = worker->identity,
                                                    .names = (const char *const *)config->worker.queues.items,
+                                                   .weights = weights,
                                                    .name_count = (unsigned)config->worker.queues.count,
                                                    .slots = worker->slot_count,
                                                    .answered = slot_answered,
@@ -182,6 +195,7 @@ static void queue_build(struct worker *worker)
                                                    .rang = queue_rang,
                                                    .context = worker,
                                                });
+    free(weights);
     worker->promoter = promoter_create(worker->loop, worker->queue, &worker->limits, node->call_timeout_ns);
 }
 

@@ -114,8 +114,8 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     char *path = path_of(fleet, name, ".conf");
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [\"jobs\"]; allow_root = true;\n", name,
-            setup->threads > 0 ? setup->threads : 4);
+    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [%s]; allow_root = true;\n", name,
+            setup->threads > 0 ? setup->threads : 4, setup->queues != NULL ? setup->queues : "\"jobs\"");
     plugin_write(fleet, setup, file);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),
             or_nothing(setup->queue_node));
@@ -125,6 +125,7 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
                 redis_server_port(fleet->locks.servers[i]));
     fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : SHORT_LOCK);
     fprintf(file, "classes = (%s);\n", or_nothing(setup->classes));
+    fprintf(file, "%s\n", or_nothing(setup->sections));
     assert_int_equal(fclose(file), 0);
     free(path);
 }

@@ -38,10 +38,12 @@ struct fleet_setup {
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */
     const char *queue_node; /* more settings of the section queue_node */
     const char *classes;    /* the list classes */
+    const char *queues;     /* what is served, as in a list; NULL = "jobs" */
+    const char *sections;   /* further sections */
     const char *arguments;  /* of `holdfast work`, separated by single blanks */
 };
 
-/* Starts a worker as host NAME; returns its number at once. The queue it serves is "jobs". */
+/* Starts a worker as host NAME; returns its number at once.  */
 unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup);
 void fleet_signal(struct fleet *fleet, unsigned worker, int number);
 /* Waits for its end; the exit code, or minus the signal that ended it. */

@@ -1,0 +1,170 @@
+/* How a worker treats tasks that ask for more than to be run: those that expire, run at most once, are cancelled, are
+ * unique, stand in a queue that may not run them or is paused. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void assert_dead(const char *error_class)
+{
+    char *dead = fleet_ask(&fleet, "zrange dead 0 -1");
+    assert_contains(dead, error_class);
+    free(dead);
+}
+
+static void a_task_that_was_not_started_in_time_ends_as_expired(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"late\",\"expires_at\":1000000.5}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"later\",\"created_at\":1e6,\"expires_in\":5}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"again\",\"expires_at\":5.5,\"retry_count\":0}");
+    test_await(fleet_noted(&fleet, "end again") == 1);
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin late"), 0);
+    stop(worker);
+    assert_true(fleet_logged(&fleet, worker, "ending=expired jid=late"));
+    assert_true(fleet_logged(&fleet, worker, "ending=expired jid=later"));
+}
+
+static const char at_most_once[] =
+    "{ class = \"note\"; at_most_once = \"yes\"; }, { class = \"fail\"; at_most_once = \"yes\"; }";
+
+static void a_task_that_runs_at_most_once_dies_with_its_process(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once, .worker = "lease = \"1s\";"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[60000],\"jid\":\"once\"}");
+    test_await(fleet_noted(&fleet, "begin once") == 1);
+    assert_int_equal(fleet_left(&fleet), 0);
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+    unsigned other = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once, .worker = "lease = \"1s\";"});
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[2500],\"jid\":\"wait\"}");
+    test_await(fleet_noted(&fleet, "end wait") == 1);
+    assert_int_equal(fleet_noted(&fleet, "begin once"), 1);
+    stop(other);
+}
+
+static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = at_most_once});
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"once\"],\"jid\":\"once\"}");
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    assert_dead("Witness::Failure");
+    assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
+    stop(worker);
+}
+
+static void a_cancelled_task_is_not_run(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "zadd hf:2:cancels 1 unwanted"));
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"unwanted\",\"resource\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"wanted\"}");
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_noted(&fleet, "end wanted") == 1);
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(fleet_noted(&fleet, "begin unwanted"), 0);
+    stop(worker);
+    assert_true(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
+}
+
+static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **state)
+{
+    (void)state;
+    static const char digest[] = "0123456789abcdef0123456789abcdef01234567";
+    unsigned worker = fleet_work(&fleet, NULL);
+    static const char *const tasks[] = {"\"note\",\"args\":[]", "\"fail\",\"retry\":0,\"args\":[]",
+                                        "\"note\",\"args\":[],\"expires_at\":5.5"};
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        free(fleet_ask(&fleet, "set hf:2:unique:%s j%zu", digest, i));
+        fleet_push(&fleet, "{\"class\":%s,\"jid\":\"j%zu\",\"hf_unique\":\"%s\"}", tasks[i], i, digest);
+        test_await(fleet_number(&fleet, "exists hf:2:unique:%s", digest) == 0);
+    }
+    assert_int_equal(fleet_number(&fleet, "zcard dead"), 1);
+    stop(worker);
+}
+
+static void a_queue_runs_only_the_classes_that_it_may(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(
+        &fleet, &(struct fleet_setup){.sections = "queue_settings = ({ queue = \"jobs\"; classes = [\"note\"]; });"});
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[],\"jid\":\"foreign\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"own\"}");
+    test_await(fleet_noted(&fleet, "end own") == 1);
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    assert_dead("HF::ClassNotAllowed");
+    stop(worker);
+}
+
+static void what_only_others_can_run_is_buried_with_the_reason(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"batch\",\"bid\":\"b1\"}");
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    assert_int_equal(fleet_noted(&fleet, "begin batch"), 0);
+    stop(worker);
+}
+
+static void a_paused_queue_is_left_alone_and_resumed(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.queues = "\"jobs\", \"more\"", .worker = "lease = \"1s\";"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"first\"}");
+    test_await(fleet_noted(&fleet, "end first") == 1);
+    free(fleet_ask(&fleet, "sadd paused jobs"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"paused\"}");
+    free(fleet_ask(&fleet, "lpush queue:more '{\"class\":\"note\",\"args\":[],\"jid\":\"more\"}'"));
+    test_await(fleet_noted(&fleet, "end more") == 1);
+    assert_int_equal(fleet_noted(&fleet, "begin paused"), 0);
+    test_await(fleet_number(&fleet, "llen queue:jobs") == 1);
+    free(fleet_ask(&fleet, "srem paused jobs"));
+    test_await(fleet_noted(&fleet, "end paused") == 1);
+    stop(worker);
+}
+
+/* Every order occurs in which the two queues can be served. */
+static void weighted_queues_are_all_served(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "eval \"for i = 1, 200 do redis.call('lpush', i %% 2 == 0 and 'queue:jobs' or "
+                           "'queue:more', '{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"t' .. i .. "
+                           "'\\\"}') end return 1\" 0"));
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1,
+                                                               .queues = "\"jobs\", \"more\"",
+                                                               .worker = "queue_order = \"weighted\";",
+                                                               .arguments = "--max-tasks 100"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    long long jobs = fleet_number(&fleet, "llen queue:jobs"), more = fleet_number(&fleet, "llen queue:more");
+    assert_int_equal(jobs + more, 100);
+    assert_in_range(jobs, 20, 80);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_task_that_was_not_started_in_time_ends_as_expired),
+        fleet_test(a_task_that_runs_at_most_once_dies_with_its_process),
+        fleet_test(a_failure_of_one_that_runs_at_most_once_is_buried),
+        fleet_test(a_cancelled_task_is_not_run),
+        fleet_test(a_unique_task_gives_its_key_free_when_it_is_done_or_dead),
+        fleet_test(a_queue_runs_only_the_classes_that_it_may),
+        fleet_test(what_only_others_can_run_is_buried_with_the_reason),
+        fleet_test(a_paused_queue_is_left_alone_and_resumed),
+        fleet_test(weighted_queues_are_all_served),
+    };
+    return cmocka_run_group_tests_name("treatment", tests, one_fleet_set_up, one_fleet_tear_down);
+}
