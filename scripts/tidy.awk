@@ -19,7 +19,7 @@ BEGIN {
     home["^hiredis/"] = "^lib/redis/"
     home["^libconfig\\.h$"] = "^worker/config_file\\.c$"
     home["^dlfcn\\.h$"] = "^worker/plugin\\.c$"
-    home["^zlib\\.h$"] = "^(worker/backtrace\\.c|tests/unit/test_backtrace\\.c)$"
+    home["^zlib\\.h$"] = "^(worker/backtrace(_text)?\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^worker/"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/test_transfer\\.c$)"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"

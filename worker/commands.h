@@ -7,7 +7,13 @@
 extern const struct command command_check;
 extern const struct command command_config;
 extern const struct command command_help;
+extern const struct command command_pause;
 extern const struct command command_push;
+extern const struct command command_queues;
+extern const struct command command_quiet;
+extern const struct command command_resume;
+extern const struct command command_status;
+extern const struct command command_stop;
 extern const struct command command_work;
 
 #endif

@@ -29,6 +29,12 @@ static void field_read(const char *info, size_t length, const char *field, char 
     out[used] = '\0';
 }
 
+const char *node_facts_field(const char *info, size_t length, const char *field, char *out, size_t size)
+{
+    field_read(info, length, field, out, size);
+    return out;
+}
+
 static bool field_is_one(const char *info, size_t length, const char *field)
 {
     char value[8];

@@ -18,6 +18,9 @@ struct node_facts {
     bool has_aof;
 };
 
+/* The value of one field of INFO, printable bytes only; "" when there is none. Returns `out`. */
+const char *node_facts_field(const char *info, size_t length, const char *field, char *out, size_t size);
+
 enum node_use { NODE_FOR_QUEUES, NODE_FOR_LOCKS };
 
 /* False when the text is no INFO of a Redis server. */

@@ -47,18 +47,46 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
         .calls_prefix = key_join(space, QUEUE_SCHEME "calls:", "", ""),
         .recovered_prefix = key_join(space, QUEUE_SCHEME "recovered:", "", ""),
         .unique_prefix = key_join(space, QUEUE_SCHEME "unique:", "", ""),
+        .receipt_prefix = key_join(space, QUEUE_SCHEME "receipt:", "", ""),
+        .former_processes = key_join(space, "hf:processes", "", ""),
+        .former_claims_prefix = key_join(space, "hf:claims:", "", ""),
+        .former_bell_prefix = key_join(space, "hf:bell:", "", ""),
     };
 }
 
 void queue_keys_fini(struct queue_keys *keys)
 {
-    char *const all[] = {keys->space,        keys->queues,           keys->schedule,         keys->retry,
-                         keys->dead,         keys->paused,           keys->listed,           keys->shown,
-                         keys->work,         keys->workers,          keys->signals,          keys->processed,
-                         keys->failed,       keys->queue_prefix,     keys->iteration_prefix, keys->processes,
-                         keys->cancels,      keys->periodic,         keys->process,          keys->calls,
-                         keys->beat,         keys->process_prefix,   keys->bell_prefix,      keys->any_bell_prefix,
-                         keys->calls_prefix, keys->recovered_prefix, keys->unique_prefix};
+    char *const all[] = {keys->space,
+                         keys->queues,
+                         keys->schedule,
+                         keys->retry,
+                         keys->dead,
+                         keys->paused,
+                         keys->listed,
+                         keys->shown,
+                         keys->work,
+                         keys->workers,
+                         keys->signals,
+                         keys->processed,
+                         keys->failed,
+                         keys->queue_prefix,
+                         keys->iteration_prefix,
+                         keys->processes,
+                         keys->cancels,
+                         keys->periodic,
+                         keys->process,
+                         keys->calls,
+                         keys->beat,
+                         keys->process_prefix,
+                         keys->bell_prefix,
+                         keys->any_bell_prefix,
+                         keys->calls_prefix,
+                         keys->recovered_prefix,
+                         keys->unique_prefix,
+                         keys->receipt_prefix,
+                         keys->former_processes,
+                         keys->former_claims_prefix,
+                         keys->former_bell_prefix};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

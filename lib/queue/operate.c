@@ -1,0 +1,99 @@
+#include "queue/operate.h"
+
+#include "base/random.h"
+#include "queue/scripts.h"
+
+enum { ARGUMENTS_OF_ALL = 6, ARGUMENTS_OF_EACH = 4, KEYS_OF_ALL = 5 };
+
+const char *operate_verb_name(enum operate_verb verb)
+{
+    static const char *const names[] = {
+        [OPERATE_RETRY] = "retry", [OPERATE_BURY] = "bury", [OPERATE_DELETE] = "delete"};
+    return names[verb];
+}
+
+static const char *kind_name(enum operate_kind kind)
+{
+    static const char *const names[] = {[OPERATE_SET] = "set", [OPERATE_LIST] = "list", [OPERATE_CLAIMS] = "claims"};
+    return names[kind];
+}
+
+void operate_new_id(char id[OPERATE_ID_SIZE])
+{
+    unsigned char bytes[(OPERATE_ID_SIZE - 1) / 2];
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        id[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        id[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    id[2 * sizeof bytes] = '\0';
+}
+
+static void request_span(struct buffer *out, struct text_span span)
+{
+    redis_request_bytes(out, span.bytes != NULL ? span.bytes : "", span.length);
+}
+
+static void request_text_or_none(struct buffer *out, const char *text)
+{
+    redis_request_text(out, text != NULL ? text : "");
+}
+
+static void request_target(const struct queue_keys *keys, enum operate_verb verb, const struct operate_entry *entry,
+                           struct buffer *out)
+{
+    if (verb == OPERATE_RETRY)
+        queue_keys_request_queue(keys, entry->queue, out);
+    else
+        queue_keys_request(keys->unique_prefix, entry->unique != NULL ? entry->unique : "", out);
+}
+
+void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
+                  const struct operate_place *place, const struct operate_entry *entries, size_t count,
+                  struct buffer *out)
+{
+    redis_request_script(out, &queue_script_operate_move, KEYS_OF_ALL + count,
+                         ARGUMENTS_OF_ALL + ARGUMENTS_OF_EACH * count);
+    queue_keys_request(keys->receipt_prefix, id, out);
+    redis_request_text(out, place->key);
+    redis_request_text(out, keys->queues);
+    redis_request_text(out, keys->dead);
+    redis_request_text(out, keys->processes);
+    for (size_t i = 0; i < count; i++)
+        request_target(keys, verb, &entries[i], out);
+    redis_request_text(out, operate_verb_name(verb));
+    redis_request_text(out, kind_name(place->kind));
+    request_text_or_none(out, place->lease_of);
+    redis_request_integer(out, DEAD_AGE_S);
+    redis_request_integer(out, DEAD_ENTRIES);
+    redis_request_integer(out, (int64_t)place->list_look);
+    for (size_t i = 0; i < count; i++) {
+        const struct operate_entry *entry = &entries[i];
+        request_span(out, entry->seen);
+        request_span(out, entry->fresh);
+        request_text_or_none(out, verb == OPERATE_RETRY ? entry->queue : entry->unique != NULL ? entry->jid : NULL);
+        request_text_or_none(out, entry->field);
+    }
+}
+
+void operate_pause(const struct queue_keys *keys, bool pause, char *const *names, size_t count, struct buffer *out)
+{
+    redis_request_script(out, &queue_script_operate_pause, 2, 3 + count);
+    redis_request_text(out, keys->paused);
+    redis_request_text(out, keys->processes);
+    redis_request_text(out, pause ? "pause" : "resume");
+    redis_request_text(out, keys->calls_prefix);
+    redis_request_text(out, keys->process_prefix);
+    for (size_t i = 0; i < count; i++)
+        redis_request_text(out, names[i]);
+}
+
+void operate_drop(const struct queue_keys *keys, const char *id, const char *name, struct buffer *out)
+{
+    redis_request_script(out, &queue_script_operate_drop, 4, 1);
+    redis_request_text(out, keys->queues);
+    redis_request_text(out, keys->paused);
+    queue_keys_request_queue(keys, name, out);
+    queue_keys_request(keys->receipt_prefix, id, out);
+    redis_request_text(out, name);
+}

@@ -1,0 +1,73 @@
+-- What an operator does with tasks that wait in one place: back to their queues, into `dead`, or away.
+--
+-- KEYS: receipt of this call, the place, `queues`, `dead`, processes, then for each entry the list that it goes to
+--       (retry) or what holds it to be unique (bury, delete).
+-- ARGV: verb (retry, bury, delete), kind of the place (set, list, claims), the process whose claims these are and
+--       whose lease must have ended ('' = no lease is asked for), the longest age in seconds and the greatest number
+--       of entries of `dead`, how far into a list an entry is looked for, then for each entry: what stands in the
+--       place, what goes to the target, the queue's name (retry) or the jid that holds what is unique, the field (claims).
+-- Answers a number an entry: 1 done, 0 it was not there (any more) as it was seen, -1 the target's key holds a foreign
+-- value, -2 the process is alive.
+--
+-- The receipt holds the answers for ten minutes, so that a repeated call learns what the first one did.
+local receipt = redis.call('GET', KEYS[1])
+if receipt then
+    local answers = {}
+    for number in string.gmatch(receipt, '%S+') do
+        answers[#answers + 1] = tonumber(number)
+    end
+    return answers
+end
+local verb, kind = ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local lease = ARGV[3] ~= '' and redis.call('ZSCORE', KEYS[5], ARGV[3])
+local is_alive = lease and tonumber(lease) >= now
+
+local function is_fit(target)
+    if verb == 'retry' then
+        return type(redis.pcall('LLEN', target)) == 'number'
+    end
+    return verb == 'delete' or type(redis.pcall('ZCARD', KEYS[4])) == 'number'
+end
+
+local function take(text, field)
+    if kind == 'set' then
+        return redis.call('ZREM', KEYS[2], text) == 1
+    elseif kind == 'list' then
+        -- Bounded, while LREM alone would walk through the whole list for an entry that has gone.
+        local at = redis.call('LPOS', KEYS[2], text, 'RANK', -1, 'MAXLEN', ARGV[6])
+        return at and redis.call('LREM', KEYS[2], -1, text) == 1
+    end
+    return redis.call('HGET', KEYS[2], field) == text and redis.call('HDEL', KEYS[2], field) == 1
+end
+
+local answers, done, buried = {}, 0, 0
+for i = 6, #KEYS do
+    local at = 7 + (i - 6) * 4
+    local answer = is_alive and -2 or not is_fit(KEYS[i]) and -1 or take(ARGV[at], ARGV[at + 3]) and 1 or 0
+    if answer == 1 then
+        done = done + 1
+        if verb == 'retry' then
+            -- What was claimed had its turn already: it goes to the end where workers take.
+            redis.call(kind == 'set' and 'LPUSH' or 'RPUSH', KEYS[i], ARGV[at + 1])
+            redis.pcall('SADD', KEYS[3], ARGV[at + 2])
+        elseif verb == 'bury' then
+            -- Scores differ, because dashboards address an entry by its score.
+            redis.call('ZADD', KEYS[4], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
+            buried = buried + 1
+        end
+        if verb ~= 'retry' and ARGV[at + 2] ~= '' and redis.pcall('GET', KEYS[i]) == ARGV[at + 2] then
+            redis.call('DEL', KEYS[i])
+        end
+    end
+    answers[#answers + 1] = answer
+end
+if buried > 0 then
+    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', string.format('%.6f', now - tonumber(ARGV[4])))
+    redis.call('ZREMRANGEBYRANK', KEYS[4], 0, -tonumber(ARGV[5]))
+end
+if done > 0 then
+    redis.pcall('SET', KEYS[1], table.concat(answers, ' '), 'EX', 600)
+end
+return answers

@@ -1,0 +1,18 @@
+-- Pauses or resumes queues, and tells every living process to look at once.
+-- KEYS: `paused`, processes. ARGV: pause or resume, prefixes of the calls' and the processes' keys, then the names of the queues.
+-- Answers how many processes were told. Harmless to repeat.
+local verb = ARGV[1] == 'pause' and 'SADD' or 'SREM'
+for i = 4, #ARGV do
+    redis.call(verb, KEYS[1], ARGV[i])
+end
+local time, told = redis.call('TIME'), 0
+local living = redis.call('ZRANGEBYSCORE', KEYS[2], time[1], '+inf')
+for i = 1, #living do
+    -- One that was recovered is listed for a while.
+    if redis.call('HEXISTS', ARGV[3] .. living[i], 'gone') == 0 then
+        redis.call('LPUSH', ARGV[2] .. living[i], 'LOOK')
+        redis.call('EXPIRE', ARGV[2] .. living[i], 60)
+        told = told + 1
+    end
+end
+return told

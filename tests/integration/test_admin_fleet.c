@@ -1,0 +1,344 @@
+/* status, queues, pause, resume, quiet and stop against a real server: what they tell, and what they leave behind. */
+#include "tests/support/admin_fixture.h"
+
+#include <time.h>
+
+/* A process as dashboards see it. Times are far from now, so that what is printed of them is known. */
+static void given_shown(const char *identity, const char *host, const char *version, const char *quiet)
+{
+    given("SADD processes %s", identity);
+    given("HSET %s info '{\"hostname\":\"%s\",\"pid\":7,\"concurrency\":1,\"queues\":[\"default\",\"mail\"],"
+          "\"version\":\"%s\"}' busy 3 beat 1000.5 quiet %s rss 2048 concurrency 8",
+          identity, host, version, quiet);
+}
+
+static void given_fleet(void)
+{
+    given("ZADD hf:2:processes 9000000000 a:7:aa 1000 b:7:bb 9000000000 c:7:cc");
+    given_shown("a:7:aa", "a", "holdfast 0.1.0", "false");
+    given_shown("d:7:dd", "d", "7.3.10", "true");
+    given_shown("e:7:ee", "e", "holdfast 0.1.0", "false");
+    given("HSET hf:2:process:b:7:bb queues \"default\\nmail\" 0 0123456789abcdef");
+    given("HSET hf:2:process:c:7:cc gone \"2default\"");
+}
+
+/* --- status ----------------------------------------------------------------------------------------------------- */
+
+static void status_tells_each_process_with_its_lease(void **state)
+{
+    (void)state;
+    given_fleet();
+    admin_good("status", "--json");
+    assert_contains(result.out,
+                    "\"processes\":["
+                    "{\"identity\":\"a:7:aa\",\"state\":\"alive\",\"lease_end\":9000000000.0,\"host\":\"a\",\"pid\":7,"
+                    "\"version\":\"holdfast 0.1.0\",\"busy\":3,\"concurrency\":8,\"quiet\":false,\"rss_kb\":2048,"
+                    "\"beat\":1000.5,\"queues\":[\"default\",\"mail\"]},"
+                    "{\"identity\":\"b:7:bb\",\"state\":\"lost\",\"lease_end\":1000.0,\"host\":\"\",\"pid\":0,"
+                    "\"version\":\"\",\"busy\":0,\"concurrency\":0,\"quiet\":false,\"rss_kb\":0,\"beat\":null,"
+                    "\"queues\":[\"default\",\"mail\"]},"
+                    "{\"identity\":\"c:7:cc\",\"state\":\"recovered\",");
+    assert_contains(result.out, "{\"identity\":\"d:7:dd\",\"state\":\"foreign\",\"lease_end\":null,");
+    assert_contains(result.out, "{\"identity\":\"e:7:ee\",\"state\":\"unleased\",");
+    assert_contains(result.out, "\"healthy\":false,\"reason\":\"nobody recovers the claims of b:7:bb\",");
+    admin_good("status");
+    assert_contains(result.out, "PROCESS  STATE ");
+    assert_contains(result.out, "\na:7:aa   alive  ");
+    assert_contains(result.out, "lost, lease ended ");
+    assert_contains(result.out, "3/8  2.0 MiB ");
+    assert_lacks(result.out, " \n");
+    assert_lacks(result.out, "\x1b");
+}
+
+static void status_tells_queues_sets_and_totals(void **state)
+{
+    (void)state;
+    given("SADD queues default clash strange");
+    given("SADD paused mail");
+    given("SET queue:clash foreign");
+    given("LPUSH queue:default '{\"class\":\"a\",\"args\":[],\"created_at\":1e10}' nonsense");
+    given("LPUSH queue:strange nonsense");
+    given("MSET stat:processed 1234567 stat:failed 12");
+    given("ZADD schedule 1 a 2 b");
+    given("ZADD dead 1 a");
+    given("SET retry foreign");
+    admin_good("status", "--json");
+    assert_contains(result.out, "\"queues\":[{\"name\":\"clash\",\"length\":null,\"latency\":null,\"paused\":false},"
+                                "{\"name\":\"default\",\"length\":2,\"latency\":0.0,\"paused\":false},"
+                                "{\"name\":\"mail\",\"length\":0,\"latency\":0.0,\"paused\":true},"
+                                "{\"name\":\"strange\",\"length\":1,\"latency\":null,\"paused\":false}],"
+                                "\"schedule\":2,\"retry\":null,\"dead\":1,\"processed\":1234567,\"failed\":12,"
+                                "\"processed_today\":0,\"failed_today\":0,\"rate\":{\"minute\":\"");
+    admin_good("status");
+    assert_contains(result.out, "processed 1,234,567 (today 0)   failed 12 (today 0)\n");
+    assert_contains(result.out, "its key holds no list\n");
+}
+
+/* The keys of this minute and of the last: the test may cross the end of one. */
+static void status_tells_the_rate_of_the_last_full_minute(void **state)
+{
+    (void)state;
+    for (int ago = 0; ago <= 1; ago++) {
+        char key[64];
+        time_t then = (time_t)(wall_now().us / US_PER_S) - 60 * ago;
+        struct tm parts;
+        gmtime_r(&then, &parts);
+        snprintf(key, sizeof key, "j|%02d%02d%02d|%d:%02d", parts.tm_year % 100, parts.tm_mon + 1, parts.tm_mday,
+                 parts.tm_hour, parts.tm_min);
+        given("HSET %s echo|p 40 echo|f 2 echo|ms 9999 \"odd|class|p\" 2 p 7", key);
+    }
+    admin_good("status", "--json");
+    assert_contains(result.out, ",\"processed\":42,\"failed\":2}");
+    admin_good("status");
+    assert_contains(result.out, "last full minute 42 processed, 2 failed\n");
+}
+
+static void check_is_one_line_and_an_exit_code(void **state)
+{
+    (void)state;
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "not healthy: 0 processes take tasks, at least 1 should\n");
+    admin_good("status", "--check", "--min-processes", "0");
+    given_lease("a:7:aa", 600);
+    admin_good("status", "--check");
+    assert_string_equal(result.out, "healthy: 1 process, 0 tasks waiting\n");
+
+    given("ZADD dead 1 a 2 b");
+    given("SADD queues slow asleep");
+    given("SADD paused asleep");
+    given("LPUSH queue:slow '{\"class\":\"a\",\"args\":[],\"enqueued_at\":1000.5}'");
+    given("LPUSH queue:asleep '{\"class\":\"a\",\"args\":[],\"enqueued_at\":1000.5}'");
+    admin_good("status", "--check");
+    admin_good("status", "--check", "--max-dead", "2");
+    admin("status", "--check", "--max-dead", "1", "--max-latency", "10s");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "not healthy: the oldest task of queue slow has waited ");
+    assert_contains(result.out, "; 2 dead tasks, at most 1 are accepted\n");
+    assert_lacks(result.out, "asleep");
+    admin("status", "--max-dead", "1");
+    assert_int_equal(result.exit_code, 2);
+}
+
+static void a_lease_that_ended_just_now_is_no_trouble_yet(void **state)
+{
+    (void)state;
+    given_lease("a:7:aa", 600);
+    given_lease("b:7:bb", -20);
+    admin_good("status", "--check");
+    given_lease("b:7:bb", -120);
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    given("HSET hf:2:process:b:7:bb gone 1default");
+    admin_good("status", "--check");
+}
+
+static void what_processes_say_cannot_steer_the_terminal(void **state)
+{
+    (void)state;
+    given("SADD processes \"x\\x1b[31m:1:y\\n\"");
+    given("HSET \"x\\x1b[31m:1:y\\n\" info '{\"hostname\":\"h\",\"version\":\"1\",\"queues\":[\"\\u001b[2J\","
+          "\"\\u009b2J\",\"\\u202e\"]}' busy 0");
+    given("SADD queues \"q\\x1b[0m\\r\"");
+    admin_good("status");
+    assert_lacks(result.out, "\x1b");
+    assert_lacks(result.out, "\xc2\x9b");
+    assert_lacks(result.out, "\xe2\x80\xae");
+    assert_lacks(result.out, "\r");
+    admin_good("status", "--json");
+    assert_lacks(result.out, "\x1b");
+    assert_lacks(result.out, "\xc2\x9b");
+    assert_contains(result.out, "\"queues\":[\"\\u001b[2J\",\"\\u009b2J\",\"\\u202e\"]");
+    admin_good("queues");
+    assert_lacks(result.out, "\x1b");
+}
+
+static void foreign_values_under_the_keys_are_survived(void **state)
+{
+    (void)state;
+    given("MSET processes x hf:2:processes y stat:processed z schedule s");
+    given("SADD queues default");
+    admin_good("status", "--json");
+    assert_contains(result.out, "\"processes\":[],\"queues\":[{\"name\":\"default\"");
+    assert_contains(result.out, "\"schedule\":null");
+}
+
+static void a_node_that_is_away_is_temporary(void **state)
+{
+    (void)state;
+    admin_config_write(free_port());
+    admin("status");
+    assert_int_equal(result.exit_code, 75);
+    assert_contains(result.error, "holdfast status: the node 127.0.0.1:");
+    assert_contains(result.error, "cannot be reached");
+}
+
+/* A thousand processes and queues, and not a command that grows with what they hold. */
+static void a_large_fleet_is_read_in_pieces(void **state)
+{
+    (void)state;
+    given("EVAL \"for i = 1, 1000 do redis.call('ZADD', 'hf:2:processes', 9e9, 'h:1:' .. i) "
+          "redis.call('SADD', 'processes', 'h:1:' .. i) redis.call('SADD', 'queues', 'q' .. i) "
+          "redis.call('LPUSH', 'queue:q' .. i, 'x', 'y') end\" 0");
+    given("CONFIG RESETSTAT");
+    admin_good("status", "--check");
+    assert_string_equal(result.out, "healthy: 1000 processes, 2000 tasks waiting\n");
+    assert_int_equal(redis_server_calls(server, "keys"), 0);
+    assert_int_equal(redis_server_calls(server, "smembers"), 0);
+    assert_int_equal(redis_server_calls(server, "lrange"), 0);
+    assert_int_equal(redis_server_calls(server, "llen"), 1000);
+}
+
+/* --- queues, pause, resume --------------------------------------------------------------------------------------- */
+
+static void queues_tell_who_serves_them(void **state)
+{
+    (void)state;
+    given_fleet();
+    given("SADD queues default lonely");
+    given("LPUSH queue:lonely '{\"class\":\"a\",\"args\":[]}'");
+    admin_good("queues", "--json");
+    assert_string_equal(result.out,
+                        "{\"queues\":[{\"name\":\"default\",\"length\":0,\"latency\":0.0,\"paused\":false,"
+                        "\"served_by\":[\"a:7:aa\",\"d:7:dd\"]},"
+                        "{\"name\":\"lonely\",\"length\":1,\"latency\":null,\"paused\":false,\"served_by\":[]}]}\n");
+    admin_good("queues");
+    assert_string_equal(result.out, "QUEUE    TASKS  LATENCY  PROCESSES\n"
+                                    "default      0     0 ms          2\n"
+                                    "lonely       1        ?          0\n");
+}
+
+static void a_queue_is_deleted_only_when_somebody_is_sure(void **state)
+{
+    (void)state;
+    given("SADD queues old kept");
+    given("LPUSH queue:old a b c");
+    given("SET queue:clash foreign");
+    admin("queues", "delete", "old");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "delete the queue old and its 3 tasks: say --yes");
+    assert_reply(server, "3", "LLEN queue:old");
+    admin_good("queues", "delete", "old", "--yes", "--json");
+    assert_string_equal(result.out, "{\"deleted\":\"old\",\"tasks\":3}\n");
+    assert_reply(server, "0", "EXISTS queue:old");
+    assert_reply(server, "kept", "SMEMBERS queues");
+    assert_int_equal(redis_server_calls(server, "unlink"), 1);
+    admin("queues", "delete", "clash", "--yes");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "nothing was deleted");
+    assert_reply(server, "foreign", "GET queue:clash");
+    admin("queues", "delete", "bad name", "--yes");
+    assert_int_equal(result.exit_code, 2);
+}
+
+static void pausing_tells_the_living_at_once(void **state)
+{
+    (void)state;
+    given_fleet();
+    admin_good("pause", "mail", "default");
+    assert_string_equal(result.out, "mail is paused\ndefault is paused\n1 process was told\n");
+    assert_reply(server, "default\nmail", "SORT paused ALPHA");
+    assert_reply(server, "LOOK", "LRANGE hf:2:calls:a:7:aa 0 -1");
+    assert_reply(server, "1",
+                 "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 50 and ttl <= 60 and 1\" 1 "
+                 "hf:2:calls:a:7:aa");
+    assert_reply(server, "0", "EXISTS hf:2:calls:b:7:bb");
+    given("DEL hf:2:calls:a:7:aa");
+    admin_good("resume", "mail", "--json");
+    assert_string_equal(result.out, "{\"resumed\":[\"mail\"],\"processes_told\":1}\n");
+    assert_reply(server, "default", "SMEMBERS paused");
+    assert_reply(server, "LOOK", "LRANGE hf:2:calls:a:7:aa 0 -1");
+    admin("pause");
+    assert_int_equal(result.exit_code, 2);
+    given("DEL paused");
+    given("SET paused foreign");
+    admin("pause", "x");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "WRONGTYPE");
+}
+
+/* --- quiet, stop ------------------------------------------------------------------------------------------------- */
+
+static void processes_are_told_by_identity_host_and_all(void **state)
+{
+    (void)state;
+    given_fleet();
+    admin_good("quiet", "a:7:aa");
+    assert_string_equal(result.out, "told a:7:aa: quiet\n");
+    assert_reply(server, "TSTP", "LRANGE a:7:aa-signals 0 -1");
+    assert_reply(server, "0", "EXISTS d:7:dd-signals");
+    admin_good("stop", "d", "--json");
+    assert_string_equal(result.out, "{\"verb\":\"stop\",\"told\":[\"d:7:dd\"]}\n");
+    assert_reply(server, "TERM", "LRANGE d:7:dd-signals 0 -1");
+    assert_reply(server, "1",
+                 "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 50 and ttl <= 60 and 1\" 1 "
+                 "d:7:dd-signals");
+    admin_good("quiet", "--all");
+    assert_string_equal(result.out, "told a:7:aa: quiet\ntold d:7:dd: quiet\ntold e:7:ee: quiet\n");
+    admin_good("stop", "--all", "--drain");
+    assert_string_equal(result.out, "told a:7:aa: drain\n");
+    assert_reply(server, "DRAIN", "LRANGE hf:2:calls:a:7:aa 0 -1");
+}
+
+static void who_is_not_there_cannot_be_told(void **state)
+{
+    (void)state;
+    admin("stop", "--all");
+    assert_int_equal(result.exit_code, 1);
+    given_fleet();
+    admin("stop", "b:7:bb");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "no living process is called b:7:bb");
+    admin("stop", "a:7:a");
+    assert_int_equal(result.exit_code, 1);
+    admin("quiet");
+    assert_int_equal(result.exit_code, 2);
+    admin("quiet", "--all", "a");
+    assert_int_equal(result.exit_code, 2);
+    assert_reply(server, "0", "EXISTS a:7:aa-signals b:7:bb-signals d:7:dd-signals");
+}
+
+static void waiting_ends_when_they_have_done_so_or_in_time(void **state)
+{
+    (void)state;
+    given_fleet();
+    admin_good("quiet", "d", "--wait", "20s"); /* it is quiet already */
+    admin("quiet", "a", "--wait", "300ms");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "1 of 1 have not gone quiet in time");
+    admin("stop", "d", "--wait", "300ms");
+    assert_int_equal(result.exit_code, 1);
+
+    const char *const arguments[] = {"stop", "d:7:dd", "--wait", "25s", "-c", admin_config, NULL};
+    given("DEL d:7:dd-signals");
+    struct program program = program_start(arguments, -1);
+    test_await(queue_probe_number(server, "LLEN d:7:dd-signals") == 1);
+    given("DEL d:7:dd");
+    given("SREM processes d:7:dd");
+    struct program_result waited = program_wait(&program);
+    assert_string_equal(waited.error, "");
+    assert_int_equal(waited.exit_code, 0);
+    program_result_free(&waited);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        admin_test(status_tells_each_process_with_its_lease),
+        admin_test(status_tells_queues_sets_and_totals),
+        admin_test(status_tells_the_rate_of_the_last_full_minute),
+        admin_test(check_is_one_line_and_an_exit_code),
+        admin_test(a_lease_that_ended_just_now_is_no_trouble_yet),
+        admin_test(what_processes_say_cannot_steer_the_terminal),
+        admin_test(foreign_values_under_the_keys_are_survived),
+        admin_test(a_node_that_is_away_is_temporary),
+        admin_test(a_large_fleet_is_read_in_pieces),
+        admin_test(queues_tell_who_serves_them),
+        admin_test(a_queue_is_deleted_only_when_somebody_is_sure),
+        admin_test(pausing_tells_the_living_at_once),
+        admin_test(processes_are_told_by_identity_host_and_all),
+        admin_test(who_is_not_there_cannot_be_told),
+        admin_test(waiting_ends_when_they_have_done_so_or_in_time),
+    };
+    return run_admin_tests(tests);
+}

@@ -1,0 +1,22 @@
+/* Numbers, moments and sizes as people read them. Every function writes at most HUMAN_TEXT_MAX bytes to `out` and
+ * returns it. Pure; any thread. */
+#ifndef WORKER_HUMAN_H
+#define WORKER_HUMAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+enum { HUMAN_TEXT_MAX = 48 };
+
+const char *human_count(int64_t count, char out[HUMAN_TEXT_MAX]); /* 1,234,567 */
+const char *human_size(int64_t bytes, char out[HUMAN_TEXT_MAX]);  /* 1.5 MiB */
+const char *human_span(int64_t us, char out[HUMAN_TEXT_MAX]);     /* 250 ms, 3.2 s, 5m, 2h, 3d */
+/* "3m ago", "in 5m", "now"; "-" for no moment at all (0). */
+const char *human_moment(struct wall_time moment, struct wall_time now, char out[HUMAN_TEXT_MAX]);
+/* 2026-11-21T18:05:06Z */
+const char *human_date(struct wall_time moment, char out[HUMAN_TEXT_MAX]);
+const char *human_plural(int64_t count); /* "" or "s" */
+
+#endif

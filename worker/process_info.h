@@ -1,0 +1,21 @@
+/* `info` in the hash of a process that dashboards read: JSON that any worker of any program may have written. Pure. */
+#ifndef WORKER_PROCESS_INFO_H
+#define WORKER_PROCESS_INFO_H
+
+#include <stddef.h>
+
+#include "base/clock.h"
+
+struct process_info {
+    char *host, *version, *tag; /* "" when it says nothing */
+    long long pid, concurrency;
+    struct wall_time started;
+    char **queues;
+    size_t queue_count;
+};
+
+/* What is missing, or is no JSON at all, is left 0 and "". `text` may be NULL. */
+void process_info_read(struct process_info *info, const char *text, size_t length);
+void process_info_fini(struct process_info *info);
+
+#endif
