@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/invariant.h"
@@ -34,27 +35,26 @@ static char *copy_text(const char *text)
     return text != NULL ? memory_text(text) : NULL;
 }
 
-static char *address_text(const struct redis_node_options *options)
+static void copy_texts(struct redis_node_options *own, const struct redis_node_options *given)
 {
-    struct buffer text = {0};
-    if (options->unix_path != NULL)
-        buffer_append_text(&text, options->unix_path);
-    else
-        buffer_format(&text, "%s:%u", options->host, options->port);
-    char *copy = memory_text(buffer_text(&text));
-    buffer_fini(&text);
-    return copy;
-}
-
-static void take_options(struct redis_node_options *own, const struct redis_node_options *given)
-{
-    *own = *given;
     own->name = memory_text(given->name);
     own->host = copy_text(given->host);
     own->unix_path = copy_text(given->unix_path);
     own->user = copy_text(given->user);
     own->password = copy_text(given->password);
     own->client_name = copy_text(given->client_name);
+    own->sentinels.master = copy_text(given->sentinels.master);
+    own->sentinels.user = copy_text(given->sentinels.user);
+    own->sentinels.password = copy_text(given->sentinels.password);
+    own->sentinels.addresses = NULL; /* they are in the search */
+}
+
+static void take_options(struct redis_node_options *own, const struct redis_node_options *given)
+{
+    *own = *given;
+    copy_texts(own, given);
+    if (own->sentinels.timeout_ns == 0)
+        own->sentinels.timeout_ns = 300 * NS_PER_MS;
     if (own->connect_timeout_ns == 0)
         own->connect_timeout_ns = NS_PER_S;
     if (own->backoff_min_ns == 0)
@@ -73,16 +73,24 @@ static void take_options(struct redis_node_options *own, const struct redis_node
         own->element_limit = 1024;
 }
 
+static void drop_secret(const char *secret)
+{
+    if (secret != NULL)
+        memory_wipe((char *)secret, strlen(secret));
+    free((char *)secret);
+}
+
 static void drop_options(struct redis_node_options *own)
 {
-    if (own->password != NULL)
-        memory_wipe((char *)own->password, strlen(own->password));
     free((char *)own->name);
     free((char *)own->host);
     free((char *)own->unix_path);
     free((char *)own->user);
-    free((char *)own->password);
+    drop_secret(own->password);
     free((char *)own->client_name);
+    free((char *)own->sentinels.master);
+    free((char *)own->sentinels.user);
+    drop_secret(own->sentinels.password);
 }
 
 static void timer_fired(struct loop_timer *timer);
@@ -91,13 +99,15 @@ static void turn_ended(struct loop_hook *hook);
 struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_options *options)
 {
     invariant(options->name != NULL);
-    invariant((options->host != NULL) != (options->unix_path != NULL));
+    invariant((options->host != NULL) + (options->unix_path != NULL) + (options->sentinels.count > 0) == 1);
+    invariant(options->sentinels.count == 0 || options->sentinels.master != NULL);
     invariant(options->script_count <= UINT16_MAX);
 
     struct redis_node *node = memory_new(struct redis_node);
     node->loop = loop;
     take_options(&node->options, options);
-    node->address = address_text(&node->options);
+    sentinel_search_init(&node->search, &options->sentinels);
+    node->search.master = node->options.sentinels.master;
     node->fd = -1;
     node->reader = redis_reader_create(node->options.reply_limit, node->options.element_limit);
     node->received = memory_resize(NULL, NODE_READ_SIZE, 1);
@@ -123,13 +133,13 @@ static void drop_connection(struct redis_node *node)
     if (node->fd >= 0)
         close(node->fd);
     node->fd = -1;
-    node->blocked = node->overloaded = false;
+    node->blocked = node->overloaded = node->demoted = false;
 }
 
-static void drop_output(struct redis_node *node)
+void node_drop_output(struct redis_node *node)
 {
     if (node->out.length > 0)
-        memory_wipe(node->out.bytes, node->out.length); /* during the handshake it holds the password */
+        memory_wipe(node->out.bytes, node->out.length); /* at the beginning of the handshake it holds the password */
     if (node->out.capacity > out_kept_max)
         buffer_fini(&node->out);
     buffer_clear(&node->out);
@@ -141,7 +151,7 @@ void redis_node_destroy(struct redis_node *node)
     if (node == NULL)
         return;
     drop_connection(node);
-    drop_output(node);
+    node_drop_output(node);
     while (!pending_is_empty(&node->pending)) {
         struct pending entry = pending_pop(&node->pending);
         if (entry.call != NULL)
@@ -152,7 +162,7 @@ void redis_node_destroy(struct redis_node *node)
     redis_reader_destroy(node->reader);
     free(node->received);
     free(node->reload_places);
-    free(node->address);
+    sentinel_search_fini(&node->search);
     drop_options(&node->options);
     free(node);
 }
@@ -162,6 +172,11 @@ void redis_node_destroy(struct redis_node *node)
 const char *redis_node_name(const struct redis_node *node)
 {
     return node->options.name;
+}
+
+const char *redis_node_address(const struct redis_node *node)
+{
+    return node->address;
 }
 
 enum redis_node_state redis_node_state(const struct redis_node *node)
@@ -217,7 +232,7 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
 {
     invariant(call == NULL || call->node == NULL);
     invariant(request->length > 0);
-    if (node->phase != NODE_UP || node->overloaded || !has_room(node, request->length))
+    if (node->phase != NODE_UP || node->overloaded || node->demoted || !has_room(node, request->length))
         return false;
 
     buffer_append(&node->out, request->bytes, request->length);
@@ -316,7 +331,7 @@ static void timer_fired(struct loop_timer *timer)
     case NODE_CONNECTING:
     case NODE_HANDSHAKE:
         node_lose(node, "%s took longer than %lld ms", node_phase_name(node->phase),
-                  (long long)(node->options.connect_timeout_ns / NS_PER_MS));
+                  (long long)(node->step_limit_ns / NS_PER_MS));
         break;
     case NODE_UP:
         check_deadlines(node);
@@ -378,6 +393,38 @@ static void complete_lost(struct redis_node *node)
     }
 }
 
+void node_step(struct redis_node *node)
+{
+    drop_connection(node);
+    node->phase = NODE_WAITING;
+    complete_lost(node); /* requests of a handshake: nobody waits for them */
+    node_drop_output(node);
+    node_wake_at(node, loop_now(node->loop));
+}
+
+/* True when there is another one to ask. */
+static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
+{
+    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX], last[sizeof node->reason];
+    log_event(sentinel->is_told ? LOG_DEBUG : LOG_WARN, "sentinel_skipped", "node=%s reason=%s",
+              log_quote(node->options.name, name), log_quote(node->reason, reason));
+    sentinel->is_told = true;
+    if (sentinel_search_skip(&node->search))
+        return true;
+    memcpy(last, node->reason, sizeof last);
+    snprintf(node->reason, sizeof node->reason, "no sentinel of %zu told where master \"%.40s\" is; the last: %.140s",
+             node->search.count, node->search.master, last);
+    return false;
+}
+
+/* The next attempt asks the sentinels anew, and a sentinel whose answer did not lead to a master is asked last. */
+static void restart_search(struct redis_node *node)
+{
+    if (node->search.found && node->phase != NODE_UP)
+        sentinel_search_distrust(&node->search);
+    sentinel_search_begin(&node->search);
+}
+
 void node_lose(struct redis_node *node, const char *format, ...)
 {
     va_list arguments;
@@ -385,6 +432,12 @@ void node_lose(struct redis_node *node, const char *format, ...)
     vsnprintf(node->reason, sizeof node->reason, format, arguments);
     va_end(arguments);
 
+    struct sentinel *sentinel = sentinel_search_current(&node->search);
+    if (sentinel != NULL && sentinel_failed(node, sentinel)) {
+        node_step(node);
+        return;
+    }
+    restart_search(node);
     if (node->phase == NODE_UP)
         node->counters.disconnects++;
     drop_connection(node);
@@ -393,6 +446,16 @@ void node_lose(struct redis_node *node, const char *format, ...)
     node->failures++;
     tell_down(node);
     complete_lost(node);
-    drop_output(node);
+    node_drop_output(node);
     node_wake_at(node, instant_after(loop_now(node->loop), backoff_ns(node)));
+}
+
+/* Where ROLE is hidden from us a replica comes up again and again: demotions in a row count like failed attempts. */
+void node_lose_demoted(struct redis_node *node)
+{
+    struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
+    node->demotions = instant_reached(loop_now(node->loop), lasted) ? 0 : node->demotions;
+    node->failures = node->demotions++;
+    node->counters.demotions++;
+    node_lose(node, "%s is no master any more", node->address);
 }

@@ -11,9 +11,21 @@
  * A server that stops answering costs a bounded amount: when more than `unanswered_limit` bytes or the oldest
  * request for longer than `silence_limit` goes unanswered, the connection is closed.
  *
- * Connecting = resolving the name (off the loop), connect, AUTH, SELECT, CLIENT SETNAME, SCRIPT LOAD for each
- * script, within `connect_timeout`. While it is not up, calls fail at once with REDIS_ERROR_DOWN; nobody waits for a
- * reconnect (E17).
+ * Connecting = resolving the name (off the loop), connect, AUTH, SELECT, CLIENT SETNAME, ROLE, and when that says
+ * "master" SCRIPT LOAD for each script, all within `connect_timeout`. While it is not up, calls fail at once with
+ * REDIS_ERROR_DOWN; nobody waits for a reconnect (E17).
+ *
+ * Only a master is ever up. A replica is told as such and tried again; so is a master that becomes a replica while we
+ * are connected, which shows by READONLY, MASTERDOWN or UNBLOCKED: that call is answered with the error (it was not
+ * executed), and the connection is closed. A server that does not know ROLE, or gives us no right to it, is taken for a
+ * master until it says READONLY.
+ *
+ * With sentinels, every attempt begins by asking them where the master is, one after the other, each for
+ * `sentinels.timeout_ns` at most; then ROLE has to be known. They are asked only while there is no connection. That is
+ * enough, because a master that was replaced ends its connections: it died; or the sentinels, when they make it a
+ * replica, close all its clients' connections (CLIENT KILL TYPE normal); or somebody else made it one, then READONLY
+ * tells; or it hangs or is cut off, then the silence limit ends it. A master that is cut off from its replicas and the
+ * sentinels but not from us does take writes that will be lost: only min-replicas-to-write on the server prevents it.
  *
  * Ownership: the caller owns the struct redis_call until `done` ran; redis_call_cancel ends it without `done`.
  * `done` may start, cancel and free calls, this one included, but not destroy the node.
@@ -37,17 +49,28 @@ struct redis_node;
 
 enum redis_node_state { REDIS_NODE_DOWN, REDIS_NODE_CONNECTING, REDIS_NODE_UP };
 
+/* Where to ask for the address of the node. */
+struct redis_sentinels {
+    const char *master;           /* the name that the sentinels know it by */
+    const char *const *addresses; /* each "host:port" or "[IPv6]:port"; redis_address_parse must accept them */
+    size_t count;
+    const char *user;     /* of the sentinels themselves; NULL: AUTH with the password only */
+    const char *password; /* NULL: no AUTH */
+    int64_t timeout_ns;   /* for one sentinel; 0 = 300 ms */
+};
+
 struct redis_node_options {
     const char *name; /* for logs: "lock1"; required */
-    const char *host; /* name or address; NULL when unix_path is set */
+    const char *host; /* name or address; this, unix_path or sentinels */
     unsigned port;
     const char *unix_path;
-    const char *user;     /* NULL: AUTH with the password only */
-    const char *password; /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
+    struct redis_sentinels sentinels; /* count 0: none */
+    const char *user;                 /* NULL: AUTH with the password only */
+    const char *password;             /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
     unsigned database;
     const char *client_name; /* NULL: none */
 
-    int64_t connect_timeout_ns; /* 0 = 1 s */
+    int64_t connect_timeout_ns; /* 0 = 1 s; asking sentinels comes before it */
     int64_t backoff_min_ns;     /* 0 = 50 ms */
     int64_t backoff_max_ns;     /* 0 = 2 s */
     int64_t silence_limit_ns;   /* 0 = 10 s */
@@ -71,6 +94,9 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
 void redis_node_destroy(struct redis_node *node);
 
 const char *redis_node_name(const struct redis_node *node);
+/* The server that it is connected to, or last tried to: "host:port", a path, "sentinel host:port"; "" before the first
+ * attempt. Valid until the loop runs. */
+const char *redis_node_address(const struct redis_node *node);
 enum redis_node_state redis_node_state(const struct redis_node *node);
 /* Why it is not up: the last failure, "" before the first. */
 const char *redis_node_reason(const struct redis_node *node);
@@ -102,10 +128,16 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
 /* The call ends without `done`; what was sent may still be executed. Harmless when it is not outstanding. */
 void redis_call_cancel(struct redis_call *call);
 
-/* Counters since the node was created. */
+/* Counters since the node was created; `demotions` are connections that were closed because the server was no master
+ * any more, `sentinels_asked` the attempts to ask one. */
 struct redis_node_counters {
     uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
+    uint64_t demotions, sentinels_asked;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
+
+/* Takes "host:port" apart, or "[IPv6]:port"; false when it is neither. `host` has room for REDIS_HOST_MAX bytes. */
+enum { REDIS_HOST_MAX = 256 };
+bool redis_address_parse(const char *text, char host[REDIS_HOST_MAX], unsigned *port) MUST_CHECK;
 
 #endif

@@ -1,10 +1,12 @@
 /* From a name to a connection that is up. Loop thread only.
  *
  * Every attempt resolves the name anew, because an address may have moved. One deadline, the timer set by
- * node_connect, covers resolving, connecting and the handshake. The handshake is sent in one write; each of its
- * requests is an entry of the pending ring like any call, so that the bytes are accounted for in one way only. The
- * connection is up when the last of its replies was right: "up" is never said without a reply, and any other reply
- * than the expected one ends the attempt.
+ * node_connect, covers resolving, connecting and the handshake. The handshake is sent in two writes: who we are and
+ * what the server is, then the scripts, for a master only. Each of its requests is an entry of the pending ring like
+ * any call, so that the bytes are accounted for in one way only. The connection is up when the last of its replies was
+ * right: "up" is never said without a reply, and any other reply than the expected one ends the attempt.
+ *
+ * With sentinels, a step before it goes the same way to a sentinel, whose handshake is the question for the master.
  *
  * A server may repeat the arguments of a command in its error text ("unknown command 'AUTH', with args ..."), so of
  * an answer to AUTH nothing but its first word is told. */
@@ -49,14 +51,16 @@ static void expect_handshake(struct redis_node *node, size_t from, enum pending_
                       (struct pending){.deadline = INSTANT_NEVER, .kind = (uint8_t)kind, .script = (uint16_t)script});
 }
 
-static void ask_auth(struct redis_node *node)
+static void ask_auth(struct redis_node *node, const char *user, const char *password)
 {
+    if (password == NULL)
+        return;
     size_t from = node->out.length;
-    redis_request_begin(&node->out, node->options.user != NULL ? 3 : 2);
+    redis_request_begin(&node->out, user != NULL ? 3 : 2);
     redis_request_text(&node->out, "AUTH");
-    if (node->options.user != NULL)
-        redis_request_text(&node->out, node->options.user);
-    redis_request_text(&node->out, node->options.password);
+    if (user != NULL)
+        redis_request_text(&node->out, user);
+    redis_request_text(&node->out, password);
     expect_handshake(node, from, PENDING_AUTH, 0);
 }
 
@@ -90,19 +94,34 @@ static void ask_script(struct redis_node *node, size_t index)
     expect_handshake(node, from, PENDING_SCRIPT, index);
 }
 
-static void ask_ping(struct redis_node *node)
+static void ask_word(struct redis_node *node, const char *word, enum pending_kind kind)
 {
     size_t from = node->out.length;
     redis_request_begin(&node->out, 1);
-    redis_request_text(&node->out, "PING");
-    expect_handshake(node, from, PENDING_PING, 0);
+    redis_request_text(&node->out, word);
+    expect_handshake(node, from, kind, 0);
 }
 
-/* Room for the credentials at once: a buffer that grows would leave copies of the password behind. */
+static void ask_master(struct redis_node *node)
+{
+    size_t from = node->out.length;
+    sentinel_ask(&node->search, &node->out);
+    expect_handshake(node, from, PENDING_MASTER, 0);
+}
+
+static size_t text_length(const char *text)
+{
+    return text != NULL ? strlen(text) : 0;
+}
+
+/* Room for all that is sent with the credentials: a buffer that grows would leave copies of the password behind. */
 static void reserve_for_auth(struct redis_node *node)
 {
-    size_t user = node->options.user != NULL ? strlen(node->options.user) : 0;
-    buffer_reserve(&node->out, 128 + user + strlen(node->options.password));
+    const struct redis_node_options *own = &node->options;
+    const struct redis_sentinels *sentinels = &own->sentinels;
+    buffer_reserve(&node->out, 256 + text_length(own->user) + text_length(own->password) +
+                                   text_length(own->client_name) + text_length(sentinels->user) +
+                                   text_length(sentinels->password) + text_length(sentinels->master));
 }
 
 /* Somebody who has not yet answered like a Redis server gets no large buffer, whatever the node may send later. */
@@ -114,19 +133,30 @@ static void begin_handshake(struct redis_node *node)
     redis_reader_reset(node->reader);
     if (node->options.reply_limit > handshake_reply_limit)
         redis_reader_limit(node->reader, handshake_reply_limit);
-    if (node->options.password != NULL) {
-        reserve_for_auth(node);
-        ask_auth(node);
+    reserve_for_auth(node);
+    if (sentinel_search_current(&node->search) != NULL) {
+        ask_auth(node, node->options.sentinels.user, node->options.sentinels.password);
+        ask_master(node);
+    } else {
+        ask_auth(node, node->options.user, node->options.password);
+        if (node->options.database != 0)
+            ask_database(node);
+        if (node->options.client_name != NULL)
+            ask_client_name(node);
+        ask_word(node, "ROLE", PENDING_ROLE);
     }
-    if (node->options.database != 0)
-        ask_database(node);
-    if (node->options.client_name != NULL)
-        ask_client_name(node);
+    (void)node_write(node);
+}
+
+/* The second part, for a master. All before it is answered; it held the password. */
+static void go_on_with_master(struct redis_node *node)
+{
+    node_drop_output(node);
     for (size_t i = 0; i < node->options.script_count; i++)
         ask_script(node, i);
     if (pending_is_empty(&node->pending))
-        ask_ping(node);
-    (void)node_write(node);
+        ask_word(node, "PING", PENDING_PING);
+    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
 /* --- handshake, replies ------------------------------------------------------------------------------------- */
@@ -148,8 +178,9 @@ static bool refused(struct redis_node *node, const struct pending *entry, const 
                              : "";
     switch (entry->kind) {
     case PENDING_AUTH:
-        node_lose(node, "%s refused AUTH (%s); check user and password of this node", node->address,
-                  is_failure ? first_word(reply, word) : text);
+        node_lose(node, "%s refused AUTH (%s); check user and password of %s", node->address,
+                  is_failure ? first_word(reply, word) : text,
+                  sentinel_search_current(&node->search) != NULL ? "the sentinels" : "this node");
         break;
     case PENDING_SELECT:
         node_lose(node, "%s refused SELECT %u: %s%s", node->address, node->options.database, text, advice);
@@ -162,10 +193,72 @@ static bool refused(struct redis_node *node, const struct pending *entry, const 
                   text, advice);
         break;
     default:
-        node_lose(node, "%s refused PING: %s%s", node->address, text, advice);
+        node_lose(node, "%s refused %s: %s%s", node->address, entry->kind == PENDING_ROLE ? "ROLE" : "PING", text,
+                  advice);
     }
     return false;
 }
+
+/* --- is it a master? ---------------------------------------------------------------------------------------- */
+
+static bool role_is(const struct redis_reply *reply, const char *role)
+{
+    const struct redis_reply *first = reply->elements;
+    return first->kind == REDIS_STRING && first->length == strlen(role) &&
+           memcmp(first->bytes, role, first->length) == 0;
+}
+
+/* A server, a proxy or a user that has no such command. Every other refusal would meet the next request as well. */
+static bool role_is_hidden(const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_FAILURE)
+        return false;
+    enum redis_error error = redis_error_classify(reply->bytes, reply->length);
+    return error == REDIS_ERROR_SYNTAX || error == REDIS_ERROR_OTHER ||
+           (error == REDIS_ERROR_AUTH && strncmp(reply->bytes, "NOPERM", 6) == 0);
+}
+
+static void lose_replica(struct redis_node *node, const struct redis_reply *reply)
+{
+    bool names_master =
+        reply->count >= 3 && reply->elements[1].kind == REDIS_STRING && reply->elements[2].kind == REDIS_INTEGER;
+    if (names_master)
+        node_lose(node, "%s is a replica of %s:%lld, and a node has to be a master", node->address,
+                  reply->elements[1].bytes, reply->elements[2].integer);
+    else
+        node_lose(node, "%s is a replica, and a node has to be a master", node->address);
+}
+
+static bool role_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
+{
+    bool tells_role = reply->kind == REDIS_ARRAY && reply->count > 0;
+    if ((tells_role && role_is(reply, "master")) || (role_is_hidden(reply) && node->search.count == 0)) {
+        go_on_with_master(node);
+        return true;
+    }
+    if (tells_role && role_is(reply, "slave"))
+        lose_replica(node, reply);
+    else if (tells_role && role_is(reply, "sentinel"))
+        node_lose(node, "%s is a sentinel, and a node has to be a master", node->address);
+    else if (role_is_hidden(reply))
+        node_lose(node, "%s does not say whether it is a master, which has to be known where sentinels are used: %s",
+                  node->address, reply->bytes);
+    else
+        return refused(node, entry, reply);
+    return false;
+}
+
+static bool master_reply(struct redis_node *node, const struct redis_reply *reply)
+{
+    char reason[SENTINEL_REASON_MAX];
+    if (sentinel_take(&node->search, reply, reason))
+        node_step(node);
+    else
+        node_lose(node, "%s %s", node->address, reason);
+    return false;
+}
+
+/* --- up ----------------------------------------------------------------------------------------------------- */
 
 static bool is_as_expected(const struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
 {
@@ -177,8 +270,8 @@ static bool is_as_expected(const struct redis_node *node, const struct pending *
 
 static void become_up(struct redis_node *node)
 {
-    memory_wipe(node->out.bytes, node->answered); /* the password was in it */
     node->phase = NODE_UP;
+    node->up_since = loop_now(node->loop);
     redis_reader_limit(node->reader, node->options.reply_limit);
     node->is_tried = true;
     node->told_down = false;
@@ -197,6 +290,10 @@ static void become_up(struct redis_node *node)
 
 bool node_handshake_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
 {
+    if (entry->kind == PENDING_ROLE)
+        return role_reply(node, entry, reply);
+    if (entry->kind == PENDING_MASTER)
+        return master_reply(node, reply);
     if (!is_as_expected(node, entry, reply))
         return refused(node, entry, reply);
     if (pending_is_empty(&node->pending))
@@ -277,6 +374,7 @@ static void connect_to_path(struct redis_node *node)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(node->options.unix_path);
+    snprintf(node->address, sizeof node->address, "%s", node->options.unix_path);
     if (length >= sizeof address.sun_path) {
         node_lose(node, "connect to %s: the path has %zu bytes, at most %zu are possible", node->address, length,
                   sizeof address.sun_path - 1);
@@ -291,17 +389,33 @@ static void resolved(void *context, const struct sockaddr *address, socklen_t le
     struct redis_node *node = context;
     node->resolution = NULL;
     if (address == NULL)
-        node_lose(node, "resolve %s: %s", node->options.host, reason);
+        node_lose(node, "resolve %s: %s", node->address, reason);
     else
         connect_to(node, address, length);
 }
 
+static void connect_to_name(struct redis_node *node, const char *kind, const char *host, unsigned port)
+{
+    bool is_ipv6 = strchr(host, ':') != NULL;
+    snprintf(node->address, sizeof node->address, "%s%s%s%s:%u", kind, is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "",
+             port);
+    node->resolution = loop_resolve(node->loop, host, port, resolved, node);
+}
+
 void node_connect(struct redis_node *node)
 {
+    const struct sentinel *sentinel = sentinel_search_current(&node->search);
+    const struct redis_node_options *own = &node->options;
     node->phase = NODE_RESOLVING;
-    node_wake_at(node, instant_after(loop_now(node->loop), node->options.connect_timeout_ns));
-    if (node->options.unix_path != NULL)
+    node->step_limit_ns = sentinel != NULL ? own->sentinels.timeout_ns : own->connect_timeout_ns;
+    node->counters.sentinels_asked += sentinel != NULL;
+    node_wake_at(node, instant_after(loop_now(node->loop), node->step_limit_ns));
+    if (sentinel != NULL)
+        connect_to_name(node, "sentinel ", sentinel->host, sentinel->port);
+    else if (node->search.found)
+        connect_to_name(node, "", node->search.master_host, node->search.master_port);
+    else if (own->unix_path != NULL)
         connect_to_path(node);
     else
-        node->resolution = loop_resolve(node->loop, node->options.host, node->options.port, resolved, node);
+        connect_to_name(node, "", own->host, own->port);
 }

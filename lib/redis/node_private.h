@@ -3,12 +3,17 @@
  *   node.c          creation, calls, cancellation, deadlines, and the one way in which a connection ends
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
  *   node_traffic.c  bytes out, replies in, scripts that a server forgot
+ *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
  *
  *        +-----------------------------------------------------------------------------+
  *        v                                                                             |
  *   NODE_WAITING --timer--> NODE_RESOLVING --> NODE_CONNECTING --> NODE_HANDSHAKE --> NODE_UP
  *        ^                        |                   |                  |
  *        +------- node_lose ------+-------------------+------------------+
+ *
+ * With sentinels one attempt goes several times around: each sentinel that is asked is a server like another, with a
+ * short handshake of its own, and then node_step leads to the next one, or to the master, without a pause. Only when
+ * none knew, or the master they told did not do, node_lose plans the next attempt.
  *
  * Invariants:
  *   - node_lose runs only from the loop's own callbacks (timer, readiness, turn end, resolver), never inside
@@ -23,15 +28,17 @@
 #include "redis/node.h"
 #include "redis/pending.h"
 #include "redis/reader.h"
+#include "redis/sentinel.h"
 
-enum { NODE_READ_SIZE = 64 * 1024 };
+enum { NODE_READ_SIZE = 64 * 1024, NODE_ADDRESS_MAX = REDIS_HOST_MAX + 32 };
 
 enum node_phase { NODE_WAITING, NODE_RESOLVING, NODE_CONNECTING, NODE_HANDSHAKE, NODE_UP };
 
 struct redis_node {
     struct loop *loop;
     struct redis_node_options options; /* its strings are our copies */
-    char *address;                     /* "host:port" or the path, for people */
+    struct sentinel_search search;
+    char address[NODE_ADDRESS_MAX]; /* of the server at hand, for people: "host:port", "sentinel host:port", a path */
 
     enum node_phase phase;
     int fd; /* -1: none */
@@ -51,8 +58,12 @@ struct redis_node {
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */
 
     bool overloaded; /* close at the end of the turn */
+    bool demoted;    /* close when the replies that are here have been read */
     bool is_tried, told_down;
-    unsigned failures; /* since it was last up */
+    unsigned failures;  /* since it was last up */
+    unsigned demotions; /* one soon after the other */
+    struct instant up_since;
+    int64_t step_limit_ns; /* of the step that is under way, up to the end of its handshake */
     char reason[256];
 
     struct redis_node_counters counters;
@@ -61,6 +72,12 @@ struct redis_node {
 /* --- node.c --- */
 /* Ends the connection, or the attempt to make one, for a reason that is kept and told; plans the next attempt. */
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
+void node_step(struct redis_node *node);
+/* Ends a connection whose server said that it is no master any more. */
+void node_lose_demoted(struct redis_node *node);
+/* Forgets and overwrites all that was to be sent or was. */
+void node_drop_output(struct redis_node *node);
 /* Moves the timer to `at` if it is set for later. */
 void node_wake_at(struct redis_node *node, struct instant at);
 /* Hands the result to the call; the entry that held the call must be out of the ring by then, or have forgotten it. */

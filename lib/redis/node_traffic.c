@@ -8,6 +8,9 @@
  * for another lock (E50). So a reply is believed only when the request at the head was sent completely, and after
  * each read nothing may be left over that no request asked for. Anything else closes the connection.
  *
+ * An answer that only a replica gives closes the connection too, behind the replies that came with it: they are true
+ * answers to the calls they belong to, and calls that are made meanwhile are refused at once.
+ *
  * NOSCRIPT is the one answer that is not passed on (E43): the command was not executed, so the request, whose bytes
  * are still in `out`, is sent once more behind a SCRIPT LOAD. Several such calls keep their order, because their
  * replies arrive in order. */
@@ -139,8 +142,25 @@ static bool desynchronised(struct redis_node *node, const char *what, const char
     return false;
 }
 
+static bool demoted(struct redis_node *node)
+{
+    node_lose_demoted(node);
+    return false;
+}
+
+/* What only a replica answers. UNBLOCKED has two forms, and the other one is what an operator did. */
+static bool shows_replica(enum redis_error error, const char *text)
+{
+    static const char unblocked[] = "UNBLOCKED force";
+    return error == REDIS_ERROR_READONLY || error == REDIS_ERROR_MASTERDOWN ||
+           (error == REDIS_ERROR_UNBLOCKED && strncmp(text, unblocked, sizeof unblocked - 1) == 0);
+}
+
 static void answer(struct redis_node *node, const struct pending *entry, size_t start, const struct redis_reply *reply)
 {
+    enum redis_error error =
+        reply->kind == REDIS_FAILURE ? redis_error_classify(reply->bytes, reply->length) : REDIS_ERROR_NONE;
+    node->demoted |= shows_replica(error, reply->bytes);
     if (entry->call == NULL) {
         if (entry->expired)
             node->counters.late_replies++;
@@ -149,7 +169,7 @@ static void answer(struct redis_node *node, const struct pending *entry, size_t 
     struct redis_result result = {.outcome = REDIS_VALUE, .reply = reply, .reason = ""};
     if (reply->kind == REDIS_FAILURE) {
         result.outcome = REDIS_ERROR;
-        result.error = redis_error_classify(reply->bytes, reply->length);
+        result.error = error;
         result.reason = reply->bytes;
         if (result.error == REDIS_ERROR_NOSCRIPT && resend(node, *entry, start))
             return;
@@ -194,6 +214,8 @@ static bool take_bytes(struct redis_node *node, size_t length)
                 return false;
             break;
         case REDIS_READER_NOTHING:
+            if (node->demoted)
+                return demoted(node);
             if (!is_head_sent(node) && !redis_reader_is_idle(node->reader))
                 return desynchronised(node, "bytes that nothing asked for", "");
             return true;

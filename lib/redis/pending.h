@@ -21,8 +21,10 @@ enum pending_kind {
     PENDING_AUTH,
     PENDING_SELECT,
     PENDING_CLIENT_NAME,
+    PENDING_ROLE,
     PENDING_SCRIPT,
     PENDING_PING,
+    PENDING_MASTER, /* the question to a sentinel */
 };
 
 struct pending {

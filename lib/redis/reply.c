@@ -21,7 +21,7 @@ static const struct meaning first_words[] = {
     {"NOPERM", REDIS_ERROR_AUTH},         {"MOVED", REDIS_ERROR_CLUSTER},
     {"ASK", REDIS_ERROR_CLUSTER},         {"CLUSTERDOWN", REDIS_ERROR_CLUSTER},
     {"CROSSSLOT", REDIS_ERROR_CLUSTER},   {"TRYAGAIN", REDIS_ERROR_CLUSTER},
-    {"WRONGTYPE", REDIS_ERROR_WRONGTYPE},
+    {"WRONGTYPE", REDIS_ERROR_WRONGTYPE}, {"UNBLOCKED", REDIS_ERROR_UNBLOCKED},
 };
 
 /* What follows "ERR ". */
@@ -98,6 +98,8 @@ const char *redis_error_name(enum redis_error error)
         return "MASTERDOWN";
     case REDIS_ERROR_READONLY:
         return "READONLY";
+    case REDIS_ERROR_UNBLOCKED:
+        return "UNBLOCKED";
     case REDIS_ERROR_NOREPLICAS:
         return "NOREPLICAS";
     case REDIS_ERROR_MISCONF:

@@ -33,6 +33,7 @@ enum redis_error {
     REDIS_ERROR_BUSY, /* a script runs too long there */
     REDIS_ERROR_MASTERDOWN,
     REDIS_ERROR_READONLY,
+    REDIS_ERROR_UNBLOCKED, /* a blocking command was ended by force, it took nothing */
     REDIS_ERROR_NOREPLICAS,
     REDIS_ERROR_MISCONF,
     REDIS_ERROR_OOM,

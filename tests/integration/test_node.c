@@ -82,7 +82,7 @@ static void test_a_thousand_calls_of_a_turn_leave_in_few_writes_and_return_in_or
         assert_int_equal(calls[i].order, calls[0].order + (unsigned)i);
     }
     assert_true(counters()->writes - writes <= 3);
-    assert_int_equal(counters()->replies, counters()->calls + 2); /* and two SCRIPT LOAD */
+    assert_int_equal(counters()->replies, counters()->calls + 3); /* and ROLE and two SCRIPT LOAD */
     assert_int_equal(redis_node_unanswered(probe.node), 0);
 }
 

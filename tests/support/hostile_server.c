@@ -65,7 +65,7 @@ static void append_nesting(struct buffer *out)
         buffer_append_text(out, "*1\r\n");
 }
 
-/* Answers one request other than PING; false when the client is gone. */
+/* Answers one request that is not of the handshake; false when the client is gone. */
 static bool misbehave(struct client *client, enum hostile_mode mode)
 {
     static const char *const answers[HOSTILE_MODES] = {
@@ -135,16 +135,20 @@ static bool answer_requests(struct client *client, enum hostile_mode mode)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     static const char load[] = "*3\r\n$6\r\nSCRIPT\r\n";
+    static const char role[] = "*1\r\n$4\r\nROLE\r\n";
     static const char digest[] = "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n";
     size_t length;
     while (client->in.length > 0 && (length = request_length(&client->in)) > 0) {
         bool is_ping = length == sizeof ping - 1 && memcmp(client->in.bytes, ping, length) == 0;
+        bool is_role = length == sizeof role - 1 && memcmp(client->in.bytes, role, length) == 0;
         bool is_load = length > sizeof load - 1 && memcmp(client->in.bytes, load, sizeof load - 1) == 0;
         buffer_drop_front(&client->in, length);
         if (mode == HOSTILE_MUTE || client->closes)
             continue;
         if (is_ping)
             buffer_append_text(&client->out, "+PONG\r\n");
+        else if (is_role)
+            buffer_append_text(&client->out, "-ERR unknown command 'ROLE'\r\n");
         else if (is_load)
             buffer_append_text(&client->out, digest);
         else if (!misbehave(client, mode))

@@ -1,6 +1,6 @@
 /* A server that speaks Redis badly on purpose. It runs in a thread of its own and listens on a free port of
- * 127.0.0.1. Every mode but the last two answers PING and SCRIPT LOAD (of "return 1" only) as it should, so that the
- * handshake of a client succeeds, and does its worst with the first other request. */
+ * 127.0.0.1. Every mode but the last two answers PING and SCRIPT LOAD (of "return 1" only) as it should, and ROLE
+ * like a server that is too old for it, so that the handshake of a client succeeds, and does its worst with the first other request. */
 #ifndef SUPPORT_HOSTILE_SERVER_H
 #define SUPPORT_HOSTILE_SERVER_H
 

@@ -78,6 +78,8 @@ static const char *request_run(struct old_server *server, const struct redis_rep
         return release_run(server, request);
     if (argument_is(request, 0, "SCRIPT"))
         return load_run(request);
+    if (argument_is(request, 0, "ROLE"))
+        return "-ERR unknown command 'ROLE'\r\n";
     return argument_is(request, 0, "PING") ? "+PONG\r\n" : "+OK\r\n";
 }
 
