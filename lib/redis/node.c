@@ -133,7 +133,8 @@ static void drop_connection(struct redis_node *node)
     if (node->fd >= 0)
         close(node->fd);
     node->fd = -1;
-    node->blocked = node->overloaded = node->demoted = false;
+    node->blocked = node->overloaded = false;
+    node->demoted_by = REDIS_ERROR_NONE;
 }
 
 void node_drop_output(struct redis_node *node)
@@ -232,7 +233,8 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
 {
     invariant(call == NULL || call->node == NULL);
     invariant(request->length > 0);
-    if (node->phase != NODE_UP || node->overloaded || node->demoted || !has_room(node, request->length))
+    if (node->phase != NODE_UP || node->overloaded || node->demoted_by != REDIS_ERROR_NONE ||
+        !has_room(node, request->length))
         return false;
 
     buffer_append(&node->out, request->bytes, request->length);
@@ -450,12 +452,16 @@ void node_lose(struct redis_node *node, const char *format, ...)
     node_wake_at(node, instant_after(loop_now(node->loop), backoff_ns(node)));
 }
 
-/* Where ROLE is hidden from us a replica comes up again and again: demotions in a row count like failed attempts. */
+/* A replica that hides its role, or a master that has no replicas, comes up again and again: demotions in a row count
+ * like failed attempts. */
 void node_lose_demoted(struct redis_node *node)
 {
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
     node->demotions = instant_reached(loop_now(node->loop), lasted) ? 0 : node->demotions;
     node->failures = node->demotions++;
     node->counters.demotions++;
-    node_lose(node, "%s is no master any more", node->address);
+    if (node->demoted_by == REDIS_ERROR_NOREPLICAS)
+        node_lose(node, "%s lacks replicas (NOREPLICAS): another one may be the master by now", node->address);
+    else
+        node_lose(node, "%s is no master any more (%s)", node->address, redis_error_name(node->demoted_by));
 }

@@ -21,11 +21,12 @@
  * master until it says READONLY.
  *
  * With sentinels, every attempt begins by asking them where the master is, one after the other, each for
- * `sentinels.timeout_ns` at most; then ROLE has to be known. They are asked only while there is no connection. That is
- * enough, because a master that was replaced ends its connections: it died; or the sentinels, when they make it a
- * replica, close all its clients' connections (CLIENT KILL TYPE normal); or somebody else made it one, then READONLY
- * tells; or it hangs or is cut off, then the silence limit ends it. A master that is cut off from its replicas and the
- * sentinels but not from us does take writes that will be lost: only min-replicas-to-write on the server prevents it.
+ * `sentinels.timeout_ns` at most; then ROLE has to be known. They are asked only while there is no connection, not
+ * listened to, because every way in which a master is replaced ends the connection to it: it died; it hangs or is cut
+ * off from us, and the silence limit ends it; somebody made it a replica, and READONLY tells; or the sentinels made
+ * another one the master while this one lived. They tell it some ten seconds later and close its connections then
+ * (CLIENT KILL TYPE normal). What it takes until then is lost; no client can prevent that, min-replicas-to-write on the
+ * server does: the old master has lost its replicas and answers NOREPLICAS, upon which we ask the sentinels at once.
  *
  * Ownership: the caller owns the struct redis_call until `done` ran; redis_call_cancel ends it without `done`.
  * `done` may start, cancel and free calls, this one included, but not destroy the node.
@@ -128,8 +129,8 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
 /* The call ends without `done`; what was sent may still be executed. Harmless when it is not outstanding. */
 void redis_call_cancel(struct redis_call *call);
 
-/* Counters since the node was created; `demotions` are connections that were closed because the server was no master
- * any more, `sentinels_asked` the attempts to ask one. */
+/* Counters since the node was created; `demotions` are connections that were closed because the server was, or
+ * might be, no master any more, `sentinels_asked` the attempts to ask one. */
 struct redis_node_counters {
     uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
     uint64_t demotions, sentinels_asked;

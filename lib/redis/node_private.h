@@ -57,8 +57,8 @@ struct redis_node {
     char *received;          /* NODE_READ_SIZE bytes */
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */
 
-    bool overloaded; /* close at the end of the turn */
-    bool demoted;    /* close when the replies that are here have been read */
+    bool overloaded;             /* close at the end of the turn */
+    enum redis_error demoted_by; /* not NONE: close when the replies that are here have been read */
     bool is_tried, told_down;
     unsigned failures;  /* since it was last up */
     unsigned demotions; /* one soon after the other */
@@ -74,7 +74,7 @@ struct redis_node {
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves this server, which is no failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
-/* Ends a connection whose server said that it is no master any more. */
+/* Ends a connection whose server gave an answer that says, or lets us fear, that it is not the master any more. */
 void node_lose_demoted(struct redis_node *node);
 /* Forgets and overwrites all that was to be sent or was. */
 void node_drop_output(struct redis_node *node);

@@ -8,7 +8,7 @@
  * for another lock (E50). So a reply is believed only when the request at the head was sent completely, and after
  * each read nothing may be left over that no request asked for. Anything else closes the connection.
  *
- * An answer that only a replica gives closes the connection too, behind the replies that came with it: they are true
+ * An answer that shows a demotion closes the connection too, behind the replies that came with it: they are true
  * answers to the calls they belong to, and calls that are made meanwhile are refused at once.
  *
  * NOSCRIPT is the one answer that is not passed on (E43): the command was not executed, so the request, whose bytes
@@ -148,19 +148,22 @@ static bool demoted(struct redis_node *node)
     return false;
 }
 
-/* What only a replica answers. UNBLOCKED has two forms, and the other one is what an operator did. */
-static bool shows_replica(enum redis_error error, const char *text)
+/* What only a replica answers; UNBLOCKED has two forms, and the other one is what an operator did. And what the old
+ * master answers after a failover, while the sentinels know the new one already and have not yet told the old one. */
+static bool shows_demotion(const struct redis_node *node, enum redis_error error, const char *text)
 {
     static const char unblocked[] = "UNBLOCKED force";
     return error == REDIS_ERROR_READONLY || error == REDIS_ERROR_MASTERDOWN ||
-           (error == REDIS_ERROR_UNBLOCKED && strncmp(text, unblocked, sizeof unblocked - 1) == 0);
+           (error == REDIS_ERROR_UNBLOCKED && strncmp(text, unblocked, sizeof unblocked - 1) == 0) ||
+           (error == REDIS_ERROR_NOREPLICAS && node->search.count > 0);
 }
 
 static void answer(struct redis_node *node, const struct pending *entry, size_t start, const struct redis_reply *reply)
 {
     enum redis_error error =
         reply->kind == REDIS_FAILURE ? redis_error_classify(reply->bytes, reply->length) : REDIS_ERROR_NONE;
-    node->demoted |= shows_replica(error, reply->bytes);
+    if (shows_demotion(node, error, reply->bytes))
+        node->demoted_by = error;
     if (entry->call == NULL) {
         if (entry->expired)
             node->counters.late_replies++;
@@ -214,7 +217,7 @@ static bool take_bytes(struct redis_node *node, size_t length)
                 return false;
             break;
         case REDIS_READER_NOTHING:
-            if (node->demoted)
+            if (node->demoted_by != REDIS_ERROR_NONE)
                 return demoted(node);
             if (!is_head_sent(node) && !redis_reader_is_idle(node->reader))
                 return desynchronised(node, "bytes that nothing asked for", "");

@@ -1,5 +1,5 @@
-/* One thread polls the listening socket and its clients every few milliseconds at most; the mode is the only thing
- * that is shared with the test. */
+/* One thread polls the listening socket and its clients every few milliseconds at most; the mode and the text to say
+ * are all that is shared with the test. */
 #include "tests/support/hostile_server.h"
 
 #include <arpa/inet.h>
@@ -33,6 +33,7 @@ struct hostile_server {
     int listener;
     unsigned port;
     atomic_int mode;
+    _Atomic(const char *) says;
     atomic_bool stops;
     atomic_uint accepted;
     struct client clients[CLIENTS];
@@ -66,7 +67,7 @@ static void append_nesting(struct buffer *out)
 }
 
 /* Answers one request that is not of the handshake; false when the client is gone. */
-static bool misbehave(struct client *client, enum hostile_mode mode)
+static bool misbehave(const struct hostile_server *server, struct client *client, enum hostile_mode mode)
 {
     static const char *const answers[HOSTILE_MODES] = {
         [HOSTILE_GOOD] = "+OK\r\n",
@@ -92,6 +93,8 @@ static bool misbehave(struct client *client, enum hostile_mode mode)
         append_flood(&client->out, "+");
     else if (mode == HOSTILE_DEEP_NESTING)
         append_nesting(&client->out);
+    else if (mode == HOSTILE_SAYS)
+        buffer_append_text(&client->out, atomic_load(&server->says));
     else if (answers[mode] != NULL)
         buffer_append_text(&client->out, answers[mode]);
     client->drips = mode == HOSTILE_DRIP;
@@ -131,7 +134,7 @@ static size_t request_length(const struct buffer *in)
 }
 
 /* False when the client is gone. */
-static bool answer_requests(struct client *client, enum hostile_mode mode)
+static bool answer_requests(const struct hostile_server *server, struct client *client, enum hostile_mode mode)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     static const char load[] = "*3\r\n$6\r\nSCRIPT\r\n";
@@ -151,7 +154,7 @@ static bool answer_requests(struct client *client, enum hostile_mode mode)
             buffer_append_text(&client->out, "-ERR unknown command 'ROLE'\r\n");
         else if (is_load)
             buffer_append_text(&client->out, digest);
-        else if (!misbehave(client, mode))
+        else if (!misbehave(server, client, mode))
             return false;
     }
     return true;
@@ -184,7 +187,7 @@ static void client_read(struct hostile_server *server, struct client *client)
         return;
     }
     client->in.length += (size_t)got;
-    (void)answer_requests(client, (enum hostile_mode)atomic_load(&server->mode));
+    (void)answer_requests(server, client, (enum hostile_mode)atomic_load(&server->mode));
 }
 
 static void client_write(struct client *client)
@@ -274,6 +277,12 @@ void hostile_server_set_mode(struct hostile_server *server, enum hostile_mode mo
     atomic_store(&server->mode, (int)mode);
 }
 
+void hostile_server_say(struct hostile_server *server, const char *text)
+{
+    atomic_store(&server->says, text);
+    hostile_server_set_mode(server, HOSTILE_SAYS);
+}
+
 const char *hostile_mode_name(enum hostile_mode mode)
 {
     static const char *const names[HOSTILE_MODES] = {
@@ -294,6 +303,7 @@ const char *hostile_mode_name(enum hostile_mode mode)
         [HOSTILE_LATE] = "late",
         [HOSTILE_BUSY_ERROR] = "busy error",
         [HOSTILE_NOSCRIPT] = "no script",
+        [HOSTILE_SAYS] = "says",
         [HOSTILE_UNASKED] = "unasked",
         [HOSTILE_MUTE] = "mute",
     };

@@ -1,6 +1,7 @@
 /* A server that speaks Redis badly on purpose. It runs in a thread of its own and listens on a free port of
- * 127.0.0.1. Every mode but the last two answers PING and SCRIPT LOAD (of "return 1" only) as it should, and ROLE
- * like a server that is too old for it, so that the handshake of a client succeeds, and does its worst with the first other request. */
+ * 127.0.0.1. Every mode but the last two answers PING and SCRIPT LOAD (of "return 1" only) as it should, and ROLE like
+ * a server that is too old for it, so that the handshake of a client succeeds, and does its worst with the first other
+ * request. */
 #ifndef SUPPORT_HOSTILE_SERVER_H
 #define SUPPORT_HOSTILE_SERVER_H
 
@@ -24,6 +25,7 @@ enum hostile_mode {
     HOSTILE_LATE,         /* the reply, 300 ms later */
     HOSTILE_BUSY_ERROR,   /* a server error */
     HOSTILE_NOSCRIPT,     /* knows no script, whatever was loaded */
+    HOSTILE_SAYS,         /* what hostile_server_say told it to */
     HOSTILE_UNASKED,      /* a reply to nothing, as soon as a client connects */
     HOSTILE_MUTE,         /* accepts, and never answers anything, PING included */
     HOSTILE_MODES,
@@ -34,6 +36,8 @@ void hostile_server_destroy(struct hostile_server *server);
 
 unsigned hostile_server_port(const struct hostile_server *server);
 void hostile_server_set_mode(struct hostile_server *server, enum hostile_mode mode);
+/* Sets the mode HOSTILE_SAYS: the bytes of `text`, which must live as long as the server, are its only answer. */
+void hostile_server_say(struct hostile_server *server, const char *text);
 /* How many connections it has accepted. */
 unsigned hostile_server_accepted(const struct hostile_server *server);
 const char *hostile_mode_name(enum hostile_mode mode);

@@ -32,6 +32,7 @@ enum { COMMAND_LIMIT_S = 10, START_ATTEMPTS = 10 };
 struct redis_server {
     char *directory, *config_path, *unix_path, *password;
     unsigned port;
+    bool is_sentinel;
     pid_t pid; /* 0: not running */
 };
 
@@ -221,7 +222,7 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
 
 static void spawn(struct redis_server *server)
 {
-    char *const arguments[] = {"redis-server", server->config_path, NULL};
+    char *const arguments[] = {"redis-server", server->config_path, server->is_sentinel ? "--sentinel" : NULL, NULL};
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0)
@@ -274,6 +275,7 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     server->directory = memory_text(pattern);
     server->config_path = path_in(server, "redis.conf");
     server->unix_path = path_in(server, "redis.sock");
+    server->is_sentinel = options->is_sentinel;
     server->password = options->password != NULL ? memory_text(options->password) : NULL;
 
     for (int i = 0; i < START_ATTEMPTS; i++) {

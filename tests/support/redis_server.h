@@ -5,6 +5,7 @@
 #ifndef SUPPORT_REDIS_SERVER_H
 #define SUPPORT_REDIS_SERVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct redis_server;
@@ -14,6 +15,7 @@ struct redis_server_options {
     const char *acl;      /* the content of its ACL file; NULL: none */
     const char *config;   /* further lines for redis.conf, each with its line end; NULL: none */
     unsigned port;        /* 0 = a free one */
+    bool is_sentinel;
 };
 
 /* Returns when it answers. `options` may be NULL. */

@@ -1,0 +1,630 @@
+/* A node behind sentinels, and masters that become replicas: real servers, real sentinels, and some that lie. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/node.h"
+#include "tests/support/hostile_server.h"
+#include "tests/support/node_fixture.h"
+#include "tests/support/sentinel.h"
+
+#define QUICK_TIMEOUT_NS (200 * NS_PER_MS)
+
+enum { ASKED_MAX = 3 };
+
+/* What a test started; it is all ended after the test. */
+static struct redis_server *master, *replica, *sentinel, *other_sentinel;
+static struct hostile_server *liar;
+static char *asked[ASKED_MAX];
+static size_t asked_count;
+
+static int teardown(void **state)
+{
+    (void)node_teardown(state);
+    struct redis_server **servers[] = {&sentinel, &other_sentinel, &replica, &master};
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+        redis_server_destroy(*servers[i]);
+        *servers[i] = NULL;
+    }
+    hostile_server_destroy(liar);
+    liar = NULL;
+    while (asked_count > 0)
+        free(asked[--asked_count]);
+    return 0;
+}
+
+#define sentinel_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
+
+static void start_pair(void)
+{
+    master = redis_server_start(
+        &(struct redis_server_options){.config = "appendonly yes\nappendfsync no\nmin-replicas-to-write 1\n"});
+    replica = replica_start(master);
+}
+
+static void start_all(void)
+{
+    start_pair();
+    sentinel = sentinel_start(master, NULL);
+}
+
+static void ask(unsigned port)
+{
+    if (asprintf(&asked[asked_count++], "127.0.0.1:%u", port) < 0)
+        abort();
+}
+
+static struct redis_node_options quick_options(void)
+{
+    return (struct redis_node_options){.name = "probe",
+                                       .connect_timeout_ns = 2 * NS_PER_S,
+                                       .backoff_min_ns = 5 * NS_PER_MS,
+                                       .backoff_max_ns = 50 * NS_PER_MS};
+}
+
+/* Behind all sentinels that were named by `ask`. */
+static struct redis_node_options options_by_sentinels(void)
+{
+    struct redis_node_options options = quick_options();
+    options.sentinels = (struct redis_sentinels){.master = SENTINEL_MASTER,
+                                                 .addresses = (const char *const *)asked,
+                                                 .count = asked_count,
+                                                 .timeout_ns = QUICK_TIMEOUT_NS};
+    return options;
+}
+
+static struct redis_node_options options_for(const struct redis_server *server)
+{
+    struct redis_node_options options = quick_options();
+    options.host = "127.0.0.1";
+    options.port = redis_server_port(server);
+    return options;
+}
+
+static void start_by_sentinels(void)
+{
+    struct redis_node_options options = options_by_sentinels();
+    node_probe_start(&probe, loop, &options);
+}
+
+static const struct redis_node_counters *counters(void)
+{
+    return redis_node_counters(probe.node);
+}
+
+static void assert_is_at(const struct redis_server *server)
+{
+    char *address = server_address(server);
+    assert_string_equal(redis_node_address(probe.node), address);
+    free(address);
+}
+
+static bool is_at(void *context)
+{
+    char *address = server_address(context);
+    bool is_there =
+        redis_node_state(probe.node) == REDIS_NODE_UP && strcmp(redis_node_address(probe.node), address) == 0;
+    free(address);
+    return is_there;
+}
+
+/* The attempts go on failing for this reason, and that is told once. */
+static void assert_stays_down(const char *reason)
+{
+    node_probe_wait_downs(&probe, 1);
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, 0);
+    assert_int_equal(probe.downs, 1);
+    assert_contains(probe.reason, reason);
+}
+
+static void run_one(const char *command)
+{
+    struct call_probe call = {.completions = 0};
+    call_probe_run(&call, &probe, command);
+}
+
+/* --- discovery ---------------------------------------------------------------------------------------------- */
+
+static void test_the_sentinel_tells_where_the_master_is(void **state)
+{
+    (void)state;
+    start_all();
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    assert_is_at(master);
+    assert_int_equal(probe.downs, 0);
+    assert_int_equal(counters()->connects, 1);
+    assert_int_equal(counters()->sentinels_asked, 1);
+    run_one("SET key value");
+}
+
+static void test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_on(void **state)
+{
+    (void)state;
+    start_all();
+    ask(free_port());
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    assert_is_at(master);
+    assert_int_equal(probe.downs, 0);
+    assert_int_equal(counters()->sentinels_asked, 2);
+    free(redis_server_command(master, "CLIENT KILL TYPE normal"));
+    node_probe_wait_downs(&probe, 1);
+    node_probe_wait_up(&probe);
+    assert_int_equal(counters()->sentinels_asked, 3);
+}
+
+static void test_a_sentinel_that_does_not_know_the_master_is_skipped(void **state)
+{
+    (void)state;
+    start_all();
+    other_sentinel = sentinel_start(NULL, NULL);
+    ask(redis_server_port(other_sentinel));
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    assert_is_at(master);
+    assert_int_equal(probe.downs, 0);
+}
+
+static void test_a_master_that_no_sentinel_knows_is_told_once(void **state)
+{
+    (void)state;
+    sentinel = sentinel_start(NULL, NULL);
+    ask(free_port());
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    assert_stays_down("no sentinel of 2 told where master \"mymaster\" is");
+    assert_contains(probe.reason, "knows no master");
+    assert_true(redis_node_was_tried(probe.node));
+}
+
+static void test_sentinels_that_answer_badly_are_skipped(void **state)
+{
+    (void)state;
+    static const char *const lies[] = {"*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
+                                       "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n0\r\n",
+                                       "*1\r\n$9\r\n127.0.0.1\r\n",
+                                       "$-1\r\n",
+                                       "*-1\r\n",
+                                       "*0\r\n",
+                                       "*2\r\n$-1\r\n$-1\r\n",
+                                       "+127.0.0.1:1\r\n",
+                                       "-ERR no\r\n",
+                                       ":1\r\n"};
+    start_all();
+    liar = hostile_server_start(HOSTILE_GOOD);
+    ask(hostile_server_port(liar));
+    ask(redis_server_port(sentinel));
+    for (enum hostile_mode mode = HOSTILE_GOOD; mode < HOSTILE_MODES; mode++) {
+        if (mode == HOSTILE_SAYS)
+            continue;
+        hostile_server_set_mode(liar, mode);
+        start_by_sentinels();
+        node_probe_wait_up(&probe);
+        assert_is_at(master);
+        assert_int_equal(probe.downs, 0);
+        assert_int_equal(counters()->sentinels_asked, 2);
+        node_probe_stop(&probe);
+    }
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        hostile_server_say(liar, lies[i]);
+        start_by_sentinels();
+        node_probe_wait_up(&probe);
+        assert_int_equal(counters()->sentinels_asked, 2);
+        node_probe_stop(&probe);
+    }
+}
+
+static void test_sentinels_with_a_password(void **state)
+{
+    (void)state;
+    start_pair();
+    sentinel = sentinel_start(master, "s3cret");
+    ask(redis_server_port(sentinel));
+    struct redis_node_options options = options_by_sentinels();
+    options.sentinels.password = "wr0ng";
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("refused AUTH (WRONGPASS)");
+    assert_contains(probe.reason, "user and password of the sentinels");
+    assert_lacks(probe.reason, "wr0ng");
+    node_probe_stop(&probe);
+
+    probe = (struct node_probe){.node = NULL};
+    options.sentinels.password = "s3cret";
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    node_probe_stop(&probe);
+
+    probe = (struct node_probe){.node = NULL};
+    options.sentinels.password = NULL;
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("refused: NOAUTH");
+}
+
+/* --- only a master ------------------------------------------------------------------------------------------ */
+
+static const char *address_reply(const struct redis_server *server)
+{
+    static char text[2][64];
+    static unsigned next;
+    char port[8];
+    next = 1 - next;
+    snprintf(port, sizeof port, "%u", redis_server_port(server));
+    snprintf(text[next], sizeof text[next], "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
+    return text[next];
+}
+
+static void test_a_sentinel_that_points_to_a_replica_is_not_believed(void **state)
+{
+    (void)state;
+    start_pair();
+    liar = hostile_server_start(HOSTILE_GOOD);
+    hostile_server_say(liar, address_reply(replica));
+    ask(hostile_server_port(liar));
+    start_by_sentinels();
+    assert_stays_down("is a replica of 127.0.0.1");
+    assert_int_equal(redis_server_calls(replica, "script|load"), 0);
+    hostile_server_say(liar, address_reply(master));
+    node_probe_wait_up(&probe);
+    assert_is_at(master);
+}
+
+static void test_a_sentinel_that_is_behind_the_times_is_asked_last(void **state)
+{
+    (void)state;
+    start_all();
+    liar = hostile_server_start(HOSTILE_GOOD);
+    hostile_server_say(liar, address_reply(replica));
+    ask(hostile_server_port(liar));
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    assert_is_at(master);
+    assert_int_equal(probe.downs, 1);
+    assert_int_equal(counters()->sentinels_asked, 2);
+}
+
+static void test_a_replica_is_told_and_never_up(void **state)
+{
+    (void)state;
+    start_pair();
+    struct redis_node_options options = options_for(replica);
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("is a replica of 127.0.0.1");
+    free(redis_server_command(replica, "REPLICAOF NO ONE"));
+    node_probe_wait_up(&probe);
+}
+
+static void test_a_sentinel_is_no_node(void **state)
+{
+    (void)state;
+    sentinel = sentinel_start(NULL, NULL);
+    struct redis_node_options options = options_for(sentinel);
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("is a sentinel");
+}
+
+static void start_without_role(void)
+{
+    master = redis_server_start(
+        &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
+}
+
+static void test_a_user_without_the_right_to_role_is_let_in_but_not_behind_sentinels(void **state)
+{
+    (void)state;
+    start_without_role();
+    struct redis_node_options options = options_for(master);
+    options.user = options.password = "w";
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    run_one("SET key value");
+    node_probe_stop(&probe);
+
+    liar = hostile_server_start(HOSTILE_GOOD);
+    hostile_server_say(liar, address_reply(master));
+    ask(hostile_server_port(liar));
+    options = options_by_sentinels();
+    options.user = options.password = "w";
+    probe = (struct node_probe){.node = NULL};
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("does not say whether it is a master");
+}
+
+/* --- a master that becomes a replica ------------------------------------------------------------------------ */
+
+static void demote(struct redis_server *server)
+{
+    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
+}
+
+static void start_alone(void)
+{
+    master = redis_server_start(NULL);
+    struct redis_node_options options = options_for(master);
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+}
+
+static void write_from_inside(struct call_probe *call)
+{
+    struct call_probe again = {.completions = 0};
+    assert_false(call_probe_send(&again, &probe, NS_PER_S, "SET again 1"));
+    call->on_done = NULL;
+}
+
+static void test_readonly_closes_the_connection_behind_the_answers_that_came_with_it(void **state)
+{
+    (void)state;
+    start_alone();
+    run_one("SET key value");
+    demote(master);
+    struct call_probe calls[3] = {{.completions = 0}, {.on_done = write_from_inside}, {.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
+    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "SET key other"));
+    assert_true(call_probe_send(&calls[2], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[2], loop);
+    assert_string_equal(calls[0].text, "value");
+    assert_int_equal(calls[1].outcome, REDIS_ERROR);
+    assert_int_equal(calls[1].error, REDIS_ERROR_READONLY);
+    assert_string_equal(calls[2].text, "value");
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, "is no master any more (READONLY)");
+    assert_int_equal(counters()->demotions, 1);
+
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, 1);
+    assert_contains(redis_node_reason(probe.node), "is a replica of 127.0.0.1:1");
+    free(redis_server_command(master, "REPLICAOF NO ONE"));
+    node_probe_wait_up(&probe);
+    run_one("SET key other");
+}
+
+static void test_a_call_that_expired_shows_it_too(void **state)
+{
+    (void)state;
+    start_alone();
+    demote(master);
+    redis_server_pause(master);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 10 * NS_PER_MS, "SET key value"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    redis_server_resume(master);
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(counters()->demotions, 1);
+}
+
+static bool has_blocked(void *context)
+{
+    (void)context;
+    return redis_server_info(master, "clients", "blocked_clients:") == 1;
+}
+
+static void test_a_wait_that_ends_because_of_it(void **state)
+{
+    (void)state;
+    start_alone();
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    demote(master);
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_ERROR);
+    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(counters()->demotions, 1);
+}
+
+static void test_a_wait_that_an_operator_ends_is_no_demotion(void **state)
+{
+    (void)state;
+    start_alone();
+    struct call_probe id = {.completions = 0}, call = {.completions = 0};
+    call_probe_run(&id, &probe, "CLIENT ID");
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
+    run_one("SET key value");
+    assert_int_equal(probe.downs, 0);
+}
+
+static void write_when_up(struct node_probe *changed, enum redis_node_state state)
+{
+    static struct call_probe call;
+    call = (struct call_probe){.completions = 0};
+    if (state == REDIS_NODE_UP)
+        assert_true(call_probe_send(&call, changed, 5 * NS_PER_S, "SET key value"));
+}
+
+static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)
+{
+    (void)state;
+    start_without_role();
+    demote(master);
+    struct redis_node_options options = options_for(master);
+    options.user = options.password = "w";
+    options.backoff_min_ns = 10 * NS_PER_MS;
+    options.backoff_max_ns = 500 * NS_PER_MS;
+    probe.on_change = write_when_up;
+    node_probe_start(&probe, loop, &options);
+    loop_for(loop, 1000 * NS_PER_MS);
+    /* With a pause of 10 to 20 ms, which is what a first failure gets, there would be some sixty. */
+    assert_in_range(probe.ups, 2, 30);
+    assert_true(probe.downs >= probe.ups - 1);
+}
+
+static void test_noreplicas_behind_sentinels_asks_them_again(void **state)
+{
+    (void)state;
+    start_all();
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    free(redis_server_command(master, "CONFIG SET min-replicas-to-write 2"));
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 5 * NS_PER_S, "SET key value"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.error, REDIS_ERROR_NOREPLICAS);
+    node_probe_wait_downs(&probe, 1);
+    node_probe_wait_up(&probe);
+    assert_int_equal(counters()->sentinels_asked, 2);
+}
+
+/* --- failover ----------------------------------------------------------------------------------------------- */
+
+/* A user that adds one number after the other and keeps in mind which of them a replica is known to have. */
+struct user {
+    struct call_probe add, wait;
+    unsigned number;
+    bool confirmed[100000];
+    unsigned confirmed_count;
+    struct loop_timer pause;
+};
+
+static struct user user;
+
+static void user_rest(void)
+{
+    loop_timer_set(loop, &user.pause, instant_after(loop_now(loop), 2 * NS_PER_MS));
+}
+
+static void user_waited(struct call_probe *call)
+{
+    if (call->outcome == REDIS_VALUE && call->integer >= 1) {
+        user.confirmed[user.number] = true;
+        user.confirmed_count++;
+    }
+    user_rest();
+}
+
+static void user_added(struct call_probe *call)
+{
+    user.wait = (struct call_probe){.on_done = user_waited};
+    if (call->outcome != REDIS_VALUE || !call_probe_send(&user.wait, &probe, NS_PER_S, "WAIT 1 200"))
+        user_rest();
+}
+
+static void user_goes_on(struct loop_timer *timer)
+{
+    (void)timer;
+    user.number++;
+    user.add = (struct call_probe){.on_done = user_added};
+    if (!call_probe_send(&user.add, &probe, NS_PER_S, "SADD numbers %u", user.number))
+        user_rest();
+}
+
+static bool has_confirmed(void *context)
+{
+    return user.confirmed_count >= *(unsigned *)context;
+}
+
+static void user_confirms(unsigned more)
+{
+    unsigned wanted = user.confirmed_count + more;
+    if (!loop_until(loop, has_confirmed, &wanted, 10 * NS_PER_S))
+        fail_msg("%u of %u numbers were confirmed", user.confirmed_count, wanted);
+}
+
+static void start_user(void)
+{
+    start_all();
+    ask(free_port());
+    ask(redis_server_port(sentinel));
+    start_by_sentinels();
+    node_probe_wait_up(&probe);
+    memset(&user, 0, sizeof user);
+    loop_timer_init(&user.pause, user_goes_on);
+    user_rest();
+    user_confirms(20);
+}
+
+static void end_user(void)
+{
+    loop_timer_clear(loop, &user.pause);
+    redis_call_cancel(&user.add.call);
+    redis_call_cancel(&user.wait.call);
+}
+
+/* The answer to the user's last call may still end the connection, so it is tried until it works. */
+static bool has_written(void *context)
+{
+    struct call_probe *call = context;
+    if (redis_call_is_outstanding(&call->call) || (call->completions > 0 && call->outcome == REDIS_VALUE))
+        return call->completions > 0;
+    *call = (struct call_probe){.completions = 0};
+    if (redis_node_state(probe.node) == REDIS_NODE_UP)
+        (void)!call_probe_send(call, &probe, 5 * NS_PER_S, "SET after failover");
+    return false;
+}
+
+/* At the new master: all that a replica was known to have is there, and it takes more. That it has no replica itself
+ * is forgiven; the old one becomes its replica only some seconds later. */
+static void assert_failed_over(void)
+{
+    assert_true(loop_until(loop, is_at, replica, 10 * NS_PER_S));
+    end_user();
+    free(redis_server_command(replica, "CONFIG SET min-replicas-to-write 0"));
+    static struct call_probe call;
+    call = (struct call_probe){.completions = 0};
+    assert_true(loop_until(loop, has_written, &call, 10 * NS_PER_S));
+    assert_is_at(replica);
+    for (unsigned i = 1; i < user.number; i++) {
+        if (!user.confirmed[i])
+            continue;
+        char *reply = redis_server_command(replica, "SISMEMBER numbers %u", i);
+        assert_string_equal(reply, "1");
+        free(reply);
+    }
+}
+
+static void test_failover_on_request(void **state)
+{
+    (void)state;
+    start_user();
+    sentinel_fail_over(sentinel);
+    assert_failed_over();
+    assert_true(counters()->demotions >= 1);
+}
+
+static void test_failover_because_the_master_died(void **state)
+{
+    (void)state;
+    start_user();
+    redis_server_kill(master);
+    assert_failed_over();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        sentinel_test(test_the_sentinel_tells_where_the_master_is),
+        sentinel_test(test_a_dead_sentinel_is_skipped_and_the_other_asked_first_from_then_on),
+        sentinel_test(test_a_sentinel_that_does_not_know_the_master_is_skipped),
+        sentinel_test(test_a_master_that_no_sentinel_knows_is_told_once),
+        sentinel_test(test_sentinels_that_answer_badly_are_skipped),
+        sentinel_test(test_sentinels_with_a_password),
+        sentinel_test(test_a_sentinel_that_points_to_a_replica_is_not_believed),
+        sentinel_test(test_a_sentinel_that_is_behind_the_times_is_asked_last),
+        sentinel_test(test_a_replica_is_told_and_never_up),
+        sentinel_test(test_a_sentinel_is_no_node),
+        sentinel_test(test_a_user_without_the_right_to_role_is_let_in_but_not_behind_sentinels),
+        sentinel_test(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it),
+        sentinel_test(test_a_call_that_expired_shows_it_too),
+        sentinel_test(test_a_wait_that_ends_because_of_it),
+        sentinel_test(test_a_wait_that_an_operator_ends_is_no_demotion),
+        sentinel_test(test_a_replica_that_hides_its_role_is_not_hammered),
+        sentinel_test(test_noreplicas_behind_sentinels_asks_them_again),
+        sentinel_test(test_failover_on_request),
+        sentinel_test(test_failover_because_the_master_died),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
