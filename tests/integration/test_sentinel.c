@@ -1,4 +1,4 @@
-/* A node behind sentinels, and masters that become replicas: real servers, real sentinels, and some that lie. */
+/* A node behind sentinels: real servers, real sentinels, and some that lie. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -72,14 +72,6 @@ static struct redis_node_options options_by_sentinels(void)
                                                  .addresses = (const char *const *)asked,
                                                  .count = asked_count,
                                                  .timeout_ns = QUICK_TIMEOUT_NS};
-    return options;
-}
-
-static struct redis_node_options options_for(const struct redis_server *server)
-{
-    struct redis_node_options options = quick_options();
-    options.host = "127.0.0.1";
-    options.port = redis_server_port(server);
     return options;
 }
 
@@ -290,176 +282,18 @@ static void test_a_sentinel_that_is_behind_the_times_is_asked_last(void **state)
     assert_int_equal(counters()->sentinels_asked, 2);
 }
 
-static void test_a_replica_is_told_and_never_up(void **state)
+static void test_behind_sentinels_the_role_has_to_be_known(void **state)
 {
     (void)state;
-    start_pair();
-    struct redis_node_options options = options_for(replica);
-    node_probe_start(&probe, loop, &options);
-    assert_stays_down("is a replica of 127.0.0.1");
-    free(redis_server_command(replica, "REPLICAOF NO ONE"));
-    node_probe_wait_up(&probe);
-}
-
-static void test_a_sentinel_is_no_node(void **state)
-{
-    (void)state;
-    sentinel = sentinel_start(NULL, NULL);
-    struct redis_node_options options = options_for(sentinel);
-    node_probe_start(&probe, loop, &options);
-    assert_stays_down("is a sentinel");
-}
-
-static void start_without_role(void)
-{
     master = redis_server_start(
         &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
-}
-
-static void test_a_user_without_the_right_to_role_is_let_in_but_not_behind_sentinels(void **state)
-{
-    (void)state;
-    start_without_role();
-    struct redis_node_options options = options_for(master);
-    options.user = options.password = "w";
-    node_probe_start(&probe, loop, &options);
-    node_probe_wait_up(&probe);
-    run_one("SET key value");
-    node_probe_stop(&probe);
-
     liar = hostile_server_start(HOSTILE_GOOD);
     hostile_server_say(liar, address_reply(master));
     ask(hostile_server_port(liar));
-    options = options_by_sentinels();
+    struct redis_node_options options = options_by_sentinels();
     options.user = options.password = "w";
-    probe = (struct node_probe){.node = NULL};
     node_probe_start(&probe, loop, &options);
     assert_stays_down("does not say whether it is a master");
-}
-
-/* --- a master that becomes a replica ------------------------------------------------------------------------ */
-
-static void demote(struct redis_server *server)
-{
-    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
-}
-
-static void start_alone(void)
-{
-    master = redis_server_start(NULL);
-    struct redis_node_options options = options_for(master);
-    node_probe_start(&probe, loop, &options);
-    node_probe_wait_up(&probe);
-}
-
-static void write_from_inside(struct call_probe *call)
-{
-    struct call_probe again = {.completions = 0};
-    assert_false(call_probe_send(&again, &probe, NS_PER_S, "SET again 1"));
-    call->on_done = NULL;
-}
-
-static void test_readonly_closes_the_connection_behind_the_answers_that_came_with_it(void **state)
-{
-    (void)state;
-    start_alone();
-    run_one("SET key value");
-    demote(master);
-    struct call_probe calls[3] = {{.completions = 0}, {.on_done = write_from_inside}, {.completions = 0}};
-    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
-    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "SET key other"));
-    assert_true(call_probe_send(&calls[2], &probe, 5 * NS_PER_S, "GET key"));
-    call_probe_wait(&calls[2], loop);
-    assert_string_equal(calls[0].text, "value");
-    assert_int_equal(calls[1].outcome, REDIS_ERROR);
-    assert_int_equal(calls[1].error, REDIS_ERROR_READONLY);
-    assert_string_equal(calls[2].text, "value");
-    node_probe_wait_downs(&probe, 1);
-    assert_contains(probe.reason, "is no master any more (READONLY)");
-    assert_int_equal(counters()->demotions, 1);
-
-    loop_for(loop, 150 * NS_PER_MS);
-    assert_int_equal(probe.ups, 1);
-    assert_contains(redis_node_reason(probe.node), "is a replica of 127.0.0.1:1");
-    free(redis_server_command(master, "REPLICAOF NO ONE"));
-    node_probe_wait_up(&probe);
-    run_one("SET key other");
-}
-
-static void test_a_call_that_expired_shows_it_too(void **state)
-{
-    (void)state;
-    start_alone();
-    demote(master);
-    redis_server_pause(master);
-    struct call_probe call = {.completions = 0};
-    assert_true(call_probe_send(&call, &probe, 10 * NS_PER_MS, "SET key value"));
-    call_probe_wait(&call, loop);
-    assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    redis_server_resume(master);
-    node_probe_wait_downs(&probe, 1);
-    assert_int_equal(counters()->demotions, 1);
-}
-
-static bool has_blocked(void *context)
-{
-    (void)context;
-    return redis_server_info(master, "clients", "blocked_clients:") == 1;
-}
-
-static void test_a_wait_that_ends_because_of_it(void **state)
-{
-    (void)state;
-    start_alone();
-    struct call_probe call = {.completions = 0};
-    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
-    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
-    demote(master);
-    call_probe_wait(&call, loop);
-    assert_int_equal(call.outcome, REDIS_ERROR);
-    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
-    node_probe_wait_downs(&probe, 1);
-    assert_int_equal(counters()->demotions, 1);
-}
-
-static void test_a_wait_that_an_operator_ends_is_no_demotion(void **state)
-{
-    (void)state;
-    start_alone();
-    struct call_probe id = {.completions = 0}, call = {.completions = 0};
-    call_probe_run(&id, &probe, "CLIENT ID");
-    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
-    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
-    free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
-    call_probe_wait(&call, loop);
-    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
-    run_one("SET key value");
-    assert_int_equal(probe.downs, 0);
-}
-
-static void write_when_up(struct node_probe *changed, enum redis_node_state state)
-{
-    static struct call_probe call;
-    call = (struct call_probe){.completions = 0};
-    if (state == REDIS_NODE_UP)
-        assert_true(call_probe_send(&call, changed, 5 * NS_PER_S, "SET key value"));
-}
-
-static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)
-{
-    (void)state;
-    start_without_role();
-    demote(master);
-    struct redis_node_options options = options_for(master);
-    options.user = options.password = "w";
-    options.backoff_min_ns = 10 * NS_PER_MS;
-    options.backoff_max_ns = 500 * NS_PER_MS;
-    probe.on_change = write_when_up;
-    node_probe_start(&probe, loop, &options);
-    loop_for(loop, 1000 * NS_PER_MS);
-    /* With a pause of 10 to 20 ms, which is what a first failure gets, there would be some sixty. */
-    assert_in_range(probe.ups, 2, 30);
-    assert_true(probe.downs >= probe.ups - 1);
 }
 
 static void test_noreplicas_behind_sentinels_asks_them_again(void **state)
@@ -614,14 +448,7 @@ int main(void)
         sentinel_test(test_sentinels_with_a_password),
         sentinel_test(test_a_sentinel_that_points_to_a_replica_is_not_believed),
         sentinel_test(test_a_sentinel_that_is_behind_the_times_is_asked_last),
-        sentinel_test(test_a_replica_is_told_and_never_up),
-        sentinel_test(test_a_sentinel_is_no_node),
-        sentinel_test(test_a_user_without_the_right_to_role_is_let_in_but_not_behind_sentinels),
-        sentinel_test(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it),
-        sentinel_test(test_a_call_that_expired_shows_it_too),
-        sentinel_test(test_a_wait_that_ends_because_of_it),
-        sentinel_test(test_a_wait_that_an_operator_ends_is_no_demotion),
-        sentinel_test(test_a_replica_that_hides_its_role_is_not_hammered),
+        sentinel_test(test_behind_sentinels_the_role_has_to_be_known),
         sentinel_test(test_noreplicas_behind_sentinels_asks_them_again),
         sentinel_test(test_failover_on_request),
         sentinel_test(test_failover_because_the_master_died),

@@ -1,0 +1,234 @@
+/* Only a master is ever up: replicas at connect time, and masters that become replicas while we are connected. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/node.h"
+#include "tests/support/node_fixture.h"
+#include "tests/support/sentinel.h"
+
+static struct redis_server *master, *replica;
+
+static int teardown(void **state)
+{
+    (void)node_teardown(state);
+    redis_server_destroy(replica);
+    redis_server_destroy(master);
+    master = replica = NULL;
+    return 0;
+}
+
+#define demotion_test(function) cmocka_unit_test_setup_teardown(function, node_setup, teardown)
+
+static struct redis_node_options options_for(const struct redis_server *server)
+{
+    return (struct redis_node_options){.name = "probe",
+                                       .host = "127.0.0.1",
+                                       .port = redis_server_port(server),
+                                       .connect_timeout_ns = 2 * NS_PER_S,
+                                       .backoff_min_ns = 5 * NS_PER_MS,
+                                       .backoff_max_ns = 50 * NS_PER_MS};
+}
+
+static const struct redis_node_counters *counters(void)
+{
+    return redis_node_counters(probe.node);
+}
+
+/* The attempts go on failing for this reason, and that is told once. */
+static void assert_stays_down(const char *reason)
+{
+    node_probe_wait_downs(&probe, 1);
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, 0);
+    assert_int_equal(probe.downs, 1);
+    assert_contains(probe.reason, reason);
+}
+
+static void run_one(const char *command)
+{
+    struct call_probe call = {.completions = 0};
+    call_probe_run(&call, &probe, command);
+}
+
+/* --- when it connects --------------------------------------------------------------------------------------- */
+
+static void test_a_replica_is_told_and_never_up(void **state)
+{
+    (void)state;
+    master = redis_server_start(NULL);
+    replica = replica_start(master);
+    struct redis_node_options options = options_for(replica);
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("is a replica of 127.0.0.1");
+    free(redis_server_command(replica, "REPLICAOF NO ONE"));
+    node_probe_wait_up(&probe);
+}
+
+static void test_a_sentinel_is_no_node(void **state)
+{
+    (void)state;
+    master = sentinel_start(NULL, NULL);
+    struct redis_node_options options = options_for(master);
+    node_probe_start(&probe, loop, &options);
+    assert_stays_down("is a sentinel");
+}
+
+static void start_without_role(void)
+{
+    master = redis_server_start(
+        &(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\nuser w on >w ~* &* +@all -role\n"});
+}
+
+static void test_a_user_without_the_right_to_role_is_let_in(void **state)
+{
+    (void)state;
+    start_without_role();
+    struct redis_node_options options = options_for(master);
+    options.user = options.password = "w";
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    run_one("SET key value");
+}
+
+/* --- a master that becomes a replica ------------------------------------------------------------------------ */
+
+static void demote(struct redis_server *server)
+{
+    free(redis_server_command(server, "REPLICAOF 127.0.0.1 1"));
+}
+
+static void start_alone(void)
+{
+    master = redis_server_start(NULL);
+    struct redis_node_options options = options_for(master);
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+}
+
+static void write_from_inside(struct call_probe *call)
+{
+    struct call_probe again = {.completions = 0};
+    assert_false(call_probe_send(&again, &probe, NS_PER_S, "SET again 1"));
+    call->on_done = NULL;
+}
+
+static void test_readonly_closes_the_connection_behind_the_answers_that_came_with_it(void **state)
+{
+    (void)state;
+    start_alone();
+    run_one("SET key value");
+    demote(master);
+    struct call_probe calls[3] = {{.completions = 0}, {.on_done = write_from_inside}, {.completions = 0}};
+    assert_true(call_probe_send(&calls[0], &probe, 5 * NS_PER_S, "GET key"));
+    assert_true(call_probe_send(&calls[1], &probe, 5 * NS_PER_S, "SET key other"));
+    assert_true(call_probe_send(&calls[2], &probe, 5 * NS_PER_S, "GET key"));
+    call_probe_wait(&calls[2], loop);
+    assert_string_equal(calls[0].text, "value");
+    assert_int_equal(calls[1].outcome, REDIS_ERROR);
+    assert_int_equal(calls[1].error, REDIS_ERROR_READONLY);
+    assert_string_equal(calls[2].text, "value");
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, "is no master any more (READONLY)");
+    assert_int_equal(counters()->demotions, 1);
+
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, 1);
+    assert_contains(redis_node_reason(probe.node), "is a replica of 127.0.0.1:1");
+    free(redis_server_command(master, "REPLICAOF NO ONE"));
+    node_probe_wait_up(&probe);
+    run_one("SET key other");
+}
+
+static void test_a_call_that_expired_shows_it_too(void **state)
+{
+    (void)state;
+    start_alone();
+    demote(master);
+    redis_server_pause(master);
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 10 * NS_PER_MS, "SET key value"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    redis_server_resume(master);
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(counters()->demotions, 1);
+}
+
+static bool has_blocked(void *context)
+{
+    (void)context;
+    return redis_server_info(master, "clients", "blocked_clients:") == 1;
+}
+
+static void test_a_wait_that_ends_because_of_it(void **state)
+{
+    (void)state;
+    start_alone();
+    struct call_probe call = {.completions = 0};
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    demote(master);
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_ERROR);
+    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
+    node_probe_wait_downs(&probe, 1);
+    assert_int_equal(counters()->demotions, 1);
+}
+
+static void test_a_wait_that_an_operator_ends_is_no_demotion(void **state)
+{
+    (void)state;
+    start_alone();
+    struct call_probe id = {.completions = 0}, call = {.completions = 0};
+    call_probe_run(&id, &probe, "CLIENT ID");
+    assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "BLPOP list 0"));
+    assert_true(loop_until(loop, has_blocked, NULL, 5 * NS_PER_S));
+    free(redis_server_command(master, "CLIENT UNBLOCK %lld ERROR", id.integer));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.error, REDIS_ERROR_UNBLOCKED);
+    run_one("SET key value");
+    assert_int_equal(probe.downs, 0);
+}
+
+static void write_when_up(struct node_probe *changed, enum redis_node_state state)
+{
+    static struct call_probe call;
+    call = (struct call_probe){.completions = 0};
+    if (state == REDIS_NODE_UP)
+        assert_true(call_probe_send(&call, changed, 5 * NS_PER_S, "SET key value"));
+}
+
+static void test_a_replica_that_hides_its_role_is_not_hammered(void **state)
+{
+    (void)state;
+    start_without_role();
+    demote(master);
+    struct redis_node_options options = options_for(master);
+    options.user = options.password = "w";
+    options.backoff_min_ns = 10 * NS_PER_MS;
+    options.backoff_max_ns = 500 * NS_PER_MS;
+    probe.on_change = write_when_up;
+    node_probe_start(&probe, loop, &options);
+    loop_for(loop, 1000 * NS_PER_MS);
+    /* With a pause of 10 to 20 ms, which is what a first failure gets, there would be some sixty. */
+    assert_in_range(probe.ups, 2, 30);
+    assert_true(probe.downs >= probe.ups - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        demotion_test(test_a_replica_is_told_and_never_up),
+        demotion_test(test_a_sentinel_is_no_node),
+        demotion_test(test_a_user_without_the_right_to_role_is_let_in),
+        demotion_test(test_readonly_closes_the_connection_behind_the_answers_that_came_with_it),
+        demotion_test(test_a_call_that_expired_shows_it_too),
+        demotion_test(test_a_wait_that_ends_because_of_it),
+        demotion_test(test_a_wait_that_an_operator_ends_is_no_demotion),
+        demotion_test(test_a_replica_that_hides_its_role_is_not_hammered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
