@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "worker/config_file.h"
 #include "worker/config_queues.h"
+#include "worker/config_periodic.h"
 #include "worker/config_secret.h"
 #include "worker/config_table.h"
 #include "worker/config_text.h"
@@ -395,6 +396,7 @@ struct config *config_read(const char *path, struct findings *findings)
     names_check(config, findings);
     config_classes_check(config, findings);
     config_queues_check(config, findings);
+    config_periodic_check(config, findings);
     return config;
 }
 

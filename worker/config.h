@@ -146,6 +146,25 @@ struct config_plugin {
     struct config_pairs settings;
 };
 
+enum config_missed {
+    CONFIG_MISSED_LAST, /* the latest missed tick is pushed, when it is not too old */
+    CONFIG_MISSED_SKIP, /* missed ticks are forgotten */
+};
+
+struct config_periodic {
+    struct config_source source;
+    char *name; /* never "" after config_read */
+    char *cron, *zone;
+    char *class_name;
+    char *args; /* a JSON array */
+    char *queue;
+    struct config_words resources;
+    unsigned retry;
+    int64_t expires_in_ns; /* 0 = never */
+    enum config_missed missed;
+    int64_t catch_up_ns;
+};
+
 struct config {
     char *path;
     struct config_worker worker;
@@ -159,6 +178,8 @@ struct config {
     size_t class_count;
     struct config_plugin *plugins;
     size_t plugin_count;
+    struct config_periodic *periodic;
+    size_t periodic_count;
 };
 
 /* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in

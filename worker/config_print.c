@@ -1,7 +1,9 @@
 #include "worker/config_print.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/config_table.h"
 
@@ -127,6 +129,30 @@ static void sample_keys_print(const struct config_section *section, const char *
     }
 }
 
+/* From `from` on, every line becomes a comment. */
+static void lines_comment_out(struct buffer *out, size_t from)
+{
+    char *text = memory_text_of(out->bytes + from, out->length - from);
+    out->length = from;
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        buffer_format(out, end == line ? "#\n" : "# %.*s\n", (int)(end - line), line);
+    free(text);
+}
+
+static void sample_section_print(const struct config_section *section, struct buffer *out)
+{
+    size_t from = out->length;
+    buffer_format(out, section->is_list ? "%s = (\n    {\n" : "%s = {\n", section->name);
+    sample_keys_print(section, section->is_list ? "        " : "    ", out);
+    if (section->is_list)
+        buffer_format(out, section->sample_more != NULL ? "    },\n%s);\n" : "    }\n%s);\n",
+                      section->sample_more != NULL ? section->sample_more : "");
+    else
+        buffer_append_text(out, "};\n");
+    if (section->is_optional)
+        lines_comment_out(out, from);
+}
+
 void config_print_sample(struct buffer *out)
 {
     buffer_append_text(
@@ -140,13 +166,7 @@ void config_print_sample(struct buffer *out)
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         buffer_append_text(out, "\n");
         comment_print("", section->help, out);
-        buffer_format(out, section->is_list ? "%s = (\n    {\n" : "%s = {\n", section->name);
-        sample_keys_print(section, section->is_list ? "        " : "    ", out);
-        if (section->is_list)
-            buffer_format(out, section->sample_more != NULL ? "    },\n%s);\n" : "    }\n%s);\n",
-                          section->sample_more != NULL ? section->sample_more : "");
-        else
-            buffer_append_text(out, "};\n");
+        sample_section_print(section, out);
     }
 }
 

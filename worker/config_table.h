@@ -41,6 +41,7 @@ struct config_section {
     const char *name;
     bool is_list; /* a list of groups: ( { ... }, { ... } ) */
     bool is_required;
+    bool is_optional;    /* commented out in the sample file */
     size_t offset;       /* in struct config: the struct itself, or a pointer to an array of it */
     size_t count_offset; /* of a list: a size_t in struct config */
     size_t item_size;
