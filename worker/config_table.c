@@ -12,12 +12,10 @@ static const char *const answers[] = {"handler", "yes", "no", NULL};
 static const char *const timestamps[] = {"seconds", "ms", NULL};
 static const char *const promotions[] = {"served", "all", NULL};
 static const char *const batches[] = {"refuse", "run", NULL};
-static const char *const missed_modes[] = {"last", "skip", NULL};
 
 _Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
 _Static_assert(CONFIG_ORDER_STRICT == 0 && CONFIG_ORDER_WEIGHTED == 1, "queue_orders lists enum config_queue_order");
 _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
-_Static_assert(CONFIG_MISSED_LAST == 0 && CONFIG_MISSED_SKIP == 1, "missed_modes lists enum config_missed");
 
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
 
@@ -447,99 +445,6 @@ static const struct config_key plugin_keys[] = {
 };
 #undef FIELD
 
-#define FIELD(member) .offset = offsetof(struct config_periodic, member)
-static const struct config_key periodic_keys[] = {
-    {.name = "name",
-     .type = CONFIG_TEXT,
-     FIELD(name),
-     .max = 128,
-     .example = "nightly report",
-     .help =
-         "Who pushed which tick is noted on the queue node under this name: workers with an entry of one name share "
-         "its ticks, and the entry stays the same one when its times or arguments change. Default: class and "
-         "cron."},
-    {.name = "cron",
-     .type = CONFIG_TEXT,
-     FIELD(cron),
-     .min = 1,
-     .max = 255,
-     .is_required = true,
-     .example = "*/5 * * * *",
-     .in_sample = true,
-     .help = "When: minute, hour, day of the month, month and day of the week, as in crontab(5); or @hourly, @daily, "
-             "@weekly, @monthly, @yearly."},
-    {.name = "zone",
-     .type = CONFIG_TEXT,
-     FIELD(zone),
-     .fallback = "UTC",
-     .min = 1,
-     .max = 64,
-     .example = "Europe/Vienna",
-     .help = "The time zone whose clock these times are read on, by its name in /usr/share/zoneinfo (package tzdata)."},
-    {.name = "class",
-     .type = CONFIG_TEXT,
-     FIELD(class_name),
-     .min = 1,
-     .max = 256,
-     .is_required = true,
-     .example = "echo",
-     .in_sample = true,
-     .help = "The class of the task that is pushed at each tick."},
-    {.name = "args",
-     .type = CONFIG_TEXT,
-     FIELD(args),
-     .fallback = "[]",
-     .min = 2,
-     .max = 64 * KIB,
-     .example = "[\"daily\", 7]",
-     .help = "Its arguments, a JSON array as text."},
-    {.name = "queue",
-     .type = CONFIG_TEXT,
-     FIELD(queue),
-     .fallback = "default",
-     .min = 1,
-     .max = 128,
-     .help = "The queue it is pushed to."},
-    {.name = "resources",
-     .type = CONFIG_WORDS,
-     FIELD(resources),
-     .max = 16,
-     .example = "[\"report:daily\"]",
-     .help = "What it locks while it runs. Default: nothing."},
-    {.name = "retry",
-     .type = CONFIG_COUNT,
-     FIELD(retry),
-     .fallback = "25",
-     .min = 0,
-     .max = 1000 * 1000,
-     .help = "How often it is tried again when it fails."},
-    {.name = "expires_in",
-     .type = CONFIG_DURATION,
-     FIELD(expires_in_ns),
-     .fallback = "0s",
-     .min = 0,
-     .max = 365 * 24 * 3600 * NS_PER_S,
-     .example = "10m",
-     .help = "A task that has not been started this long after it was pushed is dropped. 0s: it waits as long as it "
-             "takes."},
-    {.name = "missed",
-     .type = CONFIG_CHOICE,
-     FIELD(missed),
-     .fallback = "last",
-     .choices = missed_modes,
-     .help = "What becomes of ticks at which no worker ran or the queue node was away. last: the latest of them is "
-             "pushed once, when it is not older than catch_up. skip: none is."},
-    {.name = "catch_up",
-     .type = CONFIG_DURATION,
-     FIELD(catch_up_ns),
-     .fallback = "1h",
-     .min = 60 * NS_PER_S,
-     .max = 31 * 24 * 3600 * NS_PER_S,
-     .help = "The age up to which a missed tick is still pushed."},
-    {.name = NULL},
-};
-#undef FIELD
-
 const struct config_section config_sections[] = {
     {.name = "worker",
      .offset = offsetof(struct config, worker),
@@ -596,7 +501,7 @@ const struct config_section config_sections[] = {
      .offset = offsetof(struct config, periodic),
      .count_offset = offsetof(struct config, periodic_count),
      .item_size = sizeof(struct config_periodic),
-     .keys = periodic_keys,
+     .keys = config_periodic_keys,
      .help = "Tasks that are pushed at certain times, once per tick by all workers together. docs/periodic.md says "
              "what happens across crashes, missed ticks and changes of the clock."},
     {.name = NULL},

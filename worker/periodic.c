@@ -102,7 +102,8 @@ static void missed_tell(struct task *task)
         return;
     task->told = task->noted;
     log_event(LOG_WARN, "periodic_missed",
-              "name=%s since=%lld advice=\"ticks that are older than missed and catch_up allow are not pushed\"",
+              "name=%s since=%lld advice=\"of missed ticks only the latest is pushed, and none that is too old: "
+              "missed, catch_up\"",
               log_quote(task->entry.config->name, name), (long long)task->noted);
 }
 

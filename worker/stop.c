@@ -119,6 +119,7 @@ void worker_quiet(struct worker *worker, const char *reason)
         return;
     worker->quiet = true;
     service_notify_status("quiet");
+    periodic_pause(worker->periodic, true);
     log_event(LOG_INFO, "worker_quiet", "reason=%s busy=%u", reason, slots_busy(worker));
     worker_listen(worker);
 }
@@ -141,6 +142,7 @@ void worker_stop(struct worker *worker, const char *reason)
     service_notify_stopping();
     log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
     queue_listen(worker->queue, false);
+    periodic_pause(worker->periodic, true);
     limit_set(worker, time_over, worker->options.config->worker.stop_timeout_ns);
     for (unsigned i = 0; i < worker->slot_count; i++)
         slot_stop(&worker->slots[i]);
@@ -154,6 +156,7 @@ void worker_stop_now(struct worker *worker, const char *reason)
     if (worker->hurrying)
         return;
     worker->stopping = worker->hurrying = true;
+    periodic_pause(worker->periodic, true);
     log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
     atomic_store(&worker->must_stop, true);
     leave_start(worker, LEAVE_NOW_NS);

@@ -199,6 +199,19 @@ static void queue_build(struct worker *worker)
     worker->promoter = promoter_create(worker->loop, worker->queue, &worker->limits, node->call_timeout_ns);
 }
 
+static bool periodic_build(struct worker *worker, struct error *error)
+{
+    const struct config *config = worker->options.config;
+    worker->periodic = periodic_create(worker->loop,
+                                       &(struct periodic_options){.node = queue_node(worker->queue),
+                                                                  .keys = queue_keys_of(worker->queue),
+                                                                  .config = config,
+                                                                  .limits = worker->limits,
+                                                                  .timeout_ns = config->queue_node.call_timeout_ns},
+                                       error);
+    return worker->periodic != NULL;
+}
+
 static void slots_build(struct worker *worker)
 {
     const struct plugins *plugins = worker->options.plugins;
@@ -232,6 +245,8 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
+    if (!periodic_build(worker, error))
+        return false;
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
     loop_timer_init(&worker->look, look_fire);
@@ -243,6 +258,7 @@ static void worker_free(struct worker *worker)
 {
     if (worker->pool != NULL)
         runner_pool_destroy(worker->pool);
+    periodic_destroy(worker->periodic);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);
     if (worker->queue != NULL)

@@ -8,6 +8,7 @@
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 #include "worker/job_host.h"
+#include "worker/periodic.h"
 #include "worker/report.h"
 #include "worker/runner_pool.h"
 #include "worker/task_rules.h"
@@ -53,6 +54,7 @@ struct worker {
     struct redlock_terms terms;
     struct queue *queue;
     struct promoter *promoter;
+    struct periodic *periodic;
     struct runner_pool *pool;
     struct slot *slots;
     unsigned slot_count;
