@@ -423,28 +423,6 @@ static const struct config_key class_keys[] = {
 };
 #undef FIELD
 
-#define FIELD(member) .offset = offsetof(struct config_plugin, member)
-static const struct config_key plugin_keys[] = {
-    {.name = "plugin",
-     .type = CONFIG_TEXT,
-     FIELD(name),
-     .min = 1,
-     .max = 64,
-     .is_required = true,
-     .example = "transfer",
-     .in_sample = true,
-     .help = "The name of the plugin, as it calls itself."},
-    {.name = "settings",
-     .type = CONFIG_PAIRS,
-     FIELD(settings),
-     .max = 256,
-     .example = "{ ledger = \"ledger.db\"; }",
-     .in_sample = true,
-     .help = "Handed to the plugin as they are; which keys it knows is in its own manual. All values are texts."},
-    {.name = NULL},
-};
-#undef FIELD
-
 const struct config_section config_sections[] = {
     {.name = "worker",
      .offset = offsetof(struct config, worker),
@@ -493,7 +471,7 @@ const struct config_section config_sections[] = {
      .offset = offsetof(struct config, plugins),
      .count_offset = offsetof(struct config, plugin_count),
      .item_size = sizeof(struct config_plugin),
-     .keys = plugin_keys,
+     .keys = config_plugin_keys,
      .help = "Settings for plugins."},
     {.name = "periodic",
      .is_list = true,

@@ -50,7 +50,9 @@ struct config_section {
     const char *sample_more; /* of a list in the sample file: the items after the first */
 };
 
-extern const struct config_key config_periodic_keys[];
+/* Of sections whose keys are in config_table_lists.c. */
+extern const struct config_key config_plugin_keys[], config_periodic_keys[];
+
 extern const struct config_section config_sections[]; /* ends with name == NULL */
 
 /* Parses the text of one scalar (not CONFIG_WORDS, CONFIG_PAIRS) into its field, which holds a valid value of its

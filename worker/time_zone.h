@@ -4,10 +4,10 @@
  *     struct time_zone_span span = time_zone_span(zone, seconds);       the local time is seconds + span.offset
  *     time_zone_close(zone);
  *
- * The zones are those of the system (package tzdata; in $TZDIR, else /usr/share/zoneinfo), read as they are when the zone is opened;
- * "UTC" needs no file. libc knows one zone a process, set through the environment, which no thread may do while
- * others run: hence a reader of our own. Seconds are those of struct wall_time, without leap seconds. A zone is not
- * changed after it was opened: any thread may ask. */
+ * The zones are those of the system (package tzdata; in $TZDIR, else /usr/share/zoneinfo), read as they are when the
+ * zone is opened; "UTC" needs no file. libc knows one zone a process, set through the environment, which no thread may
+ * do while others run: hence a reader of our own. Seconds are those of struct wall_time, without leap seconds. A zone
+ * is not changed after it was opened: any thread may ask. */
 #ifndef WORKER_TIME_ZONE_H
 #define WORKER_TIME_ZONE_H
 

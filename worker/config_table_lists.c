@@ -1,9 +1,31 @@
-/* The keys of an entry of `periodic`; see config_table.c. */
+/* The keys of entries of `plugin_settings` and `periodic`; see config_table.c. */
 #include "base/clock.h"
 #include "worker/config_table.h"
 
 static const char *const missed_modes[] = {"last", "skip", NULL};
 _Static_assert(CONFIG_MISSED_LAST == 0 && CONFIG_MISSED_SKIP == 1, "missed_modes lists enum config_missed");
+
+#define FIELD(member) .offset = offsetof(struct config_plugin, member)
+const struct config_key config_plugin_keys[] = {
+    {.name = "plugin",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .min = 1,
+     .max = 64,
+     .is_required = true,
+     .example = "transfer",
+     .in_sample = true,
+     .help = "The name of the plugin, as it calls itself."},
+    {.name = "settings",
+     .type = CONFIG_PAIRS,
+     FIELD(settings),
+     .max = 256,
+     .example = "{ ledger = \"ledger.db\"; }",
+     .in_sample = true,
+     .help = "Handed to the plugin as they are; which keys it knows is in its own manual. All values are texts."},
+    {.name = NULL},
+};
+#undef FIELD
 
 #define FIELD(member) .offset = offsetof(struct config_periodic, member)
 const struct config_key config_periodic_keys[] = {
