@@ -118,6 +118,7 @@ void worker_quiet(struct worker *worker, const char *reason)
     if (worker->quiet || worker->stopping)
         return;
     worker->quiet = true;
+    promoter_pause(worker->promoter, true);
     service_notify_status("quiet");
     periodic_pause(worker->periodic, true);
     log_event(LOG_INFO, "worker_quiet", "reason=%s busy=%u", reason, slots_busy(worker));

@@ -174,6 +174,19 @@ static unsigned *weights_of(const struct config *config)
     return weights;
 }
 
+static void promoter_build(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    bool promotes_all = config->worker.promote == CONFIG_PROMOTE_ALL;
+    worker->promoter = promoter_create(
+        worker->loop, worker->queue,
+        &(struct promoter_options){.limits = &worker->limits,
+                                   .timeout_ns = config->queue_node.call_timeout_ns,
+                                   .names = (const char *const *)config->worker.queues.items,
+                                   .name_count = promotes_all ? 0 : (unsigned)config->worker.queues.count,
+                                   .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME});
+}
+
 static void queue_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
@@ -196,7 +209,7 @@ static void queue_build(struct worker *worker)
                                                    .context = worker,
                                                });
     free(weights);
-    worker->promoter = promoter_create(worker->loop, worker->queue, &worker->limits, node->call_timeout_ns);
+    promoter_build(worker);
 }
 
 static bool periodic_build(struct worker *worker, struct error *error)

@@ -1,3 +1,16 @@
+/* The promoter's look: pages of due entries, first of `retry`, then of `schedule`.
+ *
+ *   look_fire ─▶ page_send ─▶ page_answered ─▶ promote_send ─▶ promote_answered ─▶ page_next ─▶ page_send ...
+ *                                  │ nothing of the page is ours                      ▲   └──▶ sleeps
+ *                                  └──────────────────────────────────────────────────┘
+ *
+ * Entries that stay where they are, are skipped by their number: `stays` of them have been seen from the front of the
+ * set. Others may move entries meanwhile; then a page begins too far behind, and what it misses is seen in the next
+ * round, which begins at the front when the end of what is due has been reached.
+ *
+ * One call is outstanding at most. A look takes a bounded number of pages from which nothing is moved (IDLE_PAGES) of
+ * each set; pages from which something is moved follow each other at once, now of this set and now of that one
+ * (BUSY_PAGES), until there is nothing to move. */
 #include "queue/promoter.h"
 
 #include <stdlib.h>
@@ -11,21 +24,27 @@
 #define LOOK_MIN_NS (700 * NS_PER_MS)
 #define LOOK_MAX_NS (1300 * NS_PER_MS)
 
-enum { ENTRIES_A_LOOK = 100, BYTES_A_LOOK = 4 << 20 };
+enum { ENTRIES_A_PAGE = 100, BYTES_A_PAGE = 4 << 20, IDLE_PAGES = 10, BUSY_PAGES = 50 };
 
 enum { SET_RETRY, SET_SCHEDULE, SETS };
 
 struct promoter {
     struct loop *loop;
     struct queue *queue;
-    const struct envelope_limits *limits;
-    int64_t timeout_ns;
+    struct promoter_options options;
+    char **names;
+    bool paused;
     struct loop_timer timer;
     struct redis_call call;
     struct envelope envelope;
-    struct buffer request, keys, entries, text;
-    unsigned set; /* which one is being looked at */
-    bool more;    /* something was due: there may be more */
+    struct buffer request, keys, entries, text, name;
+    unsigned set;          /* which one is being looked at */
+    long long stays[SETS]; /* entries at the front that were seen and stay */
+    unsigned idle_pages;   /* since this set's turn: nothing was moved */
+    unsigned busy_pages;   /* something was moved, and there was more */
+    bool again;            /* some set was left in the middle of being moved */
+    size_t shown, sent;    /* entries of this page, and how many of them may be moved */
+    bool more;             /* more is due behind this page */
     uint64_t moved;
 };
 
@@ -37,25 +56,133 @@ static const char *set_key(const struct promoter *promoter)
 
 static struct instant call_deadline(const struct promoter *promoter)
 {
-    return instant_after(loop_now(promoter->loop), promoter->timeout_ns);
+    return instant_after(loop_now(promoter->loop), promoter->options.timeout_ns);
 }
+
+/* --- looking ---------------------------------------------------------------------------------------------------- */
 
 static void look_later(struct promoter *promoter)
 {
     promoter->set = SET_RETRY;
-    loop_timer_set(promoter->loop, &promoter->timer,
-                   instant_after(loop_now(promoter->loop), random_between(LOOK_MIN_NS, LOOK_MAX_NS)));
+    promoter->idle_pages = promoter->busy_pages = 0;
+    promoter->again = false;
+    if (!promoter->paused)
+        loop_timer_set(promoter->loop, &promoter->timer,
+                       instant_after(loop_now(promoter->loop), random_between(LOOK_MIN_NS, LOOK_MAX_NS)));
 }
 
-static void look_send(struct promoter *promoter);
+static void page_answered(struct redis_call *call, const struct redis_result *result);
 
-/* Goes on with the same set while it gives something, then with the other, then sleeps. */
-static void look_next(struct promoter *promoter)
+static void page_send(struct promoter *promoter)
 {
-    if (!promoter->more && ++promoter->set == SETS)
+    struct buffer *out = &promoter->request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_due, 1, 3);
+    redis_request_text(out, set_key(promoter));
+    redis_request_integer(out, promoter->stays[promoter->set]);
+    redis_request_integer(out, ENTRIES_A_PAGE);
+    redis_request_integer(out, BYTES_A_PAGE);
+    promoter->call.done = page_answered;
+    if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
+        look_later(promoter);
+}
+
+/* The other set's turn, or the end of the look. */
+static void set_next(struct promoter *promoter)
+{
+    promoter->again = promoter->again || promoter->busy_pages == BUSY_PAGES;
+    promoter->idle_pages = promoter->busy_pages = 0;
+    if (++promoter->set == SETS && promoter->again) {
+        promoter->again = false;
+        promoter->set = SET_RETRY;
+    }
+    if (promoter->set == SETS || promoter->paused)
         look_later(promoter);
     else
-        look_send(promoter);
+        page_send(promoter);
+}
+
+/* Behind a page of which `moved` entries have left the set. */
+static void page_next(struct promoter *promoter, size_t moved)
+{
+    long long *stays = &promoter->stays[promoter->set];
+    *stays = promoter->more ? *stays + (long long)(promoter->shown - moved) : 0;
+    promoter->idle_pages += moved == 0;
+    promoter->busy_pages += moved > 0 && promoter->more;
+    if (promoter->more && promoter->idle_pages < IDLE_PAGES && promoter->busy_pages < BUSY_PAGES && !promoter->paused)
+        page_send(promoter);
+    else
+        set_next(promoter);
+}
+
+/* --- moving ----------------------------------------------------------------------------------------------------- */
+
+static bool is_served(const struct promoter *promoter, const char *queue)
+{
+    const struct promoter_options *options = &promoter->options;
+    for (unsigned i = 0; i < options->name_count; i++)
+        if (strcmp(promoter->names[i], queue) == 0)
+            return true;
+    return options->name_count == 0;
+}
+
+/* A text that is no task, or too much of one for us, may be a good one to those who serve its queue. */
+static bool is_for_others(struct promoter *promoter, const char *entry, size_t length)
+{
+    buffer_clear(&promoter->name);
+    return envelope_find_queue(entry, length, &promoter->name) && !is_served(promoter, buffer_text(&promoter->name));
+}
+
+static void entry_rewrite(struct promoter *promoter, struct wall_time now)
+{
+    const struct envelope *envelope = &promoter->envelope;
+    struct buffer at = {0}, expiry = {0};
+    struct text_span former = envelope_member_value(envelope, "enqueued_at");
+    envelope_append_time_like(&at, now, former, promoter->options.keep_ms);
+    struct envelope_change changes[] = {{"enqueued_at", {at.bytes, at.length}}, {"at", {NULL, 0}}, {"expires_at", {0}}};
+    bool expires = promoter->set == SET_SCHEDULE && envelope->expires_in_us > 0 && envelope->expires_at.us == 0 &&
+                   !envelope->was_retried;
+    if (expires) {
+        envelope_append_time(&expiry, (struct wall_time){now.us + envelope->expires_in_us});
+        changes[2].value = (struct text_span){expiry.bytes, expiry.length};
+    }
+    envelope_rewrite(envelope, changes, expires ? 3 : 2, &promoter->text);
+    buffer_fini(&at);
+    buffer_fini(&expiry);
+}
+
+/* The queue where the entry goes, "" when it is no task and `text` goes to `dead`; NULL when it stays. */
+static const char *entry_target(struct promoter *promoter, const char *entry, size_t length)
+{
+    struct error error = ERROR_NONE;
+    struct wall_time now = wall_now();
+    buffer_clear(&promoter->text);
+    if (envelope_parse(&promoter->envelope, entry, length, promoter->options.limits, &error)) {
+        const char *queue = promoter->envelope.queue[0] != '\0' ? promoter->envelope.queue : "default";
+        if (!is_served(promoter, queue))
+            return NULL;
+        entry_rewrite(promoter, now);
+        return queue;
+    }
+    if (is_for_others(promoter, entry, length))
+        return NULL;
+    char why[LOG_QUOTE_MAX];
+    log_event(LOG_WARN, "task_invalid", "place=%s bytes=%zu reason=%s", set_key(promoter), length,
+              log_quote(error.text, why));
+    envelope_write_invalid(entry, length, "", error.text, now, &promoter->text);
+    return "";
+}
+
+static void entry_add(struct promoter *promoter, const struct redis_reply *entry)
+{
+    const char *queue = entry_target(promoter, entry->bytes, entry->length);
+    if (queue == NULL)
+        return;
+    promoter->sent++;
+    queue_keys_request_queue(queue_keys_of(promoter->queue), queue, &promoter->keys);
+    redis_request_bytes(&promoter->entries, entry->bytes, entry->length);
+    redis_request_bytes(&promoter->entries, promoter->text.bytes, promoter->text.length);
+    redis_request_text(&promoter->entries, queue);
 }
 
 static void promote_answered(struct redis_call *call, const struct redis_result *result)
@@ -67,52 +194,15 @@ static void promote_answered(struct redis_call *call, const struct redis_result 
     }
     long long moved = result->reply->kind == REDIS_INTEGER ? result->reply->integer : 0;
     promoter->moved += (uint64_t)moved;
-    promoter->more = moved > 0;
-    look_next(promoter);
+    page_next(promoter, (size_t)moved);
 }
 
-/* The entry as it goes to its queue; false when it is no task, and then `text` is what goes to `dead`. */
-static bool entry_rewrite(struct promoter *promoter, const char *entry, size_t length)
-{
-    struct error error = ERROR_NONE;
-    struct wall_time now = wall_now();
-    buffer_clear(&promoter->text);
-    if (!envelope_parse(&promoter->envelope, entry, length, promoter->limits, &error)) {
-        char why[LOG_QUOTE_MAX];
-        log_event(LOG_WARN, "task_invalid", "place=%s bytes=%zu reason=%s", set_key(promoter), length,
-                  log_quote(error.text, why));
-        envelope_write_invalid(entry, length, "", error.text, now, &promoter->text);
-        return false;
-    }
-    struct buffer at = {0};
-    envelope_append_time(&at, now);
-    envelope_rewrite(&promoter->envelope,
-                     (struct envelope_change[]){{"enqueued_at", {at.bytes, at.length}}, {"at", {NULL, 0}}}, 2,
-                     &promoter->text);
-    buffer_fini(&at);
-    return true;
-}
-
-static void entry_add(struct promoter *promoter, const struct redis_reply *entry)
-{
-    bool sound = entry_rewrite(promoter, entry->bytes, entry->length);
-    const char *queue = !sound ? "" : promoter->envelope.queue[0] != '\0' ? promoter->envelope.queue : "default";
-    queue_keys_request_queue(queue_keys_of(promoter->queue), queue, &promoter->keys);
-    redis_request_bytes(&promoter->entries, entry->bytes, entry->length);
-    redis_request_bytes(&promoter->entries, promoter->text.bytes, promoter->text.length);
-    redis_request_text(&promoter->entries, queue);
-}
-
-static void promote_send(struct promoter *promoter, const struct redis_reply *due)
+static void promote_send(struct promoter *promoter)
 {
     const struct queue_keys *keys = queue_keys_of(promoter->queue);
-    buffer_clear(&promoter->keys);
-    buffer_clear(&promoter->entries);
-    for (size_t i = 0; i < due->count; i++)
-        entry_add(promoter, &due->elements[i]);
     struct buffer *out = &promoter->request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_promote, 3 + due->count, 2 + 3 * due->count);
+    redis_request_script(out, &queue_script_promote, 3 + promoter->sent, 2 + 3 * promoter->sent);
     redis_request_text(out, set_key(promoter));
     redis_request_text(out, keys->queues);
     redis_request_text(out, keys->dead);
@@ -125,44 +215,60 @@ static void promote_send(struct promoter *promoter, const struct redis_reply *du
         look_later(promoter);
 }
 
-static void due_answered(struct redis_call *call, const struct redis_result *result)
+/* The first element says whether there is more. */
+static bool is_page(const struct redis_result *result)
 {
-    struct promoter *promoter = list_owner(call, struct promoter, call);
-    promoter->more = false;
-    if (result->outcome != REDIS_VALUE || result->reply->kind != REDIS_ARRAY)
-        look_later(promoter);
-    else if (result->reply->count == 0)
-        look_next(promoter);
-    else
-        promote_send(promoter, result->reply);
+    return result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count > 0;
 }
 
-static void look_send(struct promoter *promoter)
+static void page_answered(struct redis_call *call, const struct redis_result *result)
 {
-    struct buffer *out = &promoter->request;
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_due, 1, 2);
-    redis_request_text(out, set_key(promoter));
-    redis_request_integer(out, ENTRIES_A_LOOK);
-    redis_request_integer(out, BYTES_A_LOOK);
-    promoter->call.done = due_answered;
-    if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
+    struct promoter *promoter = list_owner(call, struct promoter, call);
+    if (!is_page(result) || promoter->paused) {
         look_later(promoter);
+        return;
+    }
+    const struct redis_reply *page = result->reply;
+    promoter->more = page->elements[0].integer != 0;
+    promoter->shown = page->count - 1;
+    promoter->sent = 0;
+    buffer_clear(&promoter->keys);
+    buffer_clear(&promoter->entries);
+    for (size_t i = 1; i < page->count; i++)
+        entry_add(promoter, &page->elements[i]);
+    if (promoter->sent > 0)
+        promote_send(promoter);
+    else
+        page_next(promoter, 0);
 }
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
 
 static void look_fire(struct loop_timer *timer)
 {
-    look_send(list_owner(timer, struct promoter, timer));
+    page_send(list_owner(timer, struct promoter, timer));
 }
 
-struct promoter *promoter_create(struct loop *loop, struct queue *queue, const struct envelope_limits *limits,
-                                 int64_t timeout_ns)
+void promoter_pause(struct promoter *promoter, bool paused)
+{
+    if (promoter->paused == paused)
+        return;
+    promoter->paused = paused;
+    if (paused)
+        loop_timer_clear(promoter->loop, &promoter->timer);
+    else if (!redis_call_is_outstanding(&promoter->call))
+        look_later(promoter);
+}
+
+struct promoter *promoter_create(struct loop *loop, struct queue *queue, const struct promoter_options *options)
 {
     struct promoter *promoter = memory_new(struct promoter);
     promoter->loop = loop;
     promoter->queue = queue;
-    promoter->limits = limits;
-    promoter->timeout_ns = timeout_ns;
+    promoter->options = *options;
+    promoter->names = memory_zeroed(options->name_count + 1, sizeof(char *));
+    for (unsigned i = 0; i < options->name_count; i++)
+        promoter->names[i] = memory_text(options->names[i]);
     loop_timer_init(&promoter->timer, look_fire);
     look_later(promoter);
     return promoter;
@@ -173,10 +279,13 @@ void promoter_destroy(struct promoter *promoter)
     loop_timer_clear(promoter->loop, &promoter->timer);
     redis_call_cancel(&promoter->call);
     envelope_fini(&promoter->envelope);
-    buffer_fini(&promoter->request);
-    buffer_fini(&promoter->keys);
-    buffer_fini(&promoter->entries);
-    buffer_fini(&promoter->text);
+    struct buffer *const buffers[] = {&promoter->request, &promoter->keys, &promoter->entries, &promoter->text,
+                                      &promoter->name};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        buffer_fini(buffers[i]);
+    for (unsigned i = 0; i < promoter->options.name_count; i++)
+        free(promoter->names[i]);
+    free(promoter->names);
     free(promoter);
 }
 

@@ -30,9 +30,36 @@ static int teardown(void **state)
 
 #define promoter_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
+static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
+
+static struct promoter *promoter_of(const char *const *names, unsigned count)
+{
+    return promoter_create(
+        loop, probe.queue,
+        &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S, .names = names, .name_count = count});
+}
+
+/* For all queues. */
 static void promote(void)
 {
-    promoters[0] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
+    promoters[0] = promoter_of(NULL, 0);
+}
+
+/* For the queue a only. */
+static void promote_a(void)
+{
+    static const char *const names[] = {"a"};
+    promoters[0] = promoter_of(names, 1);
+}
+
+/* So many due entries, the oldest with this score, of queue `queue`. */
+static void plan_many(const char *set, const char *queue, unsigned count, unsigned score)
+{
+    free(redis_server_command(server,
+                              "EVAL \"for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], ARGV[3] + i, "
+                              "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"' .. "
+                              "ARGV[1] .. '\\\"}') end\" 1 %s %s %u %u",
+                              set, queue, count, score));
 }
 
 /* Due `seconds` from now by the node's clock. */
@@ -206,7 +233,7 @@ static void test_two_processes_promote_each_entry_once(void **state)
         server, "EVAL \"for i = 1, 3000 do redis.call('ZADD', 'schedule', i, "
                 "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"a\\\"}') end\" 0"));
     promote();
-    promoters[1] = promoter_create(loop, probe.queue, &ENVELOPE_LIMITS_DEFAULT, NS_PER_S);
+    promoters[1] = promoter_of(NULL, 0);
     wait_reply("EXISTS schedule", "0");
     loop_for(loop, 20 * NS_PER_MS);
     assert_reply(server, "3000", "LLEN queue:a");
@@ -228,6 +255,154 @@ static void test_a_foreign_key_swallows_no_entry(void **state)
     assert_in_range(redis_server_calls(server, "evalsha"), 1, 50);
     free(redis_server_command(server, "DEL queue:clash"));
     wait_reply("LLEN queue:clash", "1");
+}
+
+/* --- entries of others ------------------------------------------------------------------------------------------ */
+
+static void test_entries_of_other_queues_stay(void **state)
+{
+    (void)state;
+    plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"foreign\"}");
+    plan("retry", -2, "{\"class\":\"t\",\"args\":[2]}");
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[3],\"queue\":\"a\"}");
+    promote_a();
+    wait_reply("LLEN queue:a", "1");
+    loop_for(loop, 50 * NS_PER_MS);
+    assert_reply(server, "{\"class\":\"t\",\"args\":[1],\"queue\":\"foreign\"}", "ZRANGE schedule 0 -1");
+    assert_reply(server, "{\"class\":\"t\",\"args\":[2]}", "ZRANGE retry 0 -1");
+    assert_reply(server, "0", "EXISTS queue:foreign queue:default dead");
+    assert_int_equal(promoter_moved(promoters[0]), 1);
+}
+
+/* What we cannot read may be good for those who serve the queue that it names. */
+static void test_foreign_entries_are_not_buried(void **state)
+{
+    (void)state;
+    plan("schedule", -3, "{\"queue\":\"foreign\",\"args\":{}}");
+    plan("schedule", -2, "{\"queue\":\"a\",\"args\":{}}");
+    plan("schedule", -1, "not json");
+    promote_a();
+    wait_reply("ZCARD dead", "2");
+    assert_reply(server, "{\"queue\":\"foreign\",\"args\":{}}", "ZRANGE schedule 0 -1");
+}
+
+/* More of them than a look passes by: the looks go on where the last one stopped. */
+static void test_many_foreign_entries_starve_nobody(void **state)
+{
+    (void)state;
+    plan_many("retry", "foreign", 3500, 0);
+    plan_many("retry", "a", 3, 10000);
+    plan_many("retry", "foreign2", 100, 20000);
+    plan_many("schedule", "a", 2, 0);
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    promote_a();
+    wait_reply("LLEN queue:a", "2");
+    assert_in_range(redis_server_calls(server, "evalsha"), 10, 14); /* ten pages of retry, and the schedule */
+    wait_reply("LLEN queue:a", "5");
+    assert_reply(server, "3600", "ZCARD retry");
+    /* and around: what came in front meanwhile is found */
+    free(redis_server_command(server, "ZADD retry 0 '{\"class\":\"t\",\"args\":[0],\"queue\":\"a\"}'"));
+    wait_reply("LLEN queue:a", "6");
+    assert_reply(server, "3600", "ZCARD retry");
+}
+
+static void test_many_entries_with_a_foreign_key_starve_nobody(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "SET queue:clash foreign"));
+    plan_many("schedule", "clash", 1200, 0);
+    plan_many("schedule", "a", 3, 10000);
+    promote();
+    wait_reply("LLEN queue:a", "3");
+    assert_reply(server, "1200", "ZCARD schedule");
+    free(redis_server_command(server, "DEL queue:clash"));
+    wait_reply("LLEN queue:clash", "1200");
+}
+
+/* A set that gives something without end does not keep the other one waiting. */
+static void test_the_sets_take_turns(void **state)
+{
+    (void)state;
+    plan_many("retry", "b", 20000, 0);
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    promote();
+    wait_reply("LLEN queue:a", "1");
+    assert_true(promoter_moved(promoters[0]) < 20000);
+    wait_reply("LLEN queue:b", "20000");
+}
+
+static void test_a_pause_ends_the_looks(void **state)
+{
+    (void)state;
+    promote();
+    promoter_pause(promoters[0], true);
+    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    loop_for(loop, 1500 * NS_PER_MS);
+    assert_int_equal(redis_server_calls(server, "evalsha"), 0);
+    promoter_pause(promoters[0], false);
+    promoter_pause(promoters[0], false);
+    wait_reply("LLEN queue:a", "1");
+}
+
+/* --- times ------------------------------------------------------------------------------------------------------ */
+
+static double number_of(const struct envelope *envelope, const char *name)
+{
+    char value[64] = "-1";
+    (void)has_member(envelope, name, value, sizeof value);
+    return strtod(value, NULL);
+}
+
+static void assert_expiry(const char *set, const char *members, double least, double most)
+{
+    struct envelope envelope = {.member_count = 0};
+    char entry[256];
+    snprintf(entry, sizeof entry, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"%s}", members);
+    plan(set, -1, entry);
+    wait_reply("LLEN queue:a", "1");
+    char *text = promoted("a", &envelope);
+    double expiry = number_of(&envelope, "expires_at");
+    if (expiry < least || expiry > most)
+        fail_msg("%s: %f is not between %f and %f", text, expiry, least, most);
+    free(text);
+    envelope_fini(&envelope);
+    free(redis_server_command(server, "DEL queue:a"));
+}
+
+static void test_a_scheduled_task_expires_after_it_became_due(void **state)
+{
+    (void)state;
+    double now = (double)wall_now().us / 1e6;
+    promote();
+    assert_expiry("schedule", ",\"expires_in\":600", now + 599, now + 660);
+    assert_expiry("schedule", ",\"expires_in\":600,\"expires_at\":77.5", 77.5, 77.5);
+    assert_expiry("schedule", ",\"expires_in\":600,\"retry_count\":0", -1, -1);
+    assert_expiry("schedule", "", -1, -1);
+    assert_expiry("retry", ",\"expires_in\":600", -1, -1);
+}
+
+static void test_times_are_seconds_unless_they_are_to_be_as_they_came(void **state)
+{
+    (void)state;
+    struct envelope envelope = {.member_count = 0};
+    double now = (double)wall_now().us / 1e6;
+    for (int as_came = 0; as_came < 2; as_came++) {
+        promoters[0] = promoter_create(
+            loop, probe.queue,
+            &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S, .keep_ms = as_came != 0});
+        plan("retry", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\",\"enqueued_at\":1795194374500}");
+        wait_reply("LLEN queue:a", "1");
+        char *text = promoted("a", &envelope);
+        double time = number_of(&envelope, "enqueued_at") / (as_came ? 1000 : 1);
+        assert_true(time >= now - 1 && time < now + 60);
+        assert_int_equal(strchr(strstr(text, "enqueued_at"), '.') == NULL, as_came);
+        free(text);
+        free(redis_server_command(server, "DEL queue:a"));
+        promoter_destroy(promoters[0]);
+        promoters[0] = NULL;
+    }
+    envelope_fini(&envelope);
 }
 
 static void test_promotion_works_without_memory(void **state)
@@ -261,6 +436,14 @@ int main(void)
         promoter_test(test_burying_trims),
         promoter_test(test_two_processes_promote_each_entry_once),
         promoter_test(test_a_foreign_key_swallows_no_entry),
+        promoter_test(test_entries_of_other_queues_stay),
+        promoter_test(test_foreign_entries_are_not_buried),
+        promoter_test(test_many_foreign_entries_starve_nobody),
+        promoter_test(test_many_entries_with_a_foreign_key_starve_nobody),
+        promoter_test(test_the_sets_take_turns),
+        promoter_test(test_a_pause_ends_the_looks),
+        promoter_test(test_a_scheduled_task_expires_after_it_became_due),
+        promoter_test(test_times_are_seconds_unless_they_are_to_be_as_they_came),
         promoter_test(test_promotion_works_without_memory),
         promoter_test(test_it_goes_on_after_the_node_was_gone),
     };

@@ -1,4 +1,5 @@
-/* Built with older versions of job.h, whose hf_handler ended before check, or before retries; what follows in memory is not part of it. */
+/* Built with older versions of job.h, whose hf_handler ended before check, or before retries; what follows in memory is
+ * not part of it. */
 #include "tests/plugins/descriptor.h"
 
 static int never(const char *args, size_t length, char *reason, size_t reason_size)

@@ -1,4 +1,5 @@
-/* How a task is treated: itself before the configuration of its class, that before the handler, that before the usual. */
+/* How a task is treated: itself before the configuration of its class, that before the handler, that before the
+ * usual. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
