@@ -1,13 +1,17 @@
-/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them.
+/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them, and how
+ * long a task takes from its push to the start of its handler.
  *
  *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--program FILE] [--jobs DIR]
+ *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
  *
- * Fills the queue `default` of the given node (which must be private to the benchmark), runs `holdfast work --drain`
- * on it with a configuration of its own, and prints one JSON line: what the worker reports of itself, where the time
- * is that from its first claim to its last ending. */
+ * The first fills the queue `default` of the given node (which must be private to the benchmark), runs `holdfast work
+ * --drain` on it with a configuration of its own, and prints one JSON line: what the worker reports of itself, where
+ * the time is that from its first claim to its last ending. The second pushes tasks at that rate to a worker that is
+ * otherwise idle, and measures in the same run what a bare fetch by a blocking move takes. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +21,15 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "redis/node.h"
+#include "tests/support/pacer.h"
 
 struct bench {
     unsigned queue_port;
     const char *lock_ports; /* "1,2,3"; NULL = tasks without locks */
     unsigned threads;
     unsigned long tasks;
-    const char *program, *jobs;
+    const char *program, *jobs, *plugins;
+    unsigned rate, seconds; /* rate 0 = drain */
     char directory[64];
 
     struct loop *loop;
@@ -130,9 +136,10 @@ static void config_write(const struct bench *bench, const char *path)
     if (file == NULL)
         die("the configuration cannot be written");
     fprintf(file,
-            "worker = { threads = %u; jobs_directory = \"%s\"; jobs = [\"sleep\"]; log_level = \"warn\"; allow_root = "
-            "true; };\n",
-            bench->threads, bench->jobs);
+            "worker = { threads = %u; jobs_directory = \"%s\"; jobs = [\"%s\"]; log_level = \"warn\"; allow_root = "
+            "true; };\nplugin_settings = ({ plugin = \"stamp\"; settings = { out = \"%s/stamps\"; }; });\n",
+            bench->threads, bench->rate > 0 ? bench->plugins : bench->jobs, bench->rate > 0 ? "stamp" : "sleep",
+            bench->directory);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\n", bench->queue_port);
     if (bench->lock_ports != NULL) {
         char *ports = strdup(bench->lock_ports), *rest = NULL;
@@ -143,20 +150,26 @@ static void config_write(const struct bench *bench, const char *path)
         fprintf(file, ");\n");
         free(ports);
     } else {
-        fprintf(file, "classes = ( { class = \"sleep\"; lock = \"none\"; } );\n");
+        fprintf(file, "classes = ( { class = \"%s\"; lock = \"none\"; } );\n", bench->rate > 0 ? "stamp" : "sleep");
     }
     if (fclose(file) != 0)
         die("the configuration cannot be written");
 }
 
-static void worker_run(const struct bench *bench, const char *config, const char *report)
+static pid_t worker_start(const struct bench *bench, const char *config, const char *report)
 {
     pid_t child = fork();
     if (child == 0) {
-        execl(bench->program, bench->program, "work", "-c", config, "--drain", "--report", report, (char *)NULL);
+        execl(bench->program, bench->program, "work", "-c", config, "--report", report,
+              bench->rate > 0 ? (char *)NULL : "--drain", (char *)NULL);
         fprintf(stderr, "task-bench: %s: %s\n", bench->program, strerror(errno));
         _exit(127);
     }
+    return child;
+}
+
+static void worker_wait(pid_t child)
+{
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         die("the worker failed");
@@ -191,12 +204,72 @@ static void report_print(const struct bench *bench, const char *path)
            wait != NULL ? report_number(wait, "p99_us") : 0);
 }
 
+/* --- latency ---------------------------------------------------------------------------------------------------- */
+
+/* The first tasks find a worker that still connects to its nodes. */
+enum { WARM_UP_SECONDS = 2 };
+
+static void pace(const struct bench *bench, const char *list, unsigned seconds, struct histogram *bare)
+{
+    if (!pacer_run(&(struct pacer_options){.port = bench->queue_port,
+                                           .list = list,
+                                           .rate = bench->rate,
+                                           .seconds = seconds,
+                                           .with_resource = bench->lock_ports != NULL,
+                                           .takes_them_back = bare != NULL},
+                   bare))
+        die("the tasks could not be pushed");
+}
+
+static void stamps_read(const struct bench *bench, struct histogram *latencies)
+{
+    char path[128];
+    long long microseconds = 0;
+    unsigned long read = 0, warm_up = (unsigned long)bench->rate * WARM_UP_SECONDS;
+    path_make(bench, "stamps", path);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fscanf(file, "%lld", &microseconds) == 1)
+        if (++read > warm_up)
+            histogram_record(latencies, microseconds);
+    if (file == NULL || read != warm_up + (unsigned long)bench->rate * bench->seconds)
+        die("not every task was run");
+    fclose(file);
+    unlink(path);
+}
+
+static void latency_run(const struct bench *bench, const char *config, const char *report)
+{
+    static struct histogram bare, worker;
+    pace(bench, "bench:bare", bench->seconds, &bare);
+    pid_t child = worker_start(bench, config, report);
+    pace(bench, "queue:default", WARM_UP_SECONDS + bench->seconds, NULL);
+    sleep(1);
+    kill(child, SIGTERM);
+    worker_wait(child);
+    stamps_read(bench, &worker);
+    printf("{\"rate\":%u,\"locked\":%s,\"start_p50_us\":%" PRId64 ",\"start_p99_us\":%" PRId64
+           ",\"bare_fetch_p50_us\":%" PRId64 ",\"bare_fetch_p99_us\":%" PRId64 ",\"p50_to_bare_fetch\":%.2f}\n",
+           bench->rate, bench->lock_ports != NULL ? "true" : "false", histogram_quantile(&worker, 0.5),
+           histogram_quantile(&worker, 0.99), histogram_quantile(&bare, 0.5), histogram_quantile(&bare, 0.99),
+           (double)histogram_quantile(&worker, 0.5) / (double)histogram_quantile(&bare, 0.5));
+}
+
+static void drain_run(struct bench *bench, const char *config, const char *report)
+{
+    queue_fill(bench);
+    worker_wait(worker_start(bench, config, report));
+    report_print(bench, report);
+}
+
 /* --- the command line ----------------------------------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: task-bench --queue-port P [--lock-ports A,B,C] [--threads N] [--tasks N] [--program FILE] [--jobs DIR]\n"
     "Drains a private queue node of tasks that do nothing and prints one JSON line. With --lock-ports each task is\n"
-    "locked on those nodes. Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n";
+    "locked on those nodes. Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
+    "       task-bench --queue-port P [--lock-ports A,B,C] --rate N [--seconds N] [--program FILE] [--plugins DIR]\n"
+    "Pushes that many tasks a second for that long (5) and prints the time from push to the start of the handler,\n"
+    "beside that of a bare fetch. Default of the directory with the plugin `stamp`: build/tests/plugins.\n";
 
 static unsigned long number_parse(const char *text, unsigned long most)
 {
@@ -218,6 +291,9 @@ static void options_parse(struct bench *bench, int argc, char **argv)
         {"tasks", required_argument, NULL, 'n'},
         {"program", required_argument, NULL, 'p'},
         {"jobs", required_argument, NULL, 'j'},
+        {"plugins", required_argument, NULL, 'g'},
+        {"rate", required_argument, NULL, 'r'},
+        {"seconds", required_argument, NULL, 's'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -238,6 +314,12 @@ static void options_parse(struct bench *bench, int argc, char **argv)
             bench->program = optarg;
         else if (option == 'j')
             bench->jobs = optarg;
+        else if (option == 'g')
+            bench->plugins = optarg;
+        else if (option == 'r')
+            bench->rate = (unsigned)number_parse(optarg, 100000);
+        else if (option == 's')
+            bench->seconds = (unsigned)number_parse(optarg, 3600);
         else
             exit(2);
     }
@@ -253,22 +335,25 @@ int main(int argc, char **argv)
                           .tasks = 100000,
                           .program = "build/holdfast",
                           .jobs = "build/jobs",
+                          .plugins = "build/tests/plugins",
+                          .seconds = 5,
                           .directory = "/tmp/task-bench-XXXXXX"};
     char config[128], report[128];
     options_parse(&bench, argc, argv);
     log_set_level(LOG_WARN);
     if (mkdtemp(bench.directory) == NULL)
         die("no temporary directory");
-    char *jobs = realpath(bench.jobs, NULL);
+    char *jobs = realpath(bench.rate > 0 ? bench.plugins : bench.jobs, NULL);
     if (jobs == NULL)
-        die("there is no such directory of jobs");
-    bench.jobs = jobs;
+        die("there is no such directory of plugins");
+    bench.jobs = bench.plugins = jobs;
     path_make(&bench, "holdfast.conf", config);
     path_make(&bench, "report.json", report);
-    queue_fill(&bench);
     config_write(&bench, config);
-    worker_run(&bench, config, report);
-    report_print(&bench, report);
+    if (bench.rate > 0)
+        latency_run(&bench, config, report);
+    else
+        drain_run(&bench, config, report);
     unlink(config);
     unlink(report);
     rmdir(bench.directory);
