@@ -69,6 +69,7 @@ PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
 TEST_FILES  := $(TESTS:%.c=$(B)/%)
 BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
 LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlock.a)
+LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
@@ -127,7 +128,7 @@ endif
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
 .PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
-all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(BENCH_FILES) ## build everything but the tests (the default)
+all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
 
@@ -265,26 +266,32 @@ $$(B)/bench/$$(subst _,-,$(basename $(notdir $(1)))): $$(call object,$(1)) $$(TE
 endef
 $(foreach bench,$(BENCHES),$(eval $(call bench_rule,$(bench))))
 
-# ------------------------------------------------------------------------------- the redlock library
-# For other programs: the three layers in one piece of which only redlock_* can be seen.
-REDLOCK_PARTS := $(foreach layer,redlock redis base,$(call archive,$(layer)))
-$(B)/libredlock.so: $(REDLOCK_PARTS)
-	$(call say,LINK,$@)
-	$(Q)$(LINK_SHARED) $(DEFINED) -Wl,-soname,libredlock.so.$(SOVERSION) -o $@ \
-	    -Wl,--whole-archive $^ -Wl,--no-whole-archive $(CORE_LIBS)
-	$(Q)ln -sf libredlock.so $@.$(SOVERSION)
-$(B)/libredlock.a: $(REDLOCK_PARTS)
-	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib -o $(B)/lib/redlock-all.o -Wl,--whole-archive $^
-	$(Q)objcopy --localize-hidden $(B)/lib/redlock-all.o
-	$(Q)rm -f $@ && ar qcs $@ $(B)/lib/redlock-all.o
+# --------------------------------------------------------------------------------------- the libraries
+# For other programs: some layers in one piece of which only redlock_* or hf_* can be seen.
+REDLOCK_PARTS  := $(foreach layer,redlock redis base,$(call archive,$(layer)))
+HOLDFAST_PARTS := $(foreach layer,queue redis base,$(call archive,$(layer)))
+define library
+$(B)/lib$(1).so: $(2)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(LINK_SHARED) $$(DEFINED) -Wl,-soname,lib$(1).so.$$(SOVERSION) -o $$@ \
+	    -Wl,--whole-archive $$^ -Wl,--no-whole-archive $$(CORE_LIBS)
+	$$(Q)ln -sf lib$(1).so $$@.$$(SOVERSION)
+$(B)/lib$(1).a: $(2)
+	$$(call say,AR,$$@)
+	$$(Q)$$(CC) -r -nostdlib -o $$(B)/lib/$(1)-all.o -Wl,--whole-archive $$^
+	$$(Q)objcopy --localize-hidden $$(B)/lib/$(1)-all.o
+	$$(Q)rm -f $$@ && ar qcs $$@ $$(B)/lib/$(1)-all.o
+endef
+$(eval $(call library,redlock,$(REDLOCK_PARTS)))
+$(eval $(call library,holdfast,$(HOLDFAST_PARTS)))
 
 # --------------------------------------------------------------------------------------- the layers
 # Links every layer as a shared object against only what it may use: an upward call, or a library that belongs to
 # another layer, is an undefined symbol. (Static archives alone would let a call through by luck of the link order.)
 LAYER_CHECKS := $(foreach layer,$(LAYERS),$(B)/layers/$(layer).so)
-layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(JOB_FILES) ## prove that no layer calls one above it
+layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(LIBHOLDFAST) $(JOB_FILES) ## prove that no layer calls one above it
 	@scripts/exports '^redlock_' $(LIBREDLOCK)
+	@scripts/exports '^hf_' $(LIBHOLDFAST)
 	@scripts/exports '^holdfast_plugin$$' $(JOB_FILES)
 base_LOWER    :=
 redis_LOWER   := base
@@ -305,14 +312,15 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
 	    $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
-	install -m 644 $(B)/libredlock.a $(INSTALL_DIR)/lib/
-	install -m 755 $(B)/libredlock.so $(INSTALL_DIR)/lib/libredlock.so.$(VERSION)
-	ln -sf libredlock.so.$(VERSION) $(INSTALL_DIR)/lib/libredlock.so.$(SOVERSION)
-	ln -sf libredlock.so.$(SOVERSION) $(INSTALL_DIR)/lib/libredlock.so
+	for name in redlock holdfast; do \
+	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
+	    install -m 755 $(B)/lib$$name.so $(INSTALL_DIR)/lib/lib$$name.so.$(VERSION) && \
+	    ln -sf lib$$name.so.$(VERSION) $(INSTALL_DIR)/lib/lib$$name.so.$(SOVERSION) && \
+	    ln -sf lib$$name.so.$(SOVERSION) $(INSTALL_DIR)/lib/lib$$name.so && \
+	    scripts/library-pc $$name '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/$$name.pc || exit 1; done
 	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
-	install -m 644 jobs/job.h $(INSTALL_DIR)/include/holdfast/
+	install -m 644 jobs/job.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
-	scripts/redlock-pc '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/redlock.pc
 
 -include $(shell [ -d $(B) ] && find $(B) -name '*.d')

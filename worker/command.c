@@ -28,6 +28,14 @@ enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 
 /* --- help --------------------------------------------------------------------------------------------------- */
 
+/* In getopt's terms. */
+static int value_of(const struct command_option *option)
+{
+    if (option->argument == NULL)
+        return no_argument;
+    return option->argument[0] == '[' ? optional_argument : required_argument;
+}
+
 static void option_print(const struct command_option *option, struct buffer *out)
 {
     size_t start = out->length;
@@ -36,7 +44,7 @@ static void option_print(const struct command_option *option, struct buffer *out
     else
         buffer_format(out, "      --%s", option->name);
     if (option->argument != NULL)
-        buffer_format(out, " %s", option->argument);
+        buffer_format(out, "%s%s", value_of(option) == optional_argument ? "" : " ", option->argument);
     int used = (int)(out->length - start);
     buffer_format(out, "%*s  %s\n", used < HELP_COLUMN ? HELP_COLUMN - used : 0, "", option->help);
 }
@@ -151,7 +159,7 @@ static void line_finish(struct command_line *line)
 
 /* The tables of getopt_long, made from the command's own. Long options return CODE_FIRST + index. */
 struct getopt_tables {
-    char letters[2 * OPTIONS_MAX + 4];
+    char letters[3 * OPTIONS_MAX + 4];
     struct option names[OPTIONS_MAX + 2];
 };
 
@@ -162,12 +170,12 @@ static void tables_fill(struct getopt_tables *tables, const struct command *comm
     *letter++ = ':'; /* tells a missing value from an unknown option */
     *letter++ = 'h';
     for (const struct command_option *option = command->options; option->name != NULL; option++, count++) {
-        int takes_value = option->argument != NULL ? required_argument : no_argument;
+        int takes_value = value_of(option);
         tables->names[count] = (struct option){option->name, takes_value, NULL, CODE_FIRST + count};
         if (option->letter != 0)
             *letter++ = option->letter;
-        if (option->letter != 0 && option->argument != NULL)
-            *letter++ = ':';
+        for (int colons = takes_value; option->letter != 0 && colons > 0; colons--)
+            *letter++ = ':'; /* one for a value, two for one that may be missing */
     }
     *letter = '\0';
     tables->names[count] = (struct option){"help", no_argument, NULL, CODE_HELP};

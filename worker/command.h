@@ -26,7 +26,7 @@
 struct command_option {
     char letter;          /* 0 = none */
     const char *name;     /* of the long form; NULL ends the list */
-    const char *argument; /* how the help calls its value; NULL = it has none */
+    const char *argument; /* how the help calls its value; NULL = it has none, "[=VALUE]" = it may have one */
     const char *help;     /* one line */
 };
 
@@ -50,7 +50,7 @@ struct command_line {
     const struct command *command;
     int argc;
     char **argv;
-    const char *value; /* of the option that command_line_next returned */
+    const char *value; /* of the option that command_line_next returned; NULL when it has none */
     bool is_over;
     int exit_code;
     char **arguments;

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/quantity.h"
 #include "worker/config.h"
 #include "worker/config_secret.h"
-#include "worker/node_options.h"
+#include "queue/producer.h"
+#include "worker/moment.h"
 #include "worker/pusher.h"
 
 enum {
@@ -25,6 +25,11 @@ enum {
     OPTION_RESOURCE,
     OPTION_JID,
     OPTION_RETRY,
+    OPTION_AT,
+    OPTION_IN,
+    OPTION_EXPIRES_IN,
+    OPTION_UNIQUE,
+    OPTION_TAG,
     OPTION_STDIN,
     OPTION_KEEP_GOING,
     OPTION_DRY_RUN,
@@ -44,7 +49,12 @@ static const struct command_option options[] = {
     [OPTION_QUEUE] = {'q', "queue", "NAME", "the queue, where a task names none (default)"},
     [OPTION_RESOURCE] = {'r', "resource", "NAME", "the task is run under the lock of NAME; may be repeated"},
     [OPTION_JID] = {0, "jid", "ID", "the task's id, instead of a new one"},
-    [OPTION_RETRY] = {0, "retry", "N|true|false", "how often a failed task is retried (true: 25 times)"},
+    [OPTION_RETRY] = {0, "retry", "N|no|yes", "how often a failed task is retried (yes: 25 times)"},
+    [OPTION_AT] = {0, "at", "TIME", "run it at this time: 2026-11-21T18:00:00Z, or seconds since 1970"},
+    [OPTION_IN] = {0, "in", "DURATION", "run it in a while"},
+    [OPTION_EXPIRES_IN] = {0, "expires-in", "DURATION", "drop it unless it is started by then"},
+    [OPTION_UNIQUE] = {0, "unique", "[=TTL]", "not while a task with the same class and arguments waits or runs (24h)"},
+    [OPTION_TAG] = {0, "tag", "TEXT", "shown by dashboards; may be repeated"},
     [OPTION_STDIN] = {0, "stdin", NULL, "read tasks from standard input, one a line; the same as -"},
     [OPTION_KEEP_GOING] = {'k', "keep-going", NULL, "leave out lines that are no tasks instead of stopping there"},
     [OPTION_DRY_RUN] = {0, "dry-run", NULL, "only check the tasks; nothing is pushed, no node is needed"},
@@ -54,8 +64,6 @@ static const struct command_option options[] = {
 };
 
 enum { PORT_DEFAULT = 6379 };
-#define WAIT_NS    (2 * NS_PER_S)
-#define TIMEOUT_NS (10 * NS_PER_S)
 
 struct push_command {
     const char *config_path;
@@ -63,9 +71,11 @@ struct push_command {
     struct config_node node; /* from the options; its texts are not owned, but for the password */
     bool has_node_option;
     const char *password_file, *password_env;
-    struct intake_options task;
+    struct hf_task task;
+    struct envelope_limits limits;
     const char *resources[ENVELOPE_RESOURCES_MAX];
-    char retry[32];
+    const char *tags[INTAKE_TAGS_MAX];
+    char retry[32], jid[ENVELOPE_NEW_JID_SIZE];
     bool from_stdin;
     struct pusher_options run;
 };
@@ -126,24 +136,63 @@ static int resource_option(struct push_command *command, const char *value)
 static int retry_option(struct push_command *command, const char *value)
 {
     unsigned count = 0;
-    bool is_word = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    bool is_yes = strcmp(value, "true") == 0 || strcmp(value, "yes") == 0;
+    bool is_word = is_yes || strcmp(value, "false") == 0 || strcmp(value, "no") == 0;
     if (!is_word && !number_parse(value, ENVELOPE_RETRIES_MAX, &count))
-        return command_misused(&command_push, "--retry wants a number up to %d, true or false, not '%s'",
+        return command_misused(&command_push, "--retry wants a number up to %d, yes or no, not '%s'",
                                ENVELOPE_RETRIES_MAX, value);
     if (is_word)
-        snprintf(command->retry, sizeof command->retry, "%s", value);
+        snprintf(command->retry, sizeof command->retry, "%s", is_yes ? "true" : "false");
     else
         snprintf(command->retry, sizeof command->retry, "%u", count);
     command->task.retry = command->retry;
     return EXIT_CODE_OK;
 }
 
-static int wait_option(struct push_command *command, const char *value)
+static int tag_option(struct push_command *command, const char *value)
+{
+    if (command->task.tag_count == INTAKE_TAGS_MAX)
+        return command_misused(&command_push, "more than %d tags", INTAKE_TAGS_MAX);
+    command->tags[command->task.tag_count++] = value;
+    return EXIT_CODE_OK;
+}
+
+/* In the library's unit, rounded up; 0, which means something else there, is as little as possible. */
+static int duration_option(const char *name, const char *value, int64_t *ms)
 {
     struct error error = ERROR_NONE;
-    if (!duration_parse(value, &command->run.wait_ns, &error))
-        return command_misused(&command_push, "--wait: %s", error.text);
+    int64_t ns = 0;
+    if (!duration_parse(value, &ns, &error))
+        return command_misused(&command_push, "--%s: %s", name, error.text);
+    *ms = ns == 0 ? 1 : (ns - 1) / NS_PER_MS + 1;
     return EXIT_CODE_OK;
+}
+
+static int at_option(struct push_command *command, const char *value)
+{
+    struct error error = ERROR_NONE;
+    struct wall_time moment;
+    if (!moment_parse(value, &moment, &error))
+        return command_misused(&command_push, "--at: %s", error.text);
+    command->task.at_ms = moment.us / 1000;
+    return EXIT_CODE_OK;
+}
+
+static int time_option(struct push_command *command, int option, const char *value)
+{
+    switch (option) {
+    case OPTION_AT:
+        return at_option(command, value);
+    case OPTION_IN:
+        return duration_option("in", value, &command->task.in_ms);
+    case OPTION_EXPIRES_IN:
+        return duration_option("expires-in", value, &command->task.expires_in_ms);
+    case OPTION_WAIT:
+        return duration_option("wait", value, &command->run.producer.wait_ms);
+    default:
+        command->task.unique = true;
+        return value == NULL ? EXIT_CODE_OK : duration_option("unique", value, &command->task.unique_ms);
+    }
 }
 
 static int option_take(struct push_command *command, int option, const char *value)
@@ -171,8 +220,14 @@ static int option_take(struct push_command *command, int option, const char *val
     case OPTION_DRY_RUN:
         command->run.dry_run = true;
         return EXIT_CODE_OK;
+    case OPTION_TAG:
+        return tag_option(command, value);
+    case OPTION_AT:
+    case OPTION_IN:
+    case OPTION_EXPIRES_IN:
+    case OPTION_UNIQUE:
     case OPTION_WAIT:
-        return wait_option(command, value);
+        return time_option(command, option, value);
     case OPTION_JSON:
         command->run.as_json = true;
         return EXIT_CODE_OK;
@@ -198,6 +253,8 @@ static int arguments_take(struct push_command *command, char **arguments, int co
         command->run.single = count > 1 ? arguments[1] : "[]";
     if (command->from_stdin && command->task.jid != NULL)
         return command_misused(&command_push, "--jid is for one task, not for standard input");
+    if (command->task.at_ms != 0 && command->task.in_ms != 0)
+        return command_misused(&command_push, "a task runs --at a time or --in a while, not both");
     if (command->config_path != NULL && command->has_node_option)
         return command_misused(&command_push, "the queue node comes from -c FILE, not also from other options");
     if (command->node.unix_path != NULL && (command->node.host != NULL || command->node.port != 0))
@@ -220,7 +277,7 @@ static bool config_take(struct push_command *command)
     if (!is_good)
         return false;
     command->node = command->config->queue_node;
-    command->task.limits = config_task_limits(command->config);
+    command->limits = config_task_limits(command->config);
     return true;
 }
 
@@ -240,11 +297,27 @@ static bool options_complete(struct push_command *command, struct error *error)
     return node->password != NULL || (command->password_file == NULL && command->password_env == NULL);
 }
 
+/* The configuration says "" where the library says NULL. */
+static const char *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 static void node_take(struct push_command *command)
 {
-    command->run.node = node_options(&command->node, "holdfast-push");
-    command->run.node.name = "queue";
-    command->run.timeout_ns = TIMEOUT_NS;
+    const struct config_node *node = &command->node;
+    struct hf_producer_options *producer = &command->run.producer;
+    producer->unix_path = text_or_null(node->unix_path);
+    producer->host = producer->unix_path != NULL ? NULL : text_or_null(node->host);
+    producer->port = producer->unix_path != NULL ? 0 : node->port;
+    producer->user = text_or_null(node->user);
+    producer->password = text_or_null(node->password);
+    producer->database = node->database;
+    producer->client_name = "holdfast-push";
+    producer->connect_timeout_ms = node->connect_timeout_ns / NS_PER_MS;
+    producer->task_bytes_max = command->limits.size;
+    producer->task_depth_max = command->limits.depth;
+    producer->task_keys_max = command->limits.keys;
 }
 
 /* --- the run ---------------------------------------------------------------------------------------------------- */
@@ -260,21 +333,38 @@ static int single_check(struct push_command *command)
     return command_misused(&command_push, "%s: %.200s", error.text, text);
 }
 
+/* What will be printed about a single task is known from the beginning. */
+static void single_settle(struct push_command *command)
+{
+    struct hf_task *task = &command->task;
+    if (task->jid == NULL) {
+        envelope_new_jid(command->jid);
+        task->jid = command->jid;
+    }
+    if (task->in_ms != 0)
+        task->at_ms = wall_now().us / 1000 + task->in_ms;
+    task->in_ms = 0;
+}
+
 static int push(struct push_command *command)
 {
     struct error error = ERROR_NONE;
     struct buffer address = {0};
     command->task.resources = command->resources;
-    command->run.intake = intake_create(&command->task, &error);
+    command->task.tags = command->tags;
+    if (command->run.single != NULL)
+        single_settle(command);
+    struct intake_options defaults = task_intake(&command->task, &command->limits);
+    command->run.intake = intake_create(&defaults, &error);
     if (command->run.intake == NULL)
         return command_misused(&command_push, "%s", error.text);
     int code = command->run.single != NULL ? single_check(command) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK) {
         node_take(command);
+        command->run.task = command->task;
         command->run.address = config_node_address(&command->node, &address);
-        command->run.line_max = command->task.limits.size;
+        command->run.line_max = command->limits.size;
         command->run.fd = STDIN_FILENO;
-        log_set_level(LOG_ERROR); /* what connections log is told in our own words */
         code = (int)pusher_run(&command->run);
     }
     intake_destroy(command->run.intake);
@@ -296,7 +386,7 @@ static int start(struct push_command *command)
 
 static int run(int argc, char **argv)
 {
-    struct push_command command = {.task.limits = ENVELOPE_LIMITS_DEFAULT, .run.wait_ns = WAIT_NS};
+    struct push_command command = {.limits = ENVELOPE_LIMITS_DEFAULT};
     struct command_line line = command_line_begin(&command_push, argc, argv);
     for (int option; (option = command_line_next(&line)) >= 0;) {
         int code = option_take(&command, option, line.value);
@@ -326,15 +416,21 @@ const struct command command_push = {
         "arguments. What a task lacks (jid, queue, created_at, enqueued_at, retry) is added, what it has stays byte\n"
         "for byte. Blank lines are skipped.\n"
         "\n"
+        "With --at or --in, or with \"at\" in a task, it waits in the schedule until then; a time that is past means\n"
+        "now. With --unique a task is refused while another with the same class and the same bytes of arguments waits\n"
+        "or runs: until that one is done, dead, discarded, expired or cancelled, or for TTL after it may run.\n"
+        "\n"
         "Every task is accounted for. At the first line that is no task the reading stops, and the tasks before it\n"
-        "are pushed; with --keep-going such lines are left out. Nothing is ever pushed twice: if a connection\n"
-        "breaks, the lines whose outcome is unknown are named, and it is for you to decide about them.\n"
+        "are pushed; with --keep-going such lines are left out. Nothing is ever pushed twice: a lost answer is asked\n"
+        "for again in a way that the node recognises. Lines whose outcome is still unknown when --wait is over are\n"
+        "named, and it is for you to decide about them.\n"
         "\n"
         "Exit codes: 0 all were pushed; 1 not all were; 2 wrong use; 75 the node could not be reached and nothing was\n"
         "pushed, so that the same call may simply be repeated.\n",
     .examples = "  holdfast push transfer '[\"alice\",\"bob\",25]' -r account:alice -r account:bob\n"
                 "  holdfast push -c holdfast.conf echo --queue urgent --retry 3\n"
                 "  holdfast push --host redis.example -p 6380 --password-file secret - < tasks.jsonl\n"
+                "  holdfast push report '[2026]' --at 2026-12-01T06:00:00Z --unique=1h\n"
                 "  seq 1000 | sed 's/.*/[&]/' | holdfast push render - -r screen\n",
     .options = options,
     .arguments_max = 2,

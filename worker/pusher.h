@@ -6,17 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "queue/holdfast.h"
 #include "queue/intake.h"
-#include "redis/node.h"
 #include "worker/exit_code.h"
 
 struct pusher_options {
-    struct redis_node_options node;
-    const char *address; /* of the node, for people */
-    int64_t timeout_ns;  /* for the reply to what was sent */
-    int64_t wait_ns;     /* for a node that cannot be reached */
-    struct intake *intake;
-    const char *single; /* the task, or its arguments; NULL = lines of `fd` */
+    struct hf_producer_options producer;
+    const char *address;   /* of the node, for people */
+    struct hf_task task;   /* what the texts lack; with a jid for a single task */
+    struct intake *intake; /* the same, for a dry run */
+    const char *single;    /* arguments of the class; NULL = lines of `fd` */
     int fd;
     size_t line_max;
     bool dry_run;    /* checks only: no connection is made */

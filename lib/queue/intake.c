@@ -10,17 +10,23 @@
 #include "queue/keys.h"
 
 /* The members that may be added, and what they may cost beyond the values: names, quotes, times. */
-enum { ADDED_MAX = 6, ADDED_BYTES = 256 };
+enum { ADDED_MAX = 11, ADDED_BYTES = 384 };
+
+/* A lesser `at` counts from now, as Sidekiq has it; a greater one is in milliseconds by mistake. */
+#define AT_RELATIVE_US (INT64_C(1000000000) * US_PER_S)
+#define AT_MOST_US     (INT64_C(100000000000) * US_PER_S)
 
 struct intake {
     struct envelope_limits limits; /* of the text: room is left for what is added */
     bool has_class, has_jid;
     char *default_queue;
+    int64_t at_us, in_ms, unique_ms, expires_in_us;
     struct buffer head;  /* {"class":"...","args": */
     struct buffer queue; /* JSON values */
-    struct buffer jid, retry, resource;
-    struct buffer times, wrapped, rewritten;   /* of the task being taken */
-    char jid_text[ENVELOPE_JID_BYTES_MAX + 1]; /* as given, or as drawn last */
+    struct buffer jid, retry, resource, tags, expires_in;
+    struct buffer times, expires_at, unique, wrapped, rewritten; /* of the task being taken */
+    char jid_text[ENVELOPE_JID_BYTES_MAX + 1];                   /* as given, or as drawn last */
+    char digest[DIGEST_TEXT_SIZE];                               /* of the task being taken */
     struct envelope envelope;
 };
 
@@ -38,20 +44,38 @@ static bool value_text(struct buffer *out, const char *what, const char *text, s
     return same || error_set(error, "%s is not valid UTF-8", what);
 }
 
-/* One resource as a string, several as an array. */
-static bool resources_text(struct intake *intake, const struct intake_options *options, struct error *error)
+/* Texts with commas between them; in brackets for a list. */
+static bool list_text(struct buffer *out, const char *what, const char *const *texts, unsigned count, bool is_list,
+                      struct error *error)
 {
-    bool is_list = options->resource_count > 1;
     if (is_list)
-        buffer_append(&intake->resource, "[", 1);
-    for (unsigned i = 0; i < options->resource_count; i++) {
+        buffer_append(out, "[", 1);
+    for (unsigned i = 0; i < count; i++) {
         if (i > 0)
-            buffer_append(&intake->resource, ",", 1);
-        if (!value_text(&intake->resource, "a resource", options->resources[i], error))
+            buffer_append(out, ",", 1);
+        if (!value_text(out, what, texts[i], error))
             return false;
     }
     if (is_list)
-        buffer_append(&intake->resource, "]", 1);
+        buffer_append(out, "]", 1);
+    return true;
+}
+
+static bool times_take(struct intake *intake, const struct intake_options *options, struct error *error)
+{
+    if (options->at_us != 0 && options->in_ms != 0)
+        return error_set(error, "a task runs at a time or in a while, not both");
+    if (options->at_us < 0 || options->in_ms < 0 || options->expires_in_ms < 0 || options->unique_ms < 0)
+        return error_set(error, "a time is negative");
+    if (options->at_us > AT_MOST_US || options->in_ms > AT_MOST_US / 1000 ||
+        options->expires_in_ms > AT_MOST_US / 1000 || options->unique_ms > AT_MOST_US / 1000)
+        return error_set(error, "a time is more than 3,000 years away");
+    intake->at_us = options->at_us;
+    intake->in_ms = options->in_ms;
+    intake->unique_ms = options->unique_ms;
+    intake->expires_in_us = options->expires_in_ms * 1000;
+    if (options->expires_in_ms > 0)
+        envelope_append_time(&intake->expires_in, (struct wall_time){intake->expires_in_us});
     return true;
 }
 
@@ -67,6 +91,10 @@ static bool jid_take(struct intake *intake, const char *jid, struct error *error
 static bool options_take(struct intake *intake, const struct intake_options *options, struct error *error)
 {
     buffer_append_text(&intake->retry, options->retry != NULL ? options->retry : "true");
+    if (!json_check(intake->retry.bytes, intake->retry.length, &options->limits, error)) {
+        error_prefix(error, "retry");
+        return false;
+    }
     buffer_append_text(&intake->head, "{\"class\":");
     if (options->class_name != NULL && !value_text(&intake->head, "the class", options->class_name, error))
         return false;
@@ -76,8 +104,14 @@ static bool options_take(struct intake *intake, const struct intake_options *opt
     if (!queue_name_is_sound(intake->default_queue))
         return error_set(error, "the queue is not 1 to %d bytes without blanks, not beginning with \"hf:\"",
                          ENVELOPE_QUEUE_BYTES_MAX);
+    if (options->tag_count > INTAKE_TAGS_MAX)
+        return error_set(error, "more than %d tags", INTAKE_TAGS_MAX);
+    bool has_tags = options->tag_count > 0;
     return value_text(&intake->queue, "the queue", intake->default_queue, error) &&
-           resources_text(intake, options, error);
+           list_text(&intake->resource, "a resource", options->resources, options->resource_count,
+                     options->resource_count > 1, error) &&
+           list_text(&intake->tags, "a tag", options->tags, options->tag_count, has_tags, error) &&
+           times_take(intake, options, error);
 }
 
 /* Whether a task with all that may be added is one: then no text can fail because of the options. */
@@ -103,7 +137,8 @@ struct intake *intake_create(const struct intake_options *options, struct error 
     intake->has_jid = options->jid != NULL;
     intake->default_queue = memory_text(options->queue != NULL ? options->queue : "default");
     bool is_sound = options_take(intake, options, error);
-    size_t added = ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length;
+    size_t added =
+        ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length + intake->tags.length;
     intake->limits.size = options->limits.size > added ? options->limits.size - added : 0;
     intake->limits.keys = options->limits.keys > ADDED_MAX ? options->limits.keys - ADDED_MAX : 0;
     if (is_sound && options_try(intake, options, error))
@@ -116,8 +151,9 @@ void intake_destroy(struct intake *intake)
 {
     if (intake == NULL)
         return;
-    struct buffer *const buffers[] = {&intake->head,     &intake->queue, &intake->jid,     &intake->retry,
-                                      &intake->resource, &intake->times, &intake->wrapped, &intake->rewritten};
+    struct buffer *const buffers[] = {&intake->head,       &intake->queue,      &intake->jid,    &intake->retry,
+                                      &intake->resource,   &intake->tags,       &intake->times,  &intake->wrapped,
+                                      &intake->expires_in, &intake->expires_at, &intake->unique, &intake->rewritten};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         buffer_fini(buffers[i]);
     envelope_fini(&intake->envelope);
@@ -151,20 +187,29 @@ static bool arguments_wrap(struct intake *intake, struct text_span *text, struct
     return true;
 }
 
-static bool has_member(const struct envelope *envelope, const char *name)
+/* Its value; bytes == NULL when there is none. */
+static struct text_span member_of(const struct envelope *envelope, const char *name)
 {
     size_t length = strlen(name);
     for (size_t i = 0; i < envelope->member_count; i++)
         if (envelope->members[i].name.length == length && memcmp(envelope->members[i].name.bytes, name, length) == 0)
-            return true;
-    return false;
+            return envelope->members[i].value;
+    return (struct text_span){NULL, 0};
+}
+
+static bool has_member(const struct envelope *envelope, const char *name)
+{
+    return member_of(envelope, name).bytes != NULL;
+}
+
+static bool is_null(struct text_span value)
+{
+    return value.length == 4 && memcmp(value.bytes, "null", 4) == 0;
 }
 
 static bool task_check(struct intake *intake, struct error *error)
 {
     const struct envelope *envelope = &intake->envelope;
-    if (has_member(envelope, "at"))
-        return error_set(error, "it has \"at\", a time to run at, but would be pushed now: remove \"at\"");
     if (envelope->member_count + ADDED_MAX > ENVELOPE_MEMBERS_MAX)
         return error_set(error, "more than %d members", ENVELOPE_MEMBERS_MAX - ADDED_MAX);
     if (envelope->queue[0] != '\0' && !queue_name_is_sound(envelope->queue))
@@ -201,7 +246,61 @@ static void identity_add(struct intake *intake, struct additions *additions)
         add(additions, "queue", span_of(&intake->queue));
 }
 
-static void missing_add(struct intake *intake, struct wall_time now, struct additions *additions)
+/* When the task shall run by its own word, else by the options; 0 = now. */
+static bool time_find(const struct intake *intake, struct wall_time now, int64_t *at_us, struct error *error)
+{
+    struct text_span own = member_of(&intake->envelope, "at");
+    *at_us = intake->in_ms > 0 ? now.us + intake->in_ms * 1000 : intake->at_us;
+    if (own.bytes != NULL && !is_null(own)) {
+        if (!json_seconds_read(own, at_us))
+            return error_set(error, "\"at\" is not a time in seconds since 1970");
+        if (*at_us > AT_MOST_US)
+            return error_set(error, "\"at\" is more than 3,000 years away: it counts seconds, not milliseconds");
+        if (*at_us < AT_RELATIVE_US)
+            *at_us += now.us;
+    }
+    if (*at_us <= now.us)
+        *at_us = 0;
+    return true;
+}
+
+static bool expiry_add(struct intake *intake, int64_t at_us, struct additions *additions, struct error *error)
+{
+    struct text_span own = member_of(&intake->envelope, "expires_in");
+    int64_t expires_in_us = intake->expires_in_us;
+    bool has_own = own.bytes != NULL && !is_null(own), is_told = has_member(&intake->envelope, "expires_at");
+    if (has_own && (!json_seconds_read(own, &expires_in_us) || expires_in_us < 0 || expires_in_us > AT_MOST_US))
+        return error_set(error, "\"expires_in\" is not a number of seconds");
+    if (is_told || (!has_own && expires_in_us == 0))
+        return true;
+    if (!has_own)
+        add(additions, "expires_in", span_of(&intake->expires_in));
+    if (at_us == 0)
+        return true;
+    buffer_clear(&intake->expires_at);
+    envelope_append_time(&intake->expires_at, (struct wall_time){at_us + expires_in_us});
+    add(additions, "expires_at", span_of(&intake->expires_at));
+    return true;
+}
+
+static void unique_add(struct intake *intake, struct additions *additions)
+{
+    const struct envelope *envelope = &intake->envelope;
+    struct digest digest;
+    intake->digest[0] = '\0';
+    if (intake->unique_ms == 0)
+        return;
+    digest_begin(&digest);
+    digest_add(&digest, envelope->class_name, strlen(envelope->class_name));
+    digest_add(&digest, "\n", 1);
+    digest_add(&digest, envelope->args.bytes, envelope->args.length);
+    digest_end(&digest, intake->digest);
+    buffer_clear(&intake->unique);
+    envelope_append_string(&intake->unique, intake->digest, strlen(intake->digest));
+    add(additions, "hf_unique", span_of(&intake->unique));
+}
+
+static void missing_add(struct intake *intake, struct wall_time now, bool is_scheduled, struct additions *additions)
 {
     const struct envelope *envelope = &intake->envelope;
     identity_add(intake, additions);
@@ -209,21 +308,27 @@ static void missing_add(struct intake *intake, struct wall_time now, struct addi
         add(additions, "resource", span_of(&intake->resource));
     if (!has_member(envelope, "retry"))
         add(additions, "retry", span_of(&intake->retry));
+    if (intake->tags.length > 0 && !has_member(envelope, "tags"))
+        add(additions, "tags", span_of(&intake->tags));
+    if (has_member(envelope, "at"))
+        add(additions, "at", (struct text_span){NULL, 0});
     buffer_clear(&intake->times);
     envelope_append_time(&intake->times, now);
     if (!has_member(envelope, "created_at"))
         add(additions, "created_at", span_of(&intake->times));
-    if (!has_member(envelope, "enqueued_at"))
+    if (!is_scheduled && !has_member(envelope, "enqueued_at"))
         add(additions, "enqueued_at", span_of(&intake->times));
 }
 
 /* The strings of the task; what was drawn or given for it stands in for what was missing. */
-static void task_tell(const struct intake *intake, struct intake_task *task)
+static void task_tell(const struct intake *intake, struct wall_time now, struct intake_task *task)
 {
     const struct envelope *envelope = &intake->envelope;
     task->class_name = envelope->class_name;
     task->queue = envelope->queue[0] != '\0' ? envelope->queue : intake->default_queue;
     task->jid = envelope->jid[0] != '\0' ? envelope->jid : intake->jid_text;
+    task->digest = intake->digest;
+    task->unique_ms = intake->unique_ms + (task->at_us > 0 ? (task->at_us - now.us) / 1000 : 0);
 }
 
 bool intake_take(struct intake *intake, const char *bytes, size_t length, struct wall_time now,
@@ -234,15 +339,18 @@ bool intake_take(struct intake *intake, const char *bytes, size_t length, struct
     if (intake->has_class && !arguments_wrap(intake, &text, error))
         return false;
     if (!envelope_parse(&intake->envelope, text.bytes, text.length, &intake->limits, error) ||
-        !task_check(intake, error))
+        !task_check(intake, error) || !time_find(intake, now, &task->at_us, error))
         return false;
-    missing_add(intake, now, &additions);
+    missing_add(intake, now, task->at_us > 0, &additions);
+    if (!expiry_add(intake, task->at_us, &additions, error))
+        return false;
+    unique_add(intake, &additions);
     if (additions.count > 0) {
         buffer_clear(&intake->rewritten);
         envelope_rewrite(&intake->envelope, additions.list, additions.count, &intake->rewritten);
         text = span_of(&intake->rewritten);
     }
     task->payload = text;
-    task_tell(intake, task);
+    task_tell(intake, now, task);
     return true;
 }

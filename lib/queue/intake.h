@@ -1,13 +1,21 @@
 /* What a producer hands in, made a task that can be pushed.
  *
- * Either a whole task object, or, when the class is given, only its arguments as a JSON array. What a task in a queue
- * must have and the text does not (jid, queue, created_at, enqueued_at, retry) is added at its end; everything that is
- * there stays as it is, byte for byte. A text that no worker would accept is refused with a reason, before it can
- * become somebody else's problem. Pure, but for the kernel's randomness and what envelope.h says; any thread, one at
- * a time per intake. */
+ * Either a whole task object, or, when the class is given, only its arguments as a JSON array. What a task must have
+ * and the text does not (jid, queue, created_at, retry, and enqueued_at unless it is scheduled) is added at its end;
+ * what is there stays as it is, byte for byte, with two exceptions. A text that no worker would accept is refused
+ * with a reason, before it can become somebody else's problem.
+ *
+ * `at` is taken out: it says when the task shall run, in seconds since 1970, or from now when it is less than
+ * 1,000,000,000. A time that has come by our clock means now. A scheduled task that has `expires_in` gets `expires_at`,
+ * counted from the time it is scheduled for.
+ *
+ * A task that shall be unique gets `hf_unique`: SHA-1 over its class, a line feed and the bytes of its arguments.
+ *
+ * Pure, but for the kernel's randomness and what envelope.h says; any thread, one at a time per intake. */
 #ifndef QUEUE_INTAKE_H
 #define QUEUE_INTAKE_H
 
+#include "queue/digest.h"
 #include "queue/envelope.h"
 
 struct intake_options {
@@ -19,7 +27,15 @@ struct intake_options {
     const char *retry; /* a JSON value; NULL = true */
     const char *const *resources;
     unsigned resource_count;
+    const char *const *tags;
+    unsigned tag_count;
+    int64_t at_us;         /* since 1970; 0 = now */
+    int64_t in_ms;         /* from when it is taken; 0 = now; not with at_us */
+    int64_t expires_in_ms; /* 0 = never */
+    int64_t unique_ms;     /* for how long, at most, from when it may run; 0 = it need not be unique */
 };
+enum { INTAKE_TAGS_MAX = 64 };
+#define INTAKE_UNIQUE_MS (24 * 3600 * MS_PER_S) /* what "unique" alone means */
 
 struct intake;
 
@@ -31,6 +47,9 @@ void intake_destroy(struct intake *intake);
 struct intake_task {
     struct text_span payload;
     const char *class_name, *queue, *jid;
+    int64_t at_us;      /* 0 = now */
+    const char *digest; /* "" = it need not be unique */
+    int64_t unique_ms;  /* from now */
 };
 bool intake_take(struct intake *intake, const char *text, size_t length, struct wall_time now, struct intake_task *task,
                  struct error *error) MUST_CHECK;

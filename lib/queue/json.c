@@ -56,3 +56,49 @@ bool json_integer(struct text_span value, int64_t *out)
     *out = negative ? result : -result;
     return true;
 }
+
+/* Digits that count and the power of ten behind them; false when it is no number. What lies behind the eighteenth
+ * digit is cut. */
+static bool number_take(struct text_span value, int64_t *digits, int64_t *exponent)
+{
+    const char *at = value.bytes, *end = at + value.length;
+    bool is_fraction = false, is_negative = at < end && *at == '-';
+    int64_t power = 0;
+    *digits = *exponent = 0;
+    at += is_negative;
+    if (at == end || *at < '0' || *at > '9')
+        return false;
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        bool fits = *digits < INT64_C(100000000000000000);
+        if (*at == '.')
+            is_fraction = true;
+        else if (fits)
+            *digits = *digits * 10 + (*at - '0');
+        if (*at != '.')
+            *exponent += (fits ? 0 : 1) - is_fraction;
+    }
+    bool is_small = at + 1 < end && at[1] == '-';
+    for (; at < end; at++)
+        if (*at >= '0' && *at <= '9' && power < 100000)
+            power = power * 10 + (*at - '0');
+    *exponent += is_small ? -power : power;
+    *digits = is_negative ? -*digits : *digits;
+    return true;
+}
+
+bool json_seconds_read(struct text_span value, int64_t *us)
+{
+    enum { MICRO = 6 };
+    int64_t digits, exponent;
+    if (value.bytes == NULL || !number_take(value, &digits, &exponent))
+        return false;
+    for (exponent += MICRO; exponent < 0 && digits != 0; exponent++)
+        digits /= 10;
+    for (; exponent > 0 && digits != 0; exponent--)
+        if (__builtin_mul_overflow(digits, 10, &digits))
+            return false;
+    if (digits > JSON_SECONDS_MAX_US || digits < -JSON_SECONDS_MAX_US)
+        return false;
+    *us = digits;
+    return true;
+}

@@ -38,5 +38,8 @@ struct text_span json_array_element(struct text_span array, size_t index);
  * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */
 bool json_string(struct text_span value, struct buffer *out);
 bool json_integer(struct text_span value, int64_t *out);
+/* Whether it is a number of seconds, not more than JSON_SECONDS_MAX_US, and how many microseconds these are, cut. */
+#define JSON_SECONDS_MAX_US INT64_C(4000000000000000000) /* some 120,000 years */
+bool json_seconds_read(struct text_span value, int64_t *us);
 
 #endif

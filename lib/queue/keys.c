@@ -51,6 +51,7 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
         .former_processes = key_join(space, "hf:processes", "", ""),
         .former_claims_prefix = key_join(space, "hf:claims:", "", ""),
         .former_bell_prefix = key_join(space, "hf:bell:", "", ""),
+        .producer_prefix = key_join(space, QUEUE_SCHEME "producer:", "", ""),
     };
 }
 
@@ -86,7 +87,8 @@ void queue_keys_fini(struct queue_keys *keys)
                          keys->receipt_prefix,
                          keys->former_processes,
                          keys->former_claims_prefix,
-                         keys->former_bell_prefix};
+                         keys->former_bell_prefix,
+                         keys->producer_prefix};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

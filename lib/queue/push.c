@@ -1,324 +1,410 @@
 /* The producer; see push.h. Runs on the loop.
  *
- * A slice is encoded while it fills: its body holds the tasks as arguments of the LPUSH that will carry them. Its
- * place in the order of its queue is its serial; slices that come back because they were not sent return to their
- * places among the waiting ones, so the order survives a lost connection. Bodies are used again, so that bulk pushing
- * allocates nothing in the steady state. */
+ * A slice's place in the order of pushing is its serial, given when it is closed. Waiting ones and those in flight are
+ * both kept in that order: a slice that comes back without an answer returns to its place among the waiting ones, and
+ * the lowest serial of all, which each call tells the node, is at the head of one of the two lists. */
 #include "queue/push.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "queue/keys.h"
+#include "queue/push_slice.h"
+#include "queue/scripts.h"
 
 enum {
-    SLICE_TASKS = 1000,
-    SLICE_BYTES = 1 << 20,
-    FILLING_BYTES_MAX = 8 << 20, /* in slices that are not full, of all queues */
+    FILLING_BYTES_MAX = 8 << 20, /* in slices that are not full, of all sources */
     SLICES_DEFAULT = 4,
+    SPARE_MAX = 16,
+    REFUSAL_MAX = 200,
 };
-
-struct push_queue {
-    struct list link;
-    struct push *push;
-    char *name;
-    struct slice *filling;      /* or NULL */
-    struct redis_call announce; /* SADD */
-    uint64_t announced;         /* number of the connection on which it was */
-};
-
-struct slice {
-    struct list link; /* waiting, flying or spare; in none while it fills */
-    struct push_queue *queue;
-    struct buffer body;
-    size_t count;
-    uint64_t serial, first, last;
-    struct redis_call call;
-};
+#define TIMEOUT_NS       (10 * NS_PER_S)
+#define TIMEOUT_MAX_NS   (1800 * NS_PER_S)
+#define PATIENCE_NS      (2 * NS_PER_S)
+#define REFUSED_AGAIN_NS (50 * NS_PER_MS)
+#define BURST_US         US_PER_S
+#define FINISH_NS        (200 * NS_PER_MS)
 
 struct push {
     struct loop *loop;
     struct redis_node *node;
     struct push_options options;
     struct queue_keys keys;
-    struct list queues; /* the one used last comes first */
+    char *record; /* key of the producer's record */
     struct list waiting, flying, spare;
-    unsigned waiting_count, flying_count, filling_count;
-    size_t filling_bytes;
-    uint64_t serial, connection;
+    unsigned spare_count;
+    size_t flying_weight, filling_bytes;
+    uint64_t serial;
+    int64_t last_score_us;
+    struct instant progressed;  /* when something became busy, or the node last said yes or no */
+    struct instant held_until;  /* a node that refuses for a while is left alone */
+    struct loop_timer patience; /* also for held_until */
+    char refusal[REFUSAL_MAX];
     struct buffer request;
-    struct push_counters counters;
+    bool is_recorded, is_doubtful; /* something was sent; a try of something has no outcome */
+    struct redis_call finish;
+    void (*finished)(void *context);
+    void *finished_context;
 };
 
-/* --- slices ----------------------------------------------------------------------------------------------------- */
+static void slice_answered(struct redis_call *call, const struct redis_result *result);
+static void patience_arm(struct push *push);
 
-static void slice_ended(struct redis_call *call, const struct redis_result *result);
-
-static struct slice *slice_open(struct push *push, struct push_queue *queue)
-{
-    struct list *link = list_take_first(&push->spare);
-    struct slice *slice = link != NULL ? list_owner(link, struct slice, link) : memory_new(struct slice);
-    list_init(&slice->link);
-    slice->call.done = slice_ended;
-    slice->queue = queue;
-    slice->count = 0;
-    buffer_clear(&slice->body);
-    queue->filling = slice;
-    push->filling_count++;
-    return slice;
-}
+/* --- ends --------------------------------------------------------------------------------------------------------- */
 
 static void slice_spare(struct push *push, struct slice *slice)
 {
-    if (slice->body.capacity > 2 * SLICE_BYTES)
-        buffer_fini(&slice->body);
+    if (slice->body.capacity > 2 * SLICE_BYTES || push->spare_count == SPARE_MAX) {
+        slice_free(slice);
+        return;
+    }
     list_append(&push->spare, &slice->link);
+    push->spare_count++;
 }
 
-static void slice_free(struct slice *slice)
-{
-    buffer_fini(&slice->body);
-    free(slice);
-}
-
-/* Among the waiting ones by serial; a new one has the highest. */
-static void slice_wait(struct push *push, struct slice *slice)
-{
-    struct list *before = &push->waiting;
-    while (before->previous != &push->waiting &&
-           list_owner(before->previous, struct slice, link)->serial > slice->serial)
-        before = before->previous;
-    list_append(before, &slice->link);
-    push->waiting_count++;
-}
-
-static void slice_close(struct push *push, struct push_queue *queue)
-{
-    struct slice *slice = queue->filling;
-    queue->filling = NULL;
-    push->filling_count--;
-    push->filling_bytes -= slice->body.length;
-    slice->serial = ++push->serial;
-    slice_wait(push, slice);
-}
-
-static void slice_report(struct push *push, struct slice *slice, enum push_end end, const char *reason)
+/* The last that is heard of a slice; its source may be gone afterwards. */
+static void slice_end(struct slice *slice, enum push_end end, const char *reason, const char *holder)
 {
     struct push_report report = {.end = end,
-                                 .queue = slice->queue->name,
+                                 .queue = slice->queue,
+                                 .is_scheduled = slice->is_scheduled,
                                  .count = slice->count,
-                                 .first = slice->first,
-                                 .last = slice->last,
-                                 .reason = reason};
-    slice_spare(push, slice);
-    push->options.ended(push->options.context, &report);
+                                 .bytes = slice->bytes,
+                                 .numbers = (const uint64_t *)(const void *)slice->numbers.bytes,
+                                 .reason = reason,
+                                 .holder = holder};
+    slice->source->ended(slice->source, &report);
+    slice_spare(slice->push, slice);
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------------- */
-
-static void announce_answered(struct redis_call *call, const struct redis_result *result)
+/* A server that is there and refuses us will go on doing so; the texts are those of lib/redis. */
+static bool is_denial(const char *reason)
 {
-    struct push_queue *queue = list_owner(call, struct push_queue, announce);
-    if (result->outcome == REDIS_VALUE)
+    return strstr(reason, " refused AUTH") != NULL || strstr(reason, " refused SELECT") != NULL ||
+           strstr(reason, ": NOAUTH") != NULL || strstr(reason, ": NOPERM") != NULL;
+}
+
+static void slice_give_up(struct slice *slice, const char *reason)
+{
+    const char *refusal = slice->push->refusal;
+    if (slice->may_be_pushed)
+        slice_end(slice, PUSH_UNKNOWN, reason, "");
+    else if (slice->was_refused)
+        slice_end(slice, PUSH_REFUSED, refusal, "");
+    else
+        slice_end(slice, is_denial(reason) ? PUSH_DENIED : PUSH_UNREACHABLE, reason, "");
+}
+
+static void waiting_give_up(struct push *push, const char *why)
+{
+    char reason[REFUSAL_MAX];
+    struct list ending, *link = NULL;
+    snprintf(reason, sizeof reason, "%s", why);
+    list_init(&ending);
+    while ((link = list_take_first(&push->waiting)) != NULL)
+        list_append(&ending, link);
+    while ((link = list_take_first(&ending)) != NULL)
+        slice_give_up(list_owner(link, struct slice, link), reason);
+}
+
+/* --- patience ----------------------------------------------------------------------------------------------------- */
+
+/* While something is in flight the node has the time for an answer. */
+static struct instant patience_end(const struct push *push)
+{
+    int64_t limit = list_is_empty(&push->flying) ? push->options.patience_ns : push->options.timeout_ns;
+    return instant_after(push->progressed, limit);
+}
+
+static void slices_send(struct push *push);
+
+static void patience_fire(struct loop_timer *timer)
+{
+    struct push *push = list_owner(timer, struct push, patience);
+    const char *reason = redis_node_reason(push->node);
+    if (instant_reached(loop_now(push->loop), patience_end(push)))
+        waiting_give_up(push, reason[0] != '\0' ? reason : "no answer");
+    slices_send(push);
+    patience_arm(push);
+}
+
+static void patience_arm(struct push *push)
+{
+    if (list_is_empty(&push->waiting)) {
+        loop_timer_clear(push->loop, &push->patience);
         return;
-    queue->announced = 0; /* the next slice tries again */
-    if (result->reply == NULL)
-        return;
-    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(LOG_WARN, "queue_not_announced", "queue=%s reason=%s", log_quote(queue->name, name),
-              log_quote(result->reason, reason));
+    }
+    struct instant now = loop_now(push->loop), at = patience_end(push);
+    if (instant_before(now, push->held_until))
+        at = instant_earlier(at, push->held_until);
+    loop_timer_set(push->loop, &push->patience, at);
 }
 
-static struct instant call_deadline(const struct push *push)
+/* --- sending ------------------------------------------------------------------------------------------------------ */
+
+/* By serial; a new one has the highest. */
+static void slice_put(struct list *slices, struct slice *slice)
 {
-    return instant_after(loop_now(push->loop), push->options.timeout_ns);
+    struct list *before = slices;
+    while (before->previous != slices && list_owner(before->previous, struct slice, link)->serial > slice->serial)
+        before = before->previous;
+    list_append(before, &slice->link);
 }
 
-static bool queue_announce(struct push *push, struct push_queue *queue)
+static uint64_t serial_of_first(const struct list *slices)
 {
-    if (queue->announced == push->connection || redis_call_is_outstanding(&queue->announce))
-        return true;
-    struct buffer *out = &push->request;
-    buffer_clear(out);
-    redis_request_begin(out, 3);
-    redis_request_text(out, "SADD");
-    redis_request_text(out, push->keys.queues);
-    redis_request_text(out, queue->name);
-    queue->announced = push->connection;
-    return redis_node_call(push->node, out, call_deadline(push), &queue->announce);
+    return list_is_empty(slices) ? UINT64_MAX : list_owner(slices->next, struct slice, link)->serial;
 }
 
 static bool slice_send(struct push *push, struct slice *slice)
 {
-    struct buffer *out = &push->request;
-    if (!queue_announce(push, slice->queue))
+    uint64_t waiting = serial_of_first(&push->waiting), flying = serial_of_first(&push->flying);
+    struct instant answer_by = slice->answer_by;
+    if (answer_by.ns == INSTANT_NEVER.ns)
+        answer_by = instant_after(loop_now(push->loop), push->options.timeout_ns);
+    slice_request(slice, &push->keys, push->record, waiting < flying ? waiting : flying, &push->request);
+    if (!redis_node_call(push->node, &push->request, answer_by, &slice->call))
         return false;
-    buffer_clear(out);
-    redis_request_begin(out, 2 + slice->count);
-    redis_request_text(out, "LPUSH");
-    queue_keys_request_queue(&push->keys, slice->queue->name, out);
-    buffer_append(out, slice->body.bytes, slice->body.length);
-    return redis_node_call(push->node, out, call_deadline(push), &slice->call);
+    slice->answer_by = answer_by;
+    push->is_recorded = true;
+    return true;
 }
 
 static void slices_send(struct push *push)
 {
-    while (push->flying_count < push->options.slices_max && !list_is_empty(&push->waiting)) {
+    size_t most = (size_t)push->options.slices_max * SLICE_TASKS;
+    if (instant_before(loop_now(push->loop), push->held_until))
+        return;
+    while (push->flying_weight < most && !list_is_empty(&push->waiting)) {
         struct slice *slice = list_owner(push->waiting.next, struct slice, link);
         if (!slice_send(push, slice))
             return; /* goes on when the connection is up */
         list_remove(&slice->link);
-        list_append(&push->flying, &slice->link);
-        push->waiting_count--;
-        push->flying_count++;
-        push->counters.slices++;
-        push->counters.sent += slice->count;
+        slice_put(&push->flying, slice);
+        push->flying_weight += slice_weight(slice);
     }
 }
 
-static enum push_end end_of(const struct redis_result *result)
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+static void value_take(struct slice *slice, const struct redis_reply *reply)
 {
-    if (result->outcome == REDIS_VALUE)
-        return result->reply->kind == REDIS_INTEGER ? PUSH_ACKNOWLEDGED : PUSH_UNKNOWN;
-    return result->outcome == REDIS_ERROR ? PUSH_REFUSED : PUSH_UNKNOWN;
+    bool is_unique = slice->digest[0] != '\0';
+    if (reply->kind != (is_unique ? REDIS_STRING : REDIS_INTEGER))
+        slice_end(slice, PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
+    else if (is_unique && strcmp(reply->bytes, slice->jid) != 0)
+        slice_end(slice, PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
+    else
+        slice_end(slice, PUSH_ACKNOWLEDGED, "", "");
 }
 
-static void slice_ended(struct redis_call *call, const struct redis_result *result)
+/* What a node says while it starts, changes its role or misses its replicas. */
+static bool is_passing(enum redis_error error)
+{
+    return error == REDIS_ERROR_LOADING || error == REDIS_ERROR_BUSY || error == REDIS_ERROR_MASTERDOWN ||
+           error == REDIS_ERROR_READONLY || error == REDIS_ERROR_NOREPLICAS;
+}
+
+static void error_take(struct push *push, struct slice *slice, const struct redis_result *result)
+{
+    if (result->reply == NULL) { /* not a byte of it was written */
+        if (!slice->may_be_pushed)
+            slice->answer_by = INSTANT_NEVER;
+        slice_put(&push->waiting, slice);
+    } else if (is_passing(result->error)) {
+        snprintf(push->refusal, sizeof push->refusal, "%s", result->reason);
+        slice->was_refused = true;
+        push->held_until = instant_after(loop_now(push->loop), REFUSED_AGAIN_NS);
+        slice_put(&push->waiting, slice);
+    } else {
+        push->progressed = loop_now(push->loop);
+        slice_end(slice, slice->may_be_pushed ? PUSH_UNKNOWN : PUSH_REFUSED, result->reason, "");
+    }
+}
+
+static void slice_answered(struct redis_call *call, const struct redis_result *result)
 {
     struct slice *slice = list_owner(call, struct slice, call);
-    struct push *push = slice->queue->push;
+    struct push *push = slice->push;
+    struct instant now = loop_now(push->loop);
     list_remove(&slice->link);
-    push->flying_count--;
-    if (result->outcome == REDIS_ERROR && result->reply == NULL) { /* not a byte of it was written */
-        push->counters.sent -= slice->count;
-        slice_wait(push, slice);
-        return;
+    push->flying_weight -= slice_weight(slice);
+    if (result->outcome == REDIS_VALUE) {
+        push->progressed = now;
+        value_take(slice, result->reply);
+    } else if (result->outcome == REDIS_ERROR) {
+        error_take(push, slice, result);
+    } else {
+        slice->may_be_pushed = push->is_doubtful = true;
+        if (instant_reached(now, slice->answer_by))
+            slice_end(slice, PUSH_UNKNOWN, result->reason, "");
+        else
+            slice_put(&push->waiting, slice);
     }
-    enum push_end end = end_of(result);
-    push->counters.acknowledged += end == PUSH_ACKNOWLEDGED ? slice->count : 0;
-    push->counters.refused += end == PUSH_REFUSED ? slice->count : 0;
-    push->counters.unknown += end == PUSH_UNKNOWN ? slice->count : 0;
-    slice_report(push, slice, end, end == PUSH_ACKNOWLEDGED ? "" : result->reason);
     slices_send(push);
+    patience_arm(push);
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
     (void)node;
     struct push *push = context;
-    if (state == REDIS_NODE_UP) {
-        push->connection++;
+    if (state == REDIS_NODE_UP)
         slices_send(push);
-    }
-    if (push->options.changed != NULL)
-        push->options.changed(push->options.context, state, reason);
+    else if (is_denial(reason))
+        waiting_give_up(push, reason);
+    patience_arm(push);
 }
 
-/* --- adding ----------------------------------------------------------------------------------------------------- */
+/* --- adding ------------------------------------------------------------------------------------------------------- */
 
-static struct push_queue *queue_new(struct push *push, const char *name)
+void push_source_init(struct push_source *source,
+                      void (*ended)(struct push_source *source, const struct push_report *report))
 {
-    struct push_queue *queue = memory_new(struct push_queue);
-    queue->push = push;
-    queue->name = memory_text(name);
-    queue->announce.done = announce_answered;
-    list_init(&queue->link);
-    return queue;
+    source->ended = ended;
+    list_init(&source->filling);
+}
+
+static void slice_close(struct slice *slice)
+{
+    struct push *push = slice->push;
+    if (list_is_empty(&push->waiting) && list_is_empty(&push->flying))
+        push->progressed = loop_now(push->loop);
+    list_remove(&slice->link);
+    push->filling_bytes -= slice->body.length;
+    slice->serial = ++push->serial;
+    slice_put(&push->waiting, slice);
+}
+
+static void source_close(struct push_source *source)
+{
+    while (!list_is_empty(&source->filling)) /* the one used first has been waiting longest */
+        slice_close(list_owner(source->filling.previous, struct slice, link));
+}
+
+static struct slice *slice_new(struct push *push, struct push_source *source, const struct intake_task *task)
+{
+    struct list *spare = list_take_first(&push->spare);
+    push->spare_count -= spare != NULL;
+    struct slice *slice = slice_open(spare != NULL ? list_owner(spare, struct slice, link) : NULL, source, task);
+    slice->push = push;
+    slice->call.done = slice_answered;
+    return slice;
 }
 
 /* Producers use few queues, and mostly the one they used last. */
-static struct push_queue *queue_of(struct push *push, const char *name)
+static struct slice *slice_for(struct push *push, struct push_source *source, const struct intake_task *task)
 {
-    struct push_queue *queue = NULL;
-    for (struct list *link = push->queues.next; link != &push->queues && queue == NULL; link = link->next)
-        if (strcmp(list_owner(link, struct push_queue, link)->name, name) == 0)
-            queue = list_owner(link, struct push_queue, link);
-    if (queue == NULL)
-        queue = queue_new(push, name);
-    list_remove(&queue->link);
-    list_prepend(&push->queues, &queue->link);
-    return queue;
-}
-
-static void slices_close(struct push *push)
-{
-    for (struct list *link = push->queues.next; link != &push->queues && push->filling_count > 0; link = link->next) {
-        struct push_queue *queue = list_owner(link, struct push_queue, link);
-        if (queue->filling != NULL)
-            slice_close(push, queue);
+    struct slice *slice = NULL;
+    for (struct list *link = source->filling.next; link != &source->filling && slice == NULL; link = link->next)
+        if (slice_takes(list_owner(link, struct slice, link), task))
+            slice = list_owner(link, struct slice, link);
+    if (slice != NULL && (task->digest[0] != '\0' || slice->body.length + task->payload.length > SLICE_BYTES)) {
+        slice_close(slice);
+        slice = NULL;
     }
+    if (slice == NULL)
+        slice = slice_new(push, source, task);
+    list_remove(&slice->link);
+    list_prepend(&source->filling, &slice->link);
+    return slice;
 }
 
-void push_add(struct push *push, const char *name, const char *payload, size_t length, uint64_t number)
+/* Dashboards address an entry of the schedule by its score, so the scores of one burst must differ. */
+static int64_t score_next(struct push *push, int64_t at_us)
 {
-    struct push_queue *queue = queue_of(push, name);
-    if (queue->filling != NULL && queue->filling->body.length + length > SLICE_BYTES)
-        slice_close(push, queue);
-    struct slice *slice = queue->filling != NULL ? queue->filling : slice_open(push, queue);
+    bool is_of_burst = push->last_score_us >= at_us && push->last_score_us - at_us < BURST_US;
+    push->last_score_us = is_of_burst ? push->last_score_us + 1 : at_us;
+    return push->last_score_us;
+}
+
+void push_add(struct push *push, struct push_source *source, const struct intake_task *task, uint64_t number)
+{
+    uint64_t serial = push->serial;
+    struct slice *slice = slice_for(push, source, task);
     size_t before = slice->body.length;
-    redis_request_bytes(&slice->body, payload, length);
+    slice_add(slice, task, slice->is_scheduled ? score_next(push, task->at_us) : 0, number);
     push->filling_bytes += slice->body.length - before;
-    push->counters.added++;
-    if (slice->count++ == 0)
-        slice->first = number;
-    slice->last = number;
-    if (slice->count == SLICE_TASKS || slice->body.length >= SLICE_BYTES)
-        slice_close(push, queue);
+    if (slice_is_full(slice))
+        slice_close(slice);
     if (push->filling_bytes > FILLING_BYTES_MAX)
-        slices_close(push);
+        source_close(source);
+    if (serial == push->serial)
+        return;
     slices_send(push);
+    patience_arm(push);
 }
 
-bool push_is_full(const struct push *push)
+void push_flush(struct push *push, struct push_source *source)
 {
-    return push->waiting_count >= push->options.slices_max;
-}
-
-void push_flush(struct push *push)
-{
-    slices_close(push);
+    source_close(source);
     slices_send(push);
+    patience_arm(push);
 }
 
-void push_drop(struct push *push)
+void push_drop(struct push *push, struct push_source *source)
 {
-    slices_close(push);
-    struct list dropped, *link = NULL;
+    struct list dropped, *next = NULL;
     list_init(&dropped);
-    while ((link = list_take_first(&push->waiting)) != NULL)
-        list_append(&dropped, link);
-    push->waiting_count = 0;
-    while ((link = list_take_first(&dropped)) != NULL) {
+    source_close(source);
+    for (struct list *link = push->waiting.next; link != &push->waiting; link = next) {
         struct slice *slice = list_owner(link, struct slice, link);
-        push->counters.dropped += slice->count;
-        slice_report(push, slice, PUSH_DROPPED, "not sent");
+        next = link->next;
+        if (slice->source != source || slice->may_be_pushed)
+            continue;
+        list_remove(link);
+        list_append(&dropped, link);
     }
+    while ((next = list_take_first(&dropped)) != NULL)
+        slice_end(list_owner(next, struct slice, link), PUSH_DROPPED, "not sent", "");
+    patience_arm(push);
 }
 
-bool push_is_idle(const struct push *push)
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static char *record_key(const struct queue_keys *keys)
 {
-    return push->waiting_count == 0 && push->flying_count == 0 && push->filling_count == 0;
+    char id[ENVELOPE_NEW_JID_SIZE];
+    struct buffer key = {0};
+    envelope_new_jid(id); /* random digits like any others */
+    buffer_format(&key, "%s%s", keys->producer_prefix, id);
+    char *text = memory_text(buffer_text(&key));
+    buffer_fini(&key);
+    return text;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------- */
+static void options_complete(struct push_options *options)
+{
+    if (options->slices_max == 0)
+        options->slices_max = SLICES_DEFAULT;
+    if (options->timeout_ns <= 0)
+        options->timeout_ns = TIMEOUT_NS;
+    if (options->timeout_ns > TIMEOUT_MAX_NS)
+        options->timeout_ns = TIMEOUT_MAX_NS;
+    if (options->patience_ns <= 0)
+        options->patience_ns = PATIENCE_NS;
+}
 
 struct push *push_create(struct loop *loop, const struct push_options *options)
 {
+    static const struct redis_script *const scripts[] = {&queue_script_push, &queue_script_push_unique};
     struct push *push = memory_new(struct push);
     push->loop = loop;
     push->options = *options;
-    if (push->options.slices_max == 0)
-        push->options.slices_max = SLICES_DEFAULT;
-    list_init(&push->queues);
+    options_complete(&push->options);
     list_init(&push->waiting);
     list_init(&push->flying);
     list_init(&push->spare);
+    loop_timer_init(&push->patience, patience_fire);
     queue_keys_init(&push->keys, options->space != NULL ? options->space : "", "");
+    push->record = record_key(&push->keys);
     struct redis_node_options *node = &push->options.node;
     node->changed = node_changed;
     node->context = push;
+    node->scripts = scripts;
+    node->script_count = sizeof scripts / sizeof scripts[0];
     node->unanswered_limit = (size_t)1 << 30; /* one task of any size; slices_max bounds what is in flight */
     push->node = redis_node_create(loop, node);
     return push;
@@ -331,33 +417,49 @@ static void slices_free(struct list *slices)
         slice_free(list_owner(link, struct slice, link));
 }
 
+void push_source_fini(struct push_source *source)
+{
+    slices_free(&source->filling);
+}
+
 void push_destroy(struct push *push)
 {
     if (push == NULL)
         return;
     redis_node_destroy(push->node);
+    loop_timer_clear(push->loop, &push->patience);
     slices_free(&push->waiting);
     slices_free(&push->flying);
     slices_free(&push->spare);
-    struct list *link = NULL;
-    while ((link = list_take_first(&push->queues)) != NULL) {
-        struct push_queue *queue = list_owner(link, struct push_queue, link);
-        if (queue->filling != NULL)
-            slice_free(queue->filling);
-        free(queue->name);
-        free(queue);
-    }
     queue_keys_fini(&push->keys);
     buffer_fini(&push->request);
+    free(push->record);
     free(push);
+}
+
+static void finish_answered(struct redis_call *call, const struct redis_result *result)
+{
+    (void)result; /* else it expires */
+    struct push *push = list_owner(call, struct push, finish);
+    push->finished(push->finished_context);
+}
+
+void push_finish(struct push *push, void (*finished)(void *context), void *context)
+{
+    push->finished = finished;
+    push->finished_context = context;
+    push->finish.done = finish_answered;
+    buffer_clear(&push->request);
+    redis_request_begin(&push->request, 2);
+    redis_request_text(&push->request, "DEL");
+    redis_request_text(&push->request, push->record);
+    struct instant deadline = instant_after(loop_now(push->loop), FINISH_NS);
+    if (!push->is_recorded || push->is_doubtful ||
+        !redis_node_call(push->node, &push->request, deadline, &push->finish))
+        finished(context);
 }
 
 struct redis_node *push_node(const struct push *push)
 {
     return push->node;
-}
-
-const struct push_counters *push_counters(const struct push *push)
-{
-    return &push->counters;
 }

@@ -1,17 +1,24 @@
-/* A producer: puts tasks into queues, in bulk.
+/* A producer: puts tasks into queues and into the schedule, in bulk.
  *
- *     push_add ──▶ slice of its queue (up to 1,000 tasks or 1 MiB) ──▶ waiting ──▶ in flight ──▶ acknowledged
- *                                                                        ▲            ├─────────▶ refused
- *                                                                        └ not sent ──┴─────────▶ unknown
+ *     push_add ──▶ slice (up to 1,000 tasks or 1 MiB) ──▶ waiting ──▶ in flight ──▶ acknowledged, duplicate
+ *                                                           ▲ │           ├───────▶ refused
+ *                                                           │ └ patience ─┼───────▶ unreachable, denied, unknown
+ *                                                           └ no answer ──┘
  *
- * A slice is one LPUSH, so that it is pushed as a whole or not at all; a bounded number of them is in flight, and the
- * tasks of one queue are pushed in the order in which they were added. Before the first slice of a queue on each
- * connection its name is put into `queues`.
+ * A slice is the tasks of one source for one queue, or 100 for the schedule, or a single unique one. It is one script
+ * call, so that it is pushed as a whole or not at all; a bounded number of tasks is in flight, and the tasks of one
+ * source for one queue are pushed in the order in which they were added.
  *
- * Nothing is ever pushed twice: a slice that was certainly not sent waits for the connection, but one whose reply was
- * lost is reported as unknown and forgotten, because pushing it again could double its tasks. The same for one that
- * the node refused (out of memory, a foreign value under the queue's key): it is certainly not pushed. What to do
- * next is the caller's decision; push goes on with what was added.
+ * Nothing is ever pushed twice, and a lost reply is no end: the slice is sent again on the next connection. The node
+ * knows the numbers of this producer's slices that it has pushed (hf:2:producer:ID, as many as are in flight), so a
+ * repetition, or a first try that arrives after it, changes nothing. A slice is unknown only when patience ends before
+ * an answer comes: `timeout_ns` after it was first sent, or `patience_ns` after the last sign of progress while there
+ * is no connection. What was never sent by then is unreachable:
+ * certainly not pushed.
+ *
+ * A node that refuses for a while (it loads, is a replica, lacks replicas) is asked again within the same patience; any
+ * other refusal (out of memory, a foreign value under the queue's key) is an end at once. A refusal after a try whose
+ * outcome nobody knows is unknown too: that try may still arrive.
  *
  * Threads: the loop's only. If the process dies, slices in flight may or may not be pushed. */
 #ifndef QUEUE_PUSH_H
@@ -21,62 +28,68 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/loop.h"
+#include "queue/intake.h"
 #include "redis/node.h"
 
 struct push;
 
 enum push_end {
-    PUSH_ACKNOWLEDGED, /* they are in the queue */
+    PUSH_ACKNOWLEDGED, /* they are in the queue, or in the schedule */
+    PUSH_DUPLICATE,    /* it is not: `holder` is unique */
     PUSH_REFUSED,      /* they are not */
     PUSH_UNKNOWN,      /* they may be */
     PUSH_DROPPED,      /* they are not: push_drop */
+    PUSH_UNREACHABLE,  /* they are not: patience is over */
+    PUSH_DENIED,       /* they are not: the node does not let us in */
+    PUSH_ENDS,
 };
 
 /* What became of one slice. */
 struct push_report {
     enum push_end end;
-    const char *queue;
-    size_t count;
-    uint64_t first, last; /* the numbers that its first and last task were added with */
-    const char *reason;   /* "" for PUSH_ACKNOWLEDGED */
+    const char *queue; /* of the slice; of its first task when it is scheduled */
+    bool is_scheduled;
+    size_t count, bytes;
+    const uint64_t *numbers; /* that its tasks were added with */
+    const char *reason;      /* "" for PUSH_ACKNOWLEDGED */
+    const char *holder;      /* jid, for PUSH_DUPLICATE; else "" */
 };
 
-struct push_options {
-    struct redis_node_options node; /* `changed`, `context` and limits are set here */
-    int64_t timeout_ns;             /* for the reply to one slice */
-    const char *space;              /* prefix of every key; NULL = none */
-    unsigned slices_max;            /* in flight; 0 = 4 */
+/* Whoever adds tasks, and is told about their ends. The owner keeps it until all of them have ended. */
+struct push_source {
+    void (*ended)(struct push_source *source, const struct push_report *report); /* may add more */
+    struct list filling; /* private: slices that are not full; the one used last comes first */
+};
+void push_source_init(struct push_source *source,
+                      void (*ended)(struct push_source *source, const struct push_report *report));
+/* Forgets what it added and was not flushed; once the rest has ended, or push_destroy was called. */
+void push_source_fini(struct push_source *source);
 
-    /* The end of each slice; more may be added from inside. */
-    void (*ended)(void *context, const struct push_report *report);
-    void (*changed)(void *context, enum redis_node_state state, const char *reason); /* may be NULL */
-    void *context;
+struct push_options {
+    struct redis_node_options node; /* `changed`, `context`, scripts and limits are set here */
+    int64_t timeout_ns;             /* for the answer to a slice, from its first try on; 0 = 10 s, at most 30 min */
+    int64_t patience_ns;            /* with a node that cannot be reached; 0 = 2 s */
+    const char *space;              /* prefix of every key; NULL = none */
+    unsigned slices_max;            /* full ones in flight; 0 = 4 */
 };
 
 struct push *push_create(struct loop *loop, const struct push_options *options);
 /* Slices without an end get none. */
 void push_destroy(struct push *push);
 
-/* Adds a task, whose bytes are copied; `number` is the caller's, for the reports. Always takes it, but should not be
- * asked while push_is_full. */
-void push_add(struct push *push, const char *queue, const char *payload, size_t length, uint64_t number);
-/* True when enough waits to be sent. It can change only before a call of `ended` or `changed`. */
-bool push_is_full(const struct push *push);
-/* Sends what was added, also slices that are not full. */
-void push_flush(struct push *push);
-/* Forgets what was not sent; `ended` is told about each slice of it. */
-void push_drop(struct push *push);
-/* True when every task that was added has an end. */
-bool push_is_idle(const struct push *push);
+/* Adds a task, whose bytes are copied; `number` is the caller's, for the reports. */
+void push_add(struct push *push, struct push_source *source, const struct intake_task *task, uint64_t number);
+/* Sends what the source added, also slices that are not full. */
+void push_flush(struct push *push, struct push_source *source);
+/* Ends what the source added and was never sent as PUSH_DROPPED. */
+void push_drop(struct push *push, struct push_source *source);
+
+/* To be called before push_destroy, when nothing is at work any more: takes the record off the node, unless a lost try
+ * may still turn up there. `finished` runs once, perhaps from inside. */
+void push_finish(struct push *push, void (*finished)(void *context), void *context);
 
 struct redis_node *push_node(const struct push *push);
-
-/* Of tasks; sent = acknowledged + refused + unknown + what is in flight. */
-struct push_counters {
-    uint64_t added, sent, acknowledged, refused, unknown, dropped;
-    uint64_t slices;
-};
-const struct push_counters *push_counters(const struct push *push);
 
 #endif

@@ -175,8 +175,10 @@ static void test_arguments_as_lines(void **state)
     (void)state;
     push_text(WORDS("render", "--stdin", "-r", "screen", "--json"), "[1]\r\n\n  [ ]\n[\"last\"]");
     assert_exit(0);
-    assert_contains(result.out, "{\"pushed\":3,\"unknown\":0,\"refused\":0,\"not_sent\":0,\"bad_lines\":0,\"lines\":4,"
-                                "\"complete\":true,\"seconds\":");
+    assert_contains(
+        result.out,
+        "{\"pushed\":3,\"duplicate\":0,\"unknown\":0,\"refused\":0,\"not_sent\":0,\"bad_lines\":0,\"lines\":4,"
+        "\"complete\":true,\"seconds\":");
     assert_length("default", 3);
     struct envelope task;
     char *text = task_parse("default", &task);

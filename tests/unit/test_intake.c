@@ -144,13 +144,108 @@ static void test_what_no_worker_would_accept(void **state)
     assert_refused(&whole, "{\"class\":\"t\",\"args\":{}}", "args");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"resource\":\"hf:x\"}", "hf:");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"queue\":\"a b\"}", "queue");
-    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":1e10}", "\"at\"");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":\"soon\"}", "\"at\"");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":1e400}", "\"at\"");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":1795194374500}", "milliseconds");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"expires_in\":\"1h\"}", "\"expires_in\"");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"expires_in\":-1}", "\"expires_in\"");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[]} {}", "");
     assert_refused(&arguments, "{\"class\":\"t\",\"args\":[]}", "array");
     assert_refused(&arguments, "7", "array");
     assert_refused(&arguments, "", "");
     assert_refused(&arguments, "[1],\"queue\":[2]", "");
     assert_refused(&arguments, "[1", "");
+}
+
+/* --- time and uniqueness ------------------------------------------------------------------------------------------ */
+
+#define TASK(more)                                                                                                     \
+    "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\",\"retry\":true," more "\"created_at\":1}"
+#define AT      INT64_C(1795197974250000) /* an hour later, less a quarter of a second */
+#define HOUR_MS (3600 * MS_PER_S)
+
+static void assert_scheduled(const struct intake_options *options, const char *text, int64_t at_us,
+                             const char *expected)
+{
+    struct intake *intake = open_intake(options);
+    struct error error = ERROR_NONE;
+    struct intake_task task;
+    if (!intake_take(intake, text, strlen(text), now, &task, &error))
+        fail_msg("%s: %s", text, error.text);
+    assert_int_equal(task.at_us, at_us);
+    assert_int_equal(task.payload.length, strlen(expected));
+    assert_memory_equal(task.payload.bytes, expected, task.payload.length);
+    intake_destroy(intake);
+}
+
+static void test_a_time_to_run_at(void **state)
+{
+    (void)state;
+    const struct intake_options none = {.queue = NULL}, at = {.at_us = AT}, in = {.in_ms = HOUR_MS};
+    static const char plain[] = TASK(""), queued[] = "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\","
+                                                     "\"retry\":true,\"created_at\":1,\"enqueued_at\":1795194374.5}";
+    assert_scheduled(&none, TASK("\"at\":1795197974.25,"), AT, plain);
+    assert_scheduled(&none, TASK("\"at\":179519797425e-2,"), AT, plain);
+    assert_scheduled(&none, TASK("\"at\":1.79519797425E9,"), AT, plain);
+    assert_scheduled(&none, TASK("\"at\":1795197974.2500009999999999999999999999999,"), AT, plain);
+    assert_scheduled(&none, TASK("\"at\":90.5,"), now.us + 90500000, plain);
+    assert_scheduled(&at, TASK(""), AT, plain);
+    assert_scheduled(&in, TASK(""), now.us + HOUR_MS * 1000, plain);
+    assert_scheduled(&in, TASK("\"at\":90,"), now.us + 90000000, plain); /* its own word counts */
+    assert_scheduled(&in, TASK("\"at\":null,"), now.us + HOUR_MS * 1000, plain);
+    assert_scheduled(&none, TASK("\"at\":1795194374.5,"), 0, queued);
+    assert_scheduled(&none, TASK("\"at\":-5,"), 0, queued);
+    assert_scheduled(&none, TASK("\"at\":null,"), 0, queued);
+    assert_scheduled(&(struct intake_options){.at_us = 1}, TASK(""), 0, queued);
+}
+
+static void test_a_time_to_expire_at(void **state)
+{
+    (void)state;
+    const struct intake_options soon = {.expires_in_ms = 1500}, later = {.at_us = AT, .expires_in_ms = 1500};
+    static const char end[] = "\"created_at\":1,\"enqueued_at\":1795194374.5";
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\",\"retry\":true,%s,\"expires_in\":1.5}", end);
+    assert_scheduled(&soon, TASK(""), 0, expected);
+    assert_scheduled(&later, TASK(""), AT,
+                     "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\",\"retry\":true,\"created_at\":1,"
+                     "\"expires_in\":1.5,\"expires_at\":1795197975.75}");
+    assert_scheduled(&later, TASK("\"expires_in\":60,"), AT,
+                     "{\"class\":\"t\",\"args\":[1],\"jid\":\"J\",\"queue\":\"q\",\"retry\":true,\"expires_in\":60,"
+                     "\"created_at\":1,\"expires_at\":1795198034.25}");
+    assert_scheduled(&later, TASK("\"expires_at\":7,"), AT, TASK("\"expires_at\":7,"));
+}
+
+static void test_unique_tasks_carry_their_digest(void **state)
+{
+    (void)state;
+    static const char digest[] = "a80fd59e3d32b0c71bb9da81cab54e076bb7e3dc"; /* of "t\n[1]" */
+    const struct intake_options options = {.class_name = "t", .jid = "J", .unique_ms = 60000, .in_ms = 5000};
+    struct intake *intake = open_intake(&options);
+    struct intake_task task;
+    assert_true(intake_take(intake, " [1] ", 5, now, &task, NULL));
+    assert_string_equal(task.digest, digest);
+    assert_int_equal(task.unique_ms, 65000);
+    assert_non_null(memmem(task.payload.bytes, task.payload.length, digest, 40));
+    assert_true(intake_take(intake, "[1 ]", 4, now, &task, NULL));
+    assert_string_not_equal(task.digest, digest);
+    intake_destroy(intake);
+    intake = open_intake(&(struct intake_options){.class_name = "t"});
+    assert_true(intake_take(intake, "[1]", 3, now, &task, NULL));
+    assert_string_equal(task.digest, "");
+    assert_null(memmem(task.payload.bytes, task.payload.length, "hf_unique", 9));
+    intake_destroy(intake);
+}
+
+static void test_tags(void **state)
+{
+    (void)state;
+    const struct intake_options options = {
+        .class_name = "t", .jid = "J", .tags = (const char *const[]){"a\"", "b"}, .tag_count = 2};
+    assert_taken(&options, "[]",
+                 "{\"class\":\"t\",\"args\":[],\"jid\":\"J\",\"queue\":\"default\",\"retry\":true,\"tags\":[\"a\\\"\","
+                 "\"b\"]," TIMES "}");
 }
 
 static void test_limits_leave_room_for_what_is_added(void **state)
@@ -181,6 +276,14 @@ static void test_options_that_cannot_be_part_of_a_task(void **state)
                                     "0123456789012345678901234567890123456789012345678901234567890123456789";
     assert_no_intake(&(struct intake_options){.class_name = ""}, "class");
     assert_no_intake(&(struct intake_options){.class_name = "\xff"}, "UTF-8");
+    assert_no_intake(&(struct intake_options){.retry = "often"}, "retry");
+    assert_no_intake(&(struct intake_options){.retry = "1,\"x\":2"}, "retry");
+    assert_no_intake(&(struct intake_options){.tags = (const char *const[]){"\xff"}, .tag_count = 1}, "tag");
+    assert_no_intake(&(struct intake_options){.tag_count = 65}, "tags");
+    assert_no_intake(&(struct intake_options){.at_us = 1, .in_ms = 1}, "not both");
+    assert_no_intake(&(struct intake_options){.in_ms = -1}, "negative");
+    assert_no_intake(&(struct intake_options){.at_us = INT64_MAX}, "3,000 years");
+    assert_no_intake(&(struct intake_options){.unique_ms = INT64_MAX}, "3,000 years");
     assert_no_intake(&(struct intake_options){.queue = "a b"}, "queue");
     assert_no_intake(&(struct intake_options){.queue = "hf:x"}, "queue");
     assert_no_intake(&(struct intake_options){.queue = ""}, "queue");
@@ -204,6 +307,10 @@ int main(void)
         cmocka_unit_test(test_options_are_for_tasks_that_do_not_say),
         cmocka_unit_test(test_each_task_gets_an_id_of_its_own),
         cmocka_unit_test(test_what_no_worker_would_accept),
+        cmocka_unit_test(test_a_time_to_run_at),
+        cmocka_unit_test(test_a_time_to_expire_at),
+        cmocka_unit_test(test_unique_tasks_carry_their_digest),
+        cmocka_unit_test(test_tags),
         cmocka_unit_test(test_limits_leave_room_for_what_is_added),
         cmocka_unit_test(test_options_that_cannot_be_part_of_a_task),
     };

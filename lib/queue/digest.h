@@ -1,0 +1,22 @@
+/* SHA-1 as hexadecimal text: the name under which a task is unique. It is no secret and no signature; what counts is
+ * that every producer in every language has it (redis.sha1hex in scripts too), and that two tasks do not meet by
+ * chance. Pure; any thread. */
+#ifndef QUEUE_DIGEST_H
+#define QUEUE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DIGEST_TEXT_SIZE = 41 }; /* 40 digits and a NUL */
+
+struct digest {
+    uint32_t state[5];
+    uint64_t length; /* bytes so far */
+    unsigned char block[64];
+};
+
+void digest_begin(struct digest *digest);
+void digest_add(struct digest *digest, const void *bytes, size_t length);
+void digest_end(struct digest *digest, char text[DIGEST_TEXT_SIZE]);
+
+#endif

@@ -1,0 +1,27 @@
+-- Pushes the tasks of one slice into a queue, or into the schedule, unless an earlier try of the same slice did.
+--
+-- KEYS: the producer's record, the list (or `schedule`), and for a list `queues`.
+-- ARGV: number of the slice, lowest number that is not answered yet, how long the record is kept in ms, name of the
+--       queue ('' = the schedule), then the tasks; for the schedule each behind its score.
+-- Answers the number of tasks that the list or schedule then has; 0 when an earlier try was executed.
+--
+-- The record holds the numbers of the slices that were pushed and may be asked about again, and under `low` the lowest
+-- one that was not answered: what is below it is a try that got lost and turns up late.
+local record, place = KEYS[1], KEYS[2]
+local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))
+if low > tonumber(ARGV[1]) or redis.call('ZSCORE', record, ARGV[1]) then
+    return 0
+end
+-- Adds first: on a node that is out of memory this must fail, and what only keeps account goes on behind it.
+local length
+if ARGV[4] == '' then
+    redis.call('ZADD', place, unpack(ARGV, 5))
+    length = redis.call('ZCARD', place)
+else
+    length = redis.call('LPUSH', place, unpack(ARGV, 5))
+    redis.pcall('SADD', KEYS[3], ARGV[4])
+end
+redis.call('ZREMRANGEBYSCORE', record, '-inf', '(' .. string.format('%d', low))
+redis.call('ZADD', record, string.format('%d', low), 'low', ARGV[1], ARGV[1])
+redis.call('PEXPIRE', record, ARGV[3])
+return length

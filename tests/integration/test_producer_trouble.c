@@ -1,0 +1,259 @@
+/* The engine of libholdfast in trouble: every task has exactly one end, that end is the truth, and nothing is
+ * doubled. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "queue/scripts.h"
+#include "tests/support/producer_fixture.h"
+
+static void test_tasks_wait_for_a_node_that_is_down(void **state)
+{
+    (void)state;
+    redis_server_kill(server);
+    produce(redis_server_port(server), 2, NS_PER_S);
+    add("a", 0, 5000);
+    push_flush(producer, &source);
+    while (!redis_node_was_tried(push_node(producer)))
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(ended, 0);
+    redis_server_restart(server);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 5000);
+    assert_in_order("a", 0, 5000);
+}
+
+/* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
+static void test_lost_replies_are_asked_for_again(void **state)
+{
+    (void)state;
+    produce(relay_port(relay), 0, TEST_PATIENCE_NS);
+    wait_up();
+    relay_swallow(relay, true);
+    add("a", 0, 1500);
+    push_flush(producer, &source);
+    while (queue_probe_number(server, "LLEN queue:a") < 1500)
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(ended, 0);
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1500);
+    assert_int_equal(redis_server_calls(server, "evalsha"), 4);
+    add("a", 1500, 1);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_in_order("a", 0, 1501);
+}
+
+/* A connection that never brings an answer: after a while that is said. */
+static void test_patience_ends_in_unknown(void **state)
+{
+    (void)state;
+    patience_ns = 100 * NS_PER_MS;
+    produce(relay_port(relay), 1, TEST_PATIENCE_NS);
+    wait_up();
+    relay_swallow(relay, true);
+    add("a", 0, 1500);
+    push_flush(producer, &source);
+    while (queue_probe_number(server, "LLEN queue:a") < 1000)
+        loop_for(loop, NS_PER_MS);
+    relay_cut(relay);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_UNKNOWN], 1000);
+    assert_int_equal(tasks[PUSH_UNREACHABLE], 500);
+    relay_swallow(relay, false);
+    assert_in_order("a", 0, 1000);
+}
+
+static void test_a_late_reply_is_unknown_too(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 0, 50 * NS_PER_MS);
+    wait_up();
+    redis_server_pause(server);
+    add("a", 0, 10);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_int_equal(ends[PUSH_UNKNOWN], 1);
+    assert_int_equal(last_first, 0);
+    assert_int_equal(last_last, 9);
+    redis_server_resume(server);
+    add("a", 10, 10);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_in_order("a", 0, 20);
+}
+
+/* The server reads what was sent on a dead connection only after the repetition was answered: nothing is doubled. */
+static void test_a_first_try_that_arrives_last_changes_nothing(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
+    wait_up();
+    add("a", 0, 1);
+    push_flush(producer, &source);
+    wait_idle();
+    char *record = redis_server_command(server, "KEYS hf:2:producer:*");
+    add("a", 1, 2);
+    push_flush(producer, &source);
+    wait_idle();
+    static const char *const late[] = {"1 1", "2 1", "2 2"};
+    for (unsigned i = 0; i < sizeof late / sizeof late[0]; i++)
+        assert_reply(server, "0", "EVALSHA %s 3 %s queue:a queues %s 60000 a late", queue_script_push.sha1, record,
+                     late[i]);
+    free(record);
+    assert_in_order("a", 0, 3);
+}
+
+static void test_the_record_is_small_and_goes(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
+    for (unsigned i = 0; i < 50; i++) {
+        add("a", i, 1);
+        push_flush(producer, &source);
+        wait_idle();
+    }
+    char *record = redis_server_command(server, "KEYS hf:2:producer:*");
+    assert_reply(server, "2", "ZCARD %s", record);
+    assert_true(queue_probe_number(
+                    server, "EVAL \"return redis.call('PTTL', redis.call('KEYS', 'hf:2:producer:*')[1])\" 0") > 0);
+    free(record);
+    bool finished = false;
+    push_finish(producer, finish, &finished);
+    assert_true(loop_until(loop, is_true, &finished, TEST_PATIENCE_NS));
+    assert_reply(server, "", "KEYS hf:2:producer:*");
+}
+
+/* With a server that forgets everything in between: what it has forgotten is pushed again, what it has is not. */
+static void test_a_restart_loses_and_doubles_nothing(void **state)
+{
+    (void)state;
+    enum { TASKS = 64, IN_FLIGHT = 40, BYTES = 1 << 20 };
+    static char payload[BYTES];
+    produce(redis_server_port(server), IN_FLIGHT, 20 * NS_PER_S);
+    wait_up();
+    redis_server_pause(server);
+    for (unsigned i = 0; i < TASKS; i++) {
+        memset(payload, ' ', sizeof payload);
+        payload[snprintf(payload, sizeof payload, "%u", i)] = ' ';
+        add_bytes("a", payload, sizeof payload, i);
+    }
+    push_flush(producer, &source);
+    loop_for(loop, 50 * NS_PER_MS);
+    redis_server_restart(server); /* empty */
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], TASKS);
+    assert_reply(server, "64", "LLEN queue:a");
+    assert_reply(server, "in order",
+                 "EVAL \"local n = 0 local all = redis.call('LRANGE', 'queue:a', 0, -1) for i = #all, 1, -1 do if "
+                 "tonumber(string.sub(all[i], 1, 8)) ~= n then return i end n = n + 1 end return 'in order'\" 0");
+}
+
+static void test_who_refuses_for_a_while_is_asked_again(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
+    wait_up();
+    free(redis_server_command(server, "CONFIG SET min-replicas-to-write 1"));
+    add("a", 0, 5);
+    push_flush(producer, &source);
+    unsigned asked = 3;
+    while (redis_server_calls(server, "evalsha") < asked)
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(ended, 0);
+    free(redis_server_command(server, "CONFIG SET min-replicas-to-write 0"));
+    wait_idle();
+    assert_in_order("a", 0, 5);
+}
+
+static void test_who_goes_on_refusing_has_refused(void **state)
+{
+    (void)state;
+    patience_ns = 100 * NS_PER_MS;
+    produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
+    wait_up();
+    free(redis_server_command(server, "CONFIG SET min-replicas-to-write 1"));
+    add("a", 0, 5);
+    push_flush(producer, &source);
+    wait_idle();
+    free(redis_server_command(server, "CONFIG SET min-replicas-to-write 0"));
+    assert_int_equal(tasks[PUSH_REFUSED], 5);
+    assert_contains(last_reason, "NOREPLICAS");
+    assert_reply(server, "0", "EXISTS queue:a");
+}
+
+static void test_a_refusal_is_certain(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 0, NS_PER_S);
+    wait_up();
+    free(redis_server_command(server, "SET queue:b foreign"));
+    add("b", 0, 5);
+    add("a", 0, 5);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_int_equal(ends[PUSH_REFUSED], 1);
+    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 1);
+    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
+    add("a", 5, 5);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_int_equal(ends[PUSH_REFUSED], 2);
+    assert_contains(last_reason, "OOM");
+    assert_int_equal(tasks[PUSH_REFUSED], 10);
+    assert_in_order("a", 0, 5);
+}
+
+static void test_what_is_dropped_is_told(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 1, NS_PER_S);
+    wait_up();
+    redis_server_pause(server);
+    add("a", 0, 2500);
+    add("b", 2500, 1);
+    push_drop(producer, &source);
+    assert_int_equal(ends[PUSH_DROPPED], 3);
+    assert_int_equal(ended, 1501);
+    assert_int_equal(tasks[PUSH_DROPPED], 1501);
+    redis_server_resume(server);
+    wait_idle();
+    assert_int_equal(tasks[PUSH_ACKNOWLEDGED], 1000);
+    assert_in_order("a", 0, 1000);
+    assert_reply(server, "0", "EXISTS queue:b");
+}
+
+static void test_the_end_with_tasks_in_every_state(void **state)
+{
+    (void)state;
+    produce(redis_server_port(server), 1, NS_PER_S);
+    wait_up();
+    redis_server_pause(server);
+    add("a", 0, 2500); /* in flight, waiting, filling; the memory checker sees what is forgotten */
+    loop_for(loop, 5 * NS_PER_MS);
+    push_destroy(producer);
+    producer = NULL;
+    assert_int_equal(ended, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        producer_test(test_tasks_wait_for_a_node_that_is_down),
+        producer_test(test_lost_replies_are_asked_for_again),
+        producer_test(test_patience_ends_in_unknown),
+        producer_test(test_a_late_reply_is_unknown_too),
+        producer_test(test_a_first_try_that_arrives_last_changes_nothing),
+        producer_test(test_the_record_is_small_and_goes),
+        producer_test(test_a_restart_loses_and_doubles_nothing),
+        producer_test(test_who_refuses_for_a_while_is_asked_again),
+        producer_test(test_who_goes_on_refusing_has_refused),
+        producer_test(test_a_refusal_is_certain),
+        producer_test(test_what_is_dropped_is_told),
+        producer_test(test_the_end_with_tasks_in_every_state),
+    };
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}
