@@ -129,6 +129,7 @@ static const struct config_key worker_keys[] = {
      FIELD(timestamps),
      .fallback = "seconds",
      .choices = timestamps,
+     .is_reloadable = true,
      .help = "How times are written into tasks: seconds are real numbers, which dashboards of every version show "
              "correctly. ms: where a task came with an integer of milliseconds, as version 8 writes them, it is "
              "renewed in that form, which older dashboards show wrongly."},

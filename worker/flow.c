@@ -233,3 +233,13 @@ struct flow_step flow_stop(struct flow *flow, bool withdrawn)
         return flow->claim_lost ? end_lost(flow) : give_back(flow);
     return (struct flow_step){0};
 }
+
+struct flow_step flow_abandon(struct flow *flow)
+{
+    invariant(flow->state == FLOW_READY);
+    flow->stopping = true;
+    struct flow_step step =
+        flow->claim_lost ? end_lost(flow) : end_unfinished(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    step.release = false;
+    return step;
+}

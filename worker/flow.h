@@ -123,6 +123,8 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_
 /* From now on nothing is started. In READY the slot must have tried to withdraw the task from the runners, where it
  * may. */
 struct flow_step flow_stop(struct flow *flow, bool withdrawn);
+/* In READY: the process ends before the handler does. The lock stays. */
+struct flow_step flow_abandon(struct flow *flow);
 /* False for a task that has ended already and can only be run. */
 bool flow_may_withdraw(const struct flow *flow);
 

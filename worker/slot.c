@@ -164,6 +164,8 @@ static enum log_level ending_level(enum flow_ending ending)
 
 static const char *ending_reason(const struct slot *slot, enum flow_ending ending)
 {
+    if (slot->abandoned)
+        return "its handler was abandoned"; /* and may be writing into the failure */
     return ending == FLOW_INVALID ? slot->invalid.text : slot->job.failure.message;
 }
 
@@ -251,6 +253,12 @@ void slot_stop(struct slot *slot)
     slot_perform(slot, flow_stop(&slot->flow, withdrawn));
     if (before == FLOW_LOCKING)
         redlock_lock_release(slot->lock);
+}
+
+void slot_abandon(struct slot *slot)
+{
+    slot->abandoned = true;
+    slot_perform(slot, flow_abandon(&slot->flow));
 }
 
 void slot_init(struct slot *slot, struct worker *worker, unsigned number)

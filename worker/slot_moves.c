@@ -32,10 +32,14 @@ static void task_finish(struct slot *slot)
 static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
 {
     struct buffer *text = &slot->worker->text;
+    struct failure abandoned;
+    failure_clear(&abandoned);
+    if (slot->abandoned) /* its handler may be writing into its own */
+        failure_set(&abandoned, "HF::Abandoned", "its process ended before its handler did");
     buffer_clear(text);
     const struct config *config = slot->worker->options.config;
     struct task_rules rules = task_rules_of(&slot->envelope, config, slot->handler);
-    failure_write(&slot->job.failure,
+    failure_write(slot->abandoned ? &abandoned : &slot->job.failure,
                   &(struct failure_record){.envelope = &slot->envelope,
                                            .rules = &rules,
                                            .queue = slot->queue,
@@ -97,6 +101,10 @@ static void task_park(struct slot *slot)
 static void task_bury(struct slot *slot)
 {
     struct buffer *text = &slot->worker->text;
+    if (slot->abandoned) {
+        record_move(slot, QUEUE_DEAD, 0, true);
+        return;
+    }
     if (slot->invalid.text[0] == '\0') {
         if (slot->rules.refused_class != NULL)
             failure_set(&slot->job.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
@@ -120,7 +128,8 @@ static void slot_give_back(struct slot *slot)
     while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
         place = place->next;
     list_append(place, &slot->back_link);
-    loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
+    if (!atomic_load(&worker->must_stop)) /* else stop.c gathers them until all are there */
+        loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
 }
 
 void slots_give_back(struct loop_hook *hook)

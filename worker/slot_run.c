@@ -94,6 +94,8 @@ void slot_ran(struct loop_message *message)
 {
     struct slot *slot = list_owner(message, struct slot, work.done);
     struct worker *worker = slot->worker;
+    if (slot->abandoned)
+        return;
     bool lost = slot->started && !job_lock_is_valid(&slot->job);
     worker->report.runs += slot->started;
     if (slot->started)

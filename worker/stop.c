@@ -1,19 +1,31 @@
 /* How a worker ends.
  *
- *   stop asked for   nothing is claimed or started any more; locks that are being acquired are given up, tasks that
- *                    no runner has taken are given back at the head of their queue; what runs may go on
- *   stop_timeout     handlers are told to stop (cancelled() turns true, reason SHUTDOWN)
+ *   quiet            nothing is claimed any more; what runs goes on, and so does the process. For good.
+ *   drain            quiet, and a stop as soon as nothing runs
+ *   stop             nothing is started any more either: locks that are being acquired are given up, tasks that no
+ *                    runner has taken are given back at the head of their queue; what runs may go on
+ *   + stop_timeout   handlers are told to stop (cancelled() turns true, reason SHUTDOWN). From now on what is given
+ *                    back is gathered and sent together, the task that was claimed last first: so the queue is as it
+ *                    was
  *   + grace          who does not listen is abandoned: its task is given back, its lock is left to expire (a release
  *                    would let somebody else write beside it), and the process ends with a failure
- *   all idle         the bells are silenced, the last call gives back what is left and removes the process's traces,
- *                    then the loop ends once the releases are answered
- * A second signal goes straight to the last step. */
+ *   leave            once nothing runs, or is waited for any more: the bells are silenced, the last call gives back
+ *                    what is left and removes the process's traces, then the loop ends once the releases are answered
+ * Stop now (a second signal) skips stop_timeout and shortens the rest.
+ *
+ * Bounds. The handlers have stop_timeout + GRACE. When none runs and only the queue node is waited for, that ends after
+ * NODE_WAIT; nobody gains by more. Leaving takes LEAVE_LIMIT and the answers to releases RELEASE_LIMIT at most. So the
+ * process ends within stop_timeout + 5 s, and after a stop now within 2 s, whatever handlers and nodes do; what the
+ * queue node was not there to take back stays a claim, for whoever recovers it. */
 #include "base/log.h"
 #include "worker/service_notify.h"
 #include "worker/worker_state.h"
 
+#define LOOK_NS          (10 * NS_PER_MS)
 #define GRACE_NS         (2 * NS_PER_S)
-#define LEAVE_LIMIT_NS   (5 * NS_PER_S)
+#define GRACE_NOW_NS     (200 * NS_PER_MS)
+#define NODE_WAIT_NS     (2 * NS_PER_S)
+#define LEAVE_LIMIT_NS   (2 * NS_PER_S)
 #define LEAVE_NOW_NS     (1 * NS_PER_S)
 #define RELEASE_LIMIT_NS (500 * NS_PER_MS)
 #define RELEASE_LOOK_NS  (2 * NS_PER_MS)
@@ -44,11 +56,6 @@ static unsigned handlers_running(const struct worker *worker)
     return running;
 }
 
-static double seconds_since(const struct worker *worker, struct instant start)
-{
-    return (double)instant_since(start, loop_now(worker->loop)) / (double)NS_PER_S;
-}
-
 /* Abandoned locks are never answered, so the wait has an end of its own. */
 static void releases_look(struct loop_timer *timer)
 {
@@ -73,32 +80,93 @@ static void queue_left(void *context, bool left)
     limit_set(worker, releases_look, 0);
 }
 
-static void leave_start(struct worker *worker, int64_t limit_ns)
+/* --- what runs ---------------------------------------------------------------------------------------------------- */
+
+static void slot_tell(const struct slot *slot, enum log_level level, const char *event)
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    int64_t ran_ns = instant_since(slot->handed_over, loop_now(slot->worker->loop));
+    log_event(level, event, "slot=%u jid=%s class=%s queue=%s seconds=%.1f", slot->number, log_quote(slot->jid, jid),
+              log_quote(slot->envelope.class_name, class_name), log_quote(slot->queue, queue),
+              (double)ran_ns / (double)NS_PER_S);
+}
+
+void worker_tell_running(struct worker *worker)
+{
+    log_event(LOG_INFO, "tasks_running", "count=%u busy=%u threads=%u", handlers_running(worker), slots_busy(worker),
+              worker->slot_count);
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        if (worker->slots[i].flow.state == FLOW_READY)
+            slot_tell(&worker->slots[i], LOG_INFO, "task_running");
+}
+
+static void handlers_cancel(struct worker *worker)
+{
+    if (atomic_load(&worker->must_stop))
+        return;
+    log_event(LOG_WARN, "handlers_cancelled", "count=%u waiting_for_queue_node=%u", handlers_running(worker),
+              slots_busy(worker) - handlers_running(worker));
+    atomic_store(&worker->must_stop, true);
+}
+
+static void handlers_abandon(struct worker *worker)
+{
+    unsigned count = handlers_running(worker);
+    if (count == 0)
+        return;
+    worker->abandoned = true;
+    log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
+              count);
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        if (worker->slots[i].flow.state != FLOW_READY)
+            continue;
+        slot_tell(&worker->slots[i], LOG_ERROR, "handler_abandoned");
+        slot_abandon(&worker->slots[i]);
+    }
+}
+
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
+
+static void leave_start(struct worker *worker)
 {
     if (worker->leaving)
         return;
     worker->leaving = true;
-    worker->abandoned = handlers_running(worker) > 0;
-    if (worker->abandoned)
-        log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
-                  handlers_running(worker));
     loop_timer_clear(worker->loop, &worker->limit);
+    handlers_abandon(worker);
+    slots_give_back(&worker->give_back);
+    int64_t limit_ns = worker->hurrying ? LEAVE_NOW_NS : LEAVE_LIMIT_NS;
     queue_leave(worker->queue, instant_after(loop_now(worker->loop), limit_ns), queue_left);
 }
 
-static void grace_over(struct loop_timer *timer)
+/* A task that was ended before it runs may begin to run although the worker stops. */
+static void phase_look(struct worker *worker, struct instant now, bool runs)
 {
-    leave_start(limit_worker(timer), LEAVE_LIMIT_NS);
+    if (runs == !worker->only_node || worker->hurrying)
+        return;
+    worker->only_node = !runs;
+    worker->abandon_at = instant_after(worker->cancel_at, GRACE_NS);
+    if (!runs)
+        worker->abandon_at = instant_earlier(worker->abandon_at, instant_after(now, NODE_WAIT_NS));
 }
 
-static void time_over(struct loop_timer *timer)
+/* While handlers may still come to their end. */
+static void stop_look(struct loop_timer *timer)
 {
     struct worker *worker = limit_worker(timer);
-    log_event(LOG_WARN, "handlers_cancelled", "count=%u waiting_for_queue_node=%u", handlers_running(worker),
-              slots_busy(worker) - handlers_running(worker));
-    atomic_store(&worker->must_stop, true);
-    limit_set(worker, grace_over, GRACE_NS);
+    struct instant now = loop_now(worker->loop);
+    bool runs = handlers_running(worker) > 0;
+    limit_set(worker, stop_look, LOOK_NS);
+    if (runs && instant_reached(now, worker->cancel_at))
+        handlers_cancel(worker);
+    if (!runs)
+        slots_give_back(&worker->give_back);
+    phase_look(worker, now, runs);
+    if (instant_reached(now, worker->abandon_at))
+        leave_start(worker);
 }
+
+/* --- the steps ---------------------------------------------------------------------------------------------------- */
 
 static bool nothing_is_left(const struct worker *worker)
 {
@@ -108,7 +176,7 @@ static bool nothing_is_left(const struct worker *worker)
 void worker_stop_look(struct worker *worker)
 {
     if (worker->stopping && nothing_is_left(worker))
-        leave_start(worker, LEAVE_LIMIT_NS);
+        leave_start(worker);
     else if (worker->draining && !worker->stopping && nothing_is_left(worker))
         worker_stop(worker, "drained");
 }
@@ -142,13 +210,15 @@ void worker_stop(struct worker *worker, const char *reason)
     worker->stopping = true;
     service_notify_stopping();
     log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
+    struct instant now = loop_now(worker->loop);
     queue_listen(worker->queue, false);
+    promoter_pause(worker->promoter, true);
     periodic_pause(worker->periodic, true);
-    limit_set(worker, time_over, worker->options.config->worker.stop_timeout_ns);
+    worker->cancel_at = instant_after(now, worker->options.config->worker.stop_timeout_ns);
+    worker->abandon_at = instant_after(worker->cancel_at, GRACE_NS);
     for (unsigned i = 0; i < worker->slot_count; i++)
         slot_stop(&worker->slots[i]);
-    if (handlers_running(worker) == 0) /* only the queue node is waited for, and nobody gains by a long wait */
-        limit_set(worker, grace_over, GRACE_NS);
+    limit_set(worker, stop_look, 0);
     worker_stop_look(worker);
 }
 
@@ -156,11 +226,14 @@ void worker_stop_now(struct worker *worker, const char *reason)
 {
     if (worker->hurrying)
         return;
-    worker->stopping = worker->hurrying = true;
-    periodic_pause(worker->periodic, true);
+    worker_stop(worker, reason);
+    worker->hurrying = true;
+    struct instant now = loop_now(worker->loop);
     log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
     atomic_store(&worker->must_stop, true);
-    leave_start(worker, LEAVE_NOW_NS);
+    worker->abandon_at = instant_earlier(worker->abandon_at, instant_after(now, GRACE_NOW_NS));
+    if (worker->leaving)
+        queue_leave_by(worker->queue, instant_after(now, LEAVE_NOW_NS));
 }
 
 void worker_stop_asked(struct worker *worker, const char *reason)
@@ -169,18 +242,4 @@ void worker_stop_asked(struct worker *worker, const char *reason)
         worker_stop_now(worker, reason);
     else
         worker_stop(worker, reason);
-}
-
-void worker_tell_running(struct worker *worker)
-{
-    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
-    log_event(LOG_INFO, "tasks_running", "count=%u busy=%u threads=%u", handlers_running(worker), slots_busy(worker),
-              worker->slot_count);
-    for (unsigned i = 0; i < worker->slot_count; i++) {
-        const struct slot *slot = &worker->slots[i];
-        if (slot->flow.state == FLOW_READY)
-            log_event(LOG_INFO, "task_running", "slot=%u jid=%s class=%s queue=%s seconds=%.1f", slot->number,
-                      log_quote(slot->jid, jid), log_quote(slot->envelope.class_name, class_name),
-                      log_quote(slot->queue, queue), seconds_since(worker, slot->handed_over));
-    }
 }

@@ -44,6 +44,7 @@ struct slot {
     int code; /* what the handler returned */
     bool started;
     struct instant handed_over; /* to the runners */
+    bool abandoned;             /* its handler still runs, and nobody waits for it any more */
     struct instant run_started;
 };
 
@@ -77,9 +78,11 @@ struct worker {
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
     atomic_bool must_stop;
-    struct loop_timer look;  /* at the lock nodes, and whether all is drained */
-    struct loop_timer limit; /* of the present phase of stopping */
-    struct instant leave_by; /* when waiting for answers to releases ends */
+    struct loop_timer look;               /* at the lock nodes, and whether all is drained */
+    struct loop_timer limit;              /* of the present phase of stopping */
+    struct instant cancel_at, abandon_at; /* of the handlers, while stopping */
+    bool only_node;                       /* while stopping: no handler runs any more */
+    struct instant leave_by;              /* when waiting for answers to releases ends */
     struct signals *signals;
     struct reload *reload;
     enum exit_code exit_code;
@@ -94,6 +97,9 @@ void slot_answered(void *worker, unsigned number, enum queue_answer answer, cons
 void slot_stop(struct slot *slot);
 /* Somebody cancelled the task of that jid, which may be this slot's. */
 void slot_cancel(struct slot *slot, const char *jid);
+/* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
+ * process that is about to end. */
+void slot_abandon(struct slot *slot);
 /* The queue node says that the slot's claim is in other hands. */
 void slot_lost(void *worker, unsigned number);
 void slot_perform(struct slot *slot, struct flow_step step);

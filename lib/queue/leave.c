@@ -81,6 +81,12 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     leave_look(&queue->leave_timer);
 }
 
+void queue_leave_by(struct queue *queue, struct instant deadline)
+{
+    queue->leave_by = instant_earlier(queue->leave_by, deadline);
+    queue->settle_by = instant_earlier(queue->settle_by, queue->leave_by);
+}
+
 static void backlog_told(struct redis_call *call, const struct redis_result *result)
 {
     struct queue *queue = list_owner(call, struct queue, count_call);

@@ -113,6 +113,9 @@ void queue_listen(struct queue *queue, bool wanted);
  * the node is not reachable until `deadline`, `done` says so: the claims stay for whoever recovers them. */
 void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void *context, bool left));
 
+/* Ends a queue_leave that is under way by `deadline`, if it would take longer. */
+void queue_leave_by(struct queue *queue, struct instant deadline);
+
 /* False while the node has never been reached: nothing can have been claimed, nothing needs to be left. */
 bool queue_was_reached(const struct queue *queue);
 

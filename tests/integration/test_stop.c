@@ -124,6 +124,7 @@ static void a_handler_that_ignores_that_is_abandoned(void **state)
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
     assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
+    assert_true(fleet_logged(&fleet, worker, "handler_abandoned slot=0 jid=deaf class=guarded queue=jobs seconds="));
     assert_queue("deaf ");
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
@@ -158,13 +159,45 @@ static void a_second_signal_does_not_wait_for_a_deaf_handler(void **state)
     assert_queue("deaf ");
 }
 
+/* The order in which the handlers notice is theirs; the order in the queue must be that of the claims. */
+static void what_is_cancelled_goes_back_in_order(void **state)
+{
+    (void)state;
+    fleet_push_many(&fleet, "careful", 8, 600000, 0);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 8, .worker = "stop_timeout = \"100ms\";"});
+    test_await(fleet_noted_all(&fleet, "begin ") == 8);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_queue("t1 t2 t3 t4 t5 t6 t7 t8 next ");
+    assert_no_traces();
+}
+
+/* Some notice, some do not. */
+static void a_second_signal_gives_back_in_order_what_it_abandons(void **state)
+{
+    (void)state;
+    for (unsigned i = 1; i <= 12; i++)
+        fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[600000],\"jid\":\"t%u\"}", i % 3 == 0 ? "careful" : "note", i);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"next\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 12, .worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_noted_all(&fleet, "begin ") == 12);
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_queue("t1 t2 t3 t4 t5 t6 t7 t8 t9 t10 t11 t12 next ");
+    assert_true(fleet_logged(&fleet, worker, "jid=t1 class=note"));
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
+}
+
 /* --- in trouble --------------------------------------------------------------------------------------------------- */
 
 /* Its claims are kept where whoever recovers them will look. */
 static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void **state)
 {
     (void)state;
-    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[100],\"jid\":\"kept\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"kept\"}");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
     test_await(fleet_noted(&fleet, "begin kept") == 1);
     redis_server_pause(fleet.queue);
@@ -175,6 +208,22 @@ static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void
     assert_true(fleet_logged(&fleet, worker, "leave_failed"));
     redis_server_resume(fleet.queue);
     assert_int_equal(fleet_left(&fleet), 1);
+}
+
+/* Its handler has long ended when the stop_timeout begins; nobody waits for it to run out. */
+static void one_signal_is_enough_when_the_queue_node_hangs(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[100],\"jid\":\"kept\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_noted(&fleet, "begin kept") == 1);
+    redis_server_pause(fleet.queue);
+    test_await(fleet_noted(&fleet, "end kept") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "leave_failed"));
+    assert_false(fleet_logged(&fleet, worker, "handlers_abandoned"));
+    redis_server_resume(fleet.queue);
 }
 
 static void a_killed_worker_leaves_its_claims(void **state)
@@ -213,6 +262,9 @@ int main(void)
         fleet_test(a_handler_that_ignores_that_is_abandoned),
         fleet_test(a_second_signal_stops_now),
         fleet_test(a_second_signal_does_not_wait_for_a_deaf_handler),
+        fleet_test(what_is_cancelled_goes_back_in_order),
+        fleet_test(a_second_signal_gives_back_in_order_what_it_abandons),
+        fleet_test(one_signal_is_enough_when_the_queue_node_hangs),
         fleet_test(without_the_queue_node_it_ends_with_a_failure_and_loses_nothing),
         fleet_test(a_killed_worker_leaves_its_claims),
         fleet_test(a_worker_that_never_reached_its_queue_node_stops_at_once),

@@ -114,8 +114,9 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     char *path = path_of(fleet, name, ".conf");
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [%s]; allow_root = true;\n", name,
-            setup->threads > 0 ? setup->threads : 4, setup->queues != NULL ? setup->queues : "\"jobs\"");
+    fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [%s]; allow_root = %s;\n", name,
+            setup->threads > 0 ? setup->threads : 4, setup->queues != NULL ? setup->queues : "\"jobs\"",
+            setup->forbid_root ? "false" : "true");
     plugin_write(fleet, setup, file);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),
             or_nothing(setup->queue_node));
@@ -164,6 +165,11 @@ unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup)
     if (worker->pid == 0)
         worker_exec(fleet, worker->name, or_nothing(setup->arguments), parent);
     return number;
+}
+
+void fleet_configure(struct fleet *fleet, unsigned worker, const struct fleet_setup *setup)
+{
+    configuration_write(fleet, fleet->workers[worker].name, setup);
 }
 
 void fleet_signal(struct fleet *fleet, unsigned worker, int number)

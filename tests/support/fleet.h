@@ -33,6 +33,7 @@ void fleet_clean(struct fleet *fleet);
 /* Parts of the configuration, each as text and empty when NULL. */
 struct fleet_setup {
     unsigned threads;       /* 0 = 4 */
+    bool forbid_root;       /* else workers may run as root, as tests in containers do */
     const char *plugin;     /* NULL = witness; else a file of build/jobs */
     const char *worker;     /* more settings of the section worker */
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */
@@ -45,6 +46,8 @@ struct fleet_setup {
 
 /* Starts a worker as host NAME; returns its number at once.  */
 unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup);
+/* Writes its configuration anew, for the next reload; `arguments` are ignored. */
+void fleet_configure(struct fleet *fleet, unsigned worker, const struct fleet_setup *setup);
 void fleet_signal(struct fleet *fleet, unsigned worker, int number);
 /* Waits for its end; the exit code, or minus the signal that ended it. */
 int fleet_wait(struct fleet *fleet, unsigned worker);

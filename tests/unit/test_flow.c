@@ -211,6 +211,25 @@ static void stopping_gives_back_what_has_not_started(void **state)
     assert_int_equal(ready.state, FLOW_IDLE);
 }
 
+/* Its handler runs on, so its lock must outlive the process. */
+static void an_abandoned_task_goes_back_and_keeps_its_lock(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&locked);
+    struct flow_step step = flow_abandon(&flow);
+    assert_int_equal(step.move, FLOW_MOVE_GIVE_BACK);
+    assert_true(step.ends && step.ending == FLOW_GIVEN_BACK);
+    assert_false(step.release);
+    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_NONE);
+
+    struct flow gone = flow_running(&locked);
+    flow_claim_gone(&gone, false);
+    step = flow_abandon(&gone);
+    assert_int_equal(step.move, FLOW_MOVE_NONE);
+    assert_int_equal(step.ending, FLOW_CLAIM_LOST);
+    assert_false(step.release);
+}
+
 static void stopping_lets_what_runs_finish_and_claims_no_more(void **state)
 {
     (void)state;
@@ -309,6 +328,7 @@ int main(void)
         cmocka_unit_test(every_result_has_its_ending),
         cmocka_unit_test(E38_the_result_of_a_run_whose_lock_was_lost_is_refused),
         cmocka_unit_test(stopping_gives_back_what_has_not_started),
+        cmocka_unit_test(an_abandoned_task_goes_back_and_keeps_its_lock),
         cmocka_unit_test(stopping_lets_what_runs_finish_and_claims_no_more),
         cmocka_unit_test(a_lost_claim_is_told_and_tried_again_once),
         cmocka_unit_test(every_claimed_task_ends_exactly_once),

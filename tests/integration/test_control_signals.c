@@ -1,0 +1,265 @@
+/* A worker under signals: quiet, drain, a rolling restart, reopening its log, telling what runs; and root. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+static void push(const char *class_name, const char *jid, unsigned milliseconds)
+{
+    fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[%u],\"jid\":\"%s\"}", class_name, milliseconds, jid);
+}
+
+static bool has_begun(const char *jid)
+{
+    char line[64];
+    snprintf(line, sizeof line, "begin %s", jid);
+    return fleet_noted(&fleet, line) == 1;
+}
+
+static long long waiting(void)
+{
+    return fleet_number(&fleet, "LLEN queue:jobs");
+}
+
+/* --- quiet -------------------------------------------------------------------------------------------------------- */
+
+static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
+{
+    (void)state;
+    push("note", "running", 400);
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(has_begun("running"));
+    fleet_signal(&fleet, worker, SIGTSTP);
+    test_await(fleet_logged(&fleet, worker, "worker_quiet reason=SIGTSTP busy=1"));
+    push("note", "later", 0);
+    test_await(fleet_noted(&fleet, "end running") == 1);
+    /* it stays, answers, and goes on claiming nothing, also after SIGCONT */
+    fleet_signal(&fleet, worker, SIGCONT);
+    fleet_signal(&fleet, worker, SIGTTIN);
+    test_await(fleet_logged(&fleet, worker, "tasks_running count=0"));
+    test_await(waiting() == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin later"), 0);
+    assert_int_equal(waiting(), 1);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 1);
+}
+
+/* What rings after that goes back, so that another one gets it. */
+static void another_worker_takes_what_a_quiet_one_leaves(void **state)
+{
+    (void)state;
+    unsigned quiet = fleet_work(&fleet, NULL);
+    test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
+    fleet_signal(&fleet, quiet, SIGTSTP);
+    test_await(fleet_logged(&fleet, quiet, "worker_quiet"));
+    unsigned other = fleet_work(&fleet, NULL);
+    for (unsigned i = 0; i < 20; i++) {
+        char jid[16], end[24];
+        snprintf(jid, sizeof jid, "t%u", i);
+        snprintf(end, sizeof end, "end t%u", i);
+        push("note", jid, 0);
+        test_await(fleet_noted(&fleet, end) == 1);
+    }
+    fleet_signal(&fleet, quiet, SIGTERM);
+    fleet_signal(&fleet, other, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, quiet), 0);
+    assert_int_equal(fleet_wait(&fleet, other), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 20);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+/* --- drain -------------------------------------------------------------------------------------------------------- */
+
+static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
+{
+    (void)state;
+    push("note", "running", 400);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"0s\";"});
+    test_await(has_begun("running"));
+    push("note", "later", 0);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted(&fleet, "end running"), 1);
+    assert_int_equal(fleet_noted_all(&fleet, "begin later"), 0);
+    assert_int_equal(waiting(), 1);
+    assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
+    assert_true(fleet_logged(&fleet, worker, "worker_stopping reason=drained"));
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 1);
+}
+
+static void an_idle_worker_drains_at_once(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
+/* Each may come again and in any order; a later one goes further, none goes back. */
+static void signals_may_come_in_any_order(void **state)
+{
+    (void)state;
+    push("careful", "running", 600000);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
+    test_await(has_begun("running"));
+    fleet_signal(&fleet, worker, SIGTSTP);
+    test_await(fleet_logged(&fleet, worker, "worker_quiet"));
+    fleet_signal(&fleet, worker, SIGTSTP);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    test_await(fleet_logged(&fleet, worker, "worker_draining"));
+    fleet_signal(&fleet, worker, SIGTSTP);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(fleet_logged(&fleet, worker, "worker_stopping reason=SIGTERM"));
+    fleet_signal(&fleet, worker, SIGUSR2);
+    fleet_signal(&fleet, worker, SIGHUP);
+    fleet_signal(&fleet, worker, SIGINT);
+    int exit_code = fleet_wait(&fleet, worker);
+    assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */
+    assert_true(fleet_logged(&fleet, worker, "worker_stopping_now reason=SIGINT"));
+    assert_int_equal(waiting(), 1);
+    char *log = fleet_log(&fleet, worker), *first = strstr(log, "worker_quiet");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "worker_quiet"));
+    free(log);
+}
+
+/* --- a rolling restart -------------------------------------------------------------------------------------------- */
+
+/* The new one is at work before the old one is asked to go. */
+static void a_rolling_restart_has_no_gap_and_loses_nothing(void **state)
+{
+    (void)state;
+    enum { TASKS = 300 };
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push_many(&fleet, "note", TASKS, 10, 0);
+    for (unsigned round = 1; round <= 3; round++) {
+        test_await(fleet_noted_all(&fleet, "end ") >= round * TASKS / 5);
+        unsigned next = fleet_work(&fleet, NULL);
+        test_await(fleet_logged(&fleet, next, "worker_started"));
+        fleet_signal(&fleet, worker, SIGUSR2);
+        assert_int_equal(fleet_wait(&fleet, worker), 0);
+        worker = next;
+    }
+    test_await(fleet_noted_all(&fleet, "end ") == TASKS);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), TASKS);
+    for (unsigned i = 1; i <= TASKS; i++) {
+        char line[24];
+        snprintf(line, sizeof line, "end t%u", i);
+        assert_int_equal(fleet_noted(&fleet, line), 1);
+    }
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+/* --- the log ------------------------------------------------------------------------------------------------------ */
+
+static bool file_has(const char *path, const char *text)
+{
+    static char content[65536];
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    content[fread(content, 1, sizeof content - 1, file)] = '\0';
+    fclose(file);
+    return strstr(content, text) != NULL;
+}
+
+static void the_log_file_is_opened_again(int number)
+{
+    char log[128], moved[128], setting[192];
+    snprintf(log, sizeof log, "%s/worker.log", fleet.directory);
+    snprintf(moved, sizeof moved, "%s/worker.log.1", fleet.directory);
+    snprintf(setting, sizeof setting, "log_file = \"%s\";", log);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = setting});
+    test_await(file_has(log, "worker_started"));
+    assert_int_equal(rename(log, moved), 0);
+    fleet_signal(&fleet, worker, number);
+    test_await(access(log, F_OK) == 0);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_true(file_has(log, "worker_stopping"));
+    assert_false(file_has(moved, "worker_stopping"));
+    assert_true(file_has(moved, "worker_started"));
+}
+
+static void sigusr1_opens_the_log_file_again(void **state)
+{
+    (void)state;
+    the_log_file_is_opened_again(SIGUSR1);
+}
+
+static void sighup_opens_the_log_file_again(void **state)
+{
+    (void)state;
+    the_log_file_is_opened_again(SIGHUP);
+}
+
+static void sigttin_tells_what_runs(void **state)
+{
+    (void)state;
+    push("note", "one", 1000);
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(has_begun("one"));
+    fleet_signal(&fleet, worker, SIGTTIN);
+    test_await(fleet_logged(&fleet, worker, "tasks_running count=1 busy=1 threads=4"));
+    test_await(fleet_logged(&fleet, worker, " jid=one class=note queue=jobs seconds="));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* --- root --------------------------------------------------------------------------------------------------------- */
+
+/* The fleet allows it; for this one it is taken back. A worker of any other user starts. */
+static void root_is_refused_unless_it_is_allowed(void **state)
+{
+    (void)state;
+    bool is_root = geteuid() == 0;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true});
+    if (is_root) {
+        assert_int_equal(fleet_wait(&fleet, worker), 1);
+        assert_true(fleet_logged(&fleet, worker, "a worker does not run as root"));
+        assert_true(fleet_logged(&fleet, worker, "--allow-root"));
+        worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true, .arguments = "--allow-root"});
+    }
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void the_option_says_which_queues_are_served(void **state)
+{
+    (void)state;
+    push("note", "elsewhere", 0);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--queues other,more"});
+    free(fleet_ask(&fleet, "LPUSH queue:more '%s'", "{\"class\":\"note\",\"args\":[],\"jid\":\"here\"}"));
+    test_await(fleet_noted(&fleet, "end here") == 1);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin elsewhere"), 0);
+    assert_int_equal(waiting(), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(quiet_finishes_what_runs_and_claims_nothing_more),
+        fleet_test(another_worker_takes_what_a_quiet_one_leaves),
+        fleet_test(drain_ends_after_what_runs_and_leaves_the_queue_alone),
+        fleet_test(an_idle_worker_drains_at_once),
+        fleet_test(signals_may_come_in_any_order),
+        fleet_test(a_rolling_restart_has_no_gap_and_loses_nothing),
+        fleet_test(sigusr1_opens_the_log_file_again),
+        fleet_test(sighup_opens_the_log_file_again),
+        fleet_test(sigttin_tells_what_runs),
+        fleet_test(root_is_refused_unless_it_is_allowed),
+        fleet_test(the_option_says_which_queues_are_served),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,210 @@
+/* Opening the log file again: what was logged before goes to the old file, the rest to the new one, and no line is lost
+ * or split. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static char path[64];
+static char content[64 * 1024];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/test_log_reopen.XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    log_stop();
+    unlink(path);
+    return 0;
+}
+
+static void start(enum log_level level, int fd)
+{
+    struct error error = ERROR_NONE;
+    if (!log_start(&(struct log_options){.level = level, .fd = fd, .path = fd < 0 ? path : NULL}, &error))
+        fail_msg("%s", error.text);
+}
+
+/* What is in the file by now. */
+static const char *logged(void)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    content[fread(content, 1, sizeof content - 1, file)] = '\0';
+    fclose(file);
+    return content;
+}
+
+static const char *behind_time(const char *line)
+{
+    static const char shape[] = "2026-01-01T00:00:00.000Z ";
+    assert_true(strlen(line) > sizeof shape && line[sizeof shape - 3] == 'Z');
+    return line + sizeof shape - 1;
+}
+
+static size_t lines_in(const char *text)
+{
+    size_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+static char moved[80];
+
+static void file_move(void)
+{
+    snprintf(moved, sizeof moved, "%s.1", path);
+    assert_int_equal(rename(path, moved), 0);
+}
+
+/* The lines of the file must be numbered on from `from`; returns the next number. */
+static unsigned numbered_lines(const char *file, unsigned from)
+{
+    char line[2 * LOG_LINE_MAX], expected[64];
+    FILE *in = fopen(file, "r");
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in) != NULL) {
+        snprintf(expected, sizeof expected, "info count n=%u\n", from++);
+        assert_string_equal(behind_time(line), expected);
+    }
+    fclose(in);
+    return from;
+}
+
+static void what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new(void **state)
+{
+    (void)state;
+    enum { HALF = 1000 };
+    start(LOG_INFO, -1);
+    for (unsigned i = 0; i < HALF; i++)
+        log_event(LOG_INFO, "count", "n=%u", i);
+    file_move();
+    log_reopen(NULL);
+    for (unsigned i = HALF; i < 2 * HALF; i++)
+        log_event(LOG_INFO, "count", "n=%u", i);
+    log_stop();
+    assert_int_equal(numbered_lines(moved, 0), HALF);
+    assert_int_equal(numbered_lines(path, HALF), 2 * HALF);
+    unlink(moved);
+}
+
+static void another_path_is_opened_and_the_next_time_again(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    snprintf(moved, sizeof moved, "%s.2", path);
+    log_event(LOG_INFO, "count", "n=%u", 0U);
+    log_reopen(moved);
+    log_event(LOG_INFO, "count", "n=%u", 1U);
+    log_reopen(NULL);
+    log_event(LOG_INFO, "count", "n=%u", 2U);
+    log_stop();
+    assert_int_equal(numbered_lines(path, 0), 1);
+    assert_int_equal(numbered_lines(moved, 1), 3);
+    unlink(moved);
+}
+
+static void a_file_that_cannot_be_opened_leaves_the_old_one(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    log_event(LOG_INFO, "first", "n=1");
+    log_reopen("/nowhere/at/all/log");
+    log_event(LOG_INFO, "second", "n=2");
+    log_stop();
+    assert_int_equal(lines_in(logged()), 3);
+    assert_contains(content, "error log_reopen_failed path=/nowhere/at/all/log reason=\"No such file or directory\"");
+    assert_contains(content, "info second n=2\n");
+}
+
+static void a_descriptor_cannot_be_opened_again(void **state)
+{
+    (void)state;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    start(LOG_INFO, fd);
+    log_reopen(NULL);
+    log_event(LOG_INFO, "still", "n=1");
+    log_stop();
+    assert_int_equal(lines_in(logged()), 1);
+    assert_true(fcntl(fd, F_GETFD) >= 0);
+    close(fd);
+}
+
+static void *many_lines(void *number)
+{
+    for (unsigned i = 0; i < 2000; i++)
+        log_event(LOG_INFO, "many", "thread=%d n=%u", *(int *)number, i);
+    return NULL;
+}
+
+/* The lines of a file, each of which must be whole. */
+static unsigned whole_lines(const char *file)
+{
+    char line[2 * LOG_LINE_MAX];
+    unsigned count = 0;
+    FILE *in = fopen(file, "r");
+    assert_non_null(in);
+    for (; fgets(line, sizeof line, in) != NULL; count++)
+        assert_true(strncmp(behind_time(line), "info many thread=", 17) == 0 && strchr(line, '\n') != NULL);
+    fclose(in);
+    return count;
+}
+
+static void no_line_is_lost_or_split_while_threads_log(void **state)
+{
+    (void)state;
+    enum { THREADS = 2, MOVES = 5 };
+    pthread_t threads[THREADS];
+    int numbers[THREADS];
+    char names[MOVES][96];
+    unsigned lines = 0;
+    unsigned long dropped = log_dropped();
+    start(LOG_INFO, -1);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, many_lines, &numbers[i]), 0);
+    }
+    for (int i = 0; i < MOVES; i++) {
+        snprintf(names[i], sizeof names[i], "%s.m%d", path, i);
+        if (rename(path, names[i]) != 0)
+            names[i][0] = '\0'; /* the last one was not opened again yet */
+        log_reopen(NULL);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    log_reopen(NULL);
+    log_stop();
+    for (int i = 0; i < MOVES; i++) {
+        lines += names[i][0] != '\0' ? whole_lines(names[i]) : 0;
+        unlink(names[i]);
+    }
+    lines += whole_lines(path);
+    assert_int_equal(lines + (log_dropped() - dropped), 2 * 2000);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_logged_before_goes_to_the_old_file_and_the_rest_to_the_new),
+        TEST(another_path_is_opened_and_the_next_time_again),
+        TEST(a_file_that_cannot_be_opened_leaves_the_old_one),
+        TEST(a_descriptor_cannot_be_opened_again),
+        TEST(no_line_is_lost_or_split_while_threads_log),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
