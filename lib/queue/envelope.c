@@ -189,8 +189,8 @@ static bool members_scan(struct envelope *envelope, const struct envelope_limits
     bool escapes = false;
     if (!size_check(envelope->text.length, OWN_BYTES, limits, error))
         return false;
-    struct envelope_limits outer = {.size = SIZE_MAX, .depth = limits->depth, .keys = limits->keys};
-    outer.keys = sum_bounded(outer.keys, ENVELOPE_OWN_MEMBERS);
+    /* Both are checked below, when it is known what workers added. */
+    struct envelope_limits outer = {.size = SIZE_MAX, .depth = limits->depth, .keys = SIZE_MAX};
     json_scan_begin(&scan, envelope->text.bytes, envelope->text.length, &outer, error);
     if (!json_scan_open(&scan, '{'))
         return false;

@@ -46,7 +46,10 @@ static void every_value_is_read(void **state)
         "               { name = \"other\"; host = \"b\"; }, { host = \"c\"; } );\n"
         "lock = { ttl = \"1.5s\"; drift_factor = 0; tries = 7; retry_delay = \"5ms\"; retry_jitter = \"1ms\";\n"
         "         prefix = \"lock:\"; park_delay = \"2m\"; };\n"
-        "classes = ( { class = \"transfer\"; lock = \"required\"; }, { class = \"echo\"; lock = \"none\"; } );\n"
+        "classes = ( { class = \"transfer\"; lock = \"required\"; }, { class = \"echo\"; lock = \"none\"; retry = "
+        "\"7\";\n"
+        "  retry_queue = \"low\"; dead = \"no\"; backtrace = 5; expires_in = \"2h\"; at_most_once = \"yes\"; },\n"
+        "  { class = \"never\"; retry = \"no\"; }, { class = \"long\"; retry_for = \"3d\"; } );\n"
         "plugin_settings = ( { plugin = \"transfer\"; settings = { ledger = \"/x/y.db\"; journal = \"wal\"; }; } );\n");
     assert_int_equal(config->worker.threads, 4);
     assert_string_equal(config->worker.queues.items[1], "low");
@@ -68,6 +71,22 @@ static void every_value_is_read(void **state)
     assert_int_equal(config_class_lock(config, "transfer"), CONFIG_LOCK_REQUIRED);
     assert_int_equal(config_class_lock(config, "echo"), CONFIG_LOCK_NONE);
     assert_int_equal(config_class_lock(config, "sleep"), CONFIG_LOCK_BY_HANDLER);
+    unsigned retries = 9;
+    assert_false(config_class_retries(config_class_find(config, "transfer"), &retries));
+    assert_true(config_class_retries(config_class_find(config, "never"), &retries));
+    assert_int_equal(retries, 0);
+    const struct config_class *echo = config_class_find(config, "echo");
+    assert_true(config_class_retries(echo, &retries));
+    assert_int_equal(retries, 7);
+    assert_string_equal(echo->retry_queue, "low");
+    assert_int_equal(echo->dead, CONFIG_NO);
+    assert_int_equal(echo->at_most_once, CONFIG_YES);
+    assert_int_equal(echo->backtrace, 5);
+    assert_true(echo->expires_in_ns == 2 * 3600 * NS_PER_S);
+    assert_true(config_class_find(config, "long")->retry_for_ns == 3 * 24 * 3600 * NS_PER_S);
+    assert_null(config_class_find(config, "sleep"));
+    struct envelope_limits limits = config_task_limits(config);
+    assert_true(limits.size == 65536 && limits.depth == 64 && limits.keys == 4096);
     assert_string_equal(config_plugin_setting(config, "transfer", "ledger"), "/x/y.db");
     assert_null(config_plugin_setting(config, "transfer", "nothing"));
     assert_null(config_plugin_setting(config, "nobody", "ledger"));
@@ -179,6 +198,20 @@ static void settings_that_do_not_fit_each_other_are_errors(void **state)
     config_place_expect_error(
         CONFIG_NODES "lock = { ttl = \"1s\"; };\nlock_nodes = ( { host = \"a\"; timeout = \"251ms\"; } );\n",
         "t.conf:3: lock1: the timeout is more than a quarter of lock.ttl: one slow node would use up the lock");
+    static const char *const retries[] = {"never", "-1", "1000001", "3x", " 3", "9999999"};
+    for (size_t i = 0; i < sizeof retries / sizeof retries[0]; i++) {
+        char text[400], expected[200];
+        snprintf(text, sizeof text, CONFIG_NODES "classes = ( { class = \"a\"; retry = \"%s\"; } );\n", retries[i]);
+        snprintf(expected, sizeof expected,
+                 "t.conf:2: retry: \"%s\" is not allowed here; expected handler, no, or a number up to 1000000",
+                 retries[i]);
+        config_place_expect_error(text, expected);
+    }
+    config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; retry = \"3\"; retry_for = \"1h\"; } );\n",
+                              "t.conf:2: has both retry and retry_for; keep one");
+    config_place_expect_error(
+        CONFIG_NODES "classes = ( { class = \"a\"; retry_queue = \"a b\"; } );\n",
+        "t.conf:2: retry_queue: not 1 to 128 bytes without blanks and control characters, or begins with hf:");
     config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; },\n { class = \"a\"; } );\n",
                               "t.conf:3: the class a has a second entry (t.conf:2)");
     config_place_expect_error(CONFIG_NODES "lock = { prefix = \"hf:x\"; };\n",

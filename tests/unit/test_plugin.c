@@ -241,7 +241,14 @@ static void wrong_handlers_are_refused_one_by_one(void **state)
     const struct place *place = *state;
     struct findings findings;
     struct plugins *plugins = load(place->built, "bad_handlers", &findings);
-    assert_int_equal(findings.errors, 4);
+    assert_int_equal(findings.errors, 8);
+    static const char *const beyond[] = {"tireless", "backwards", "endless"};
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "the handler of %s states retries beyond 1000000, or a time that is", beyond[i]);
+        assert_non_null(findings_find(&findings, text));
+    }
+    assert_non_null(findings_find(&findings, "the retry_queue of the handler of lost is not 1 to 128 bytes"));
     assert_non_null(findings_find(&findings, "handler 0 states a size of 8 bytes"));
     assert_non_null(findings_find(&findings, "handler 1 has no name"));
     assert_non_null(findings_find(&findings, "handler 2 has no name"));
