@@ -7,10 +7,13 @@
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer
 #   worker/*.c                                 -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
-#   tests/{unit,sim,integration}/test_*.c      -> tests/{unit,sim,integration}/test_*
+#   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c                    -> lib/libsim.a         the simulation, linked into every test
+#   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
+#
+# The program with fault points (lib/base/fault.h) has a tree of its own, $(B)/faults.
 #
 # V=1 shows the commands, WERROR= builds with warnings, CC=clang and SANITIZE=address,undefined (or
 # thread) go with a B of their own. Only targets that start with scripts/setup install packages.
@@ -37,9 +40,9 @@ SHELL := /bin/bash
 LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c))
-SUPPORT     := $(wildcard tests/support/*.c)
+SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
-TEST_KINDS  := unit sim integration
+TEST_KINDS  := unit sim integration chaos
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
@@ -127,10 +130,13 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
+.PHONY: all tests faults soak run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
-tests: all $(TEST_FILES) $(PLUGIN_FILES) ## build the tests as well
+tests: all $(TEST_FILES) $(PLUGIN_FILES) faults ## build the tests as well
+
+faults: ## build the program with fault points, as tests use it
+	@$(MAKE) B=$(B)/faults CPPFLAGS='$(CPPFLAGS) -DHOLDFAST_FAULTS' $(B)/faults/holdfast
 
 run: ## install what is missing, build, and run the demonstration
 	@scripts/setup
@@ -147,6 +153,10 @@ ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
 check: tests ## build and run all tests, the mutants and a short demonstration; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
+
+SOAK ?= 100000:6:15:600:1
+soak: tests ## 100,000 tasks, workers killed and stopped at random; SOAK=TASKS:WORKERS:MS_A_TASK:SECONDS:SEED
+	@HOLDFAST_BUILD=$(abspath $(B)) HOLDFAST_SOAK=$(SOAK) $(B)/tests/chaos/test_soak
 
 mutants: tests ## break the lock's rules on purpose, one line at a time: the tests must notice
 	@if [ -x "$(RUN_MUTANTS)" ]; then $(RUN_MUTANTS) $(B); else echo 'no mutants yet'; fi

@@ -25,6 +25,7 @@ struct recovery {
     unsigned back, buried;   /* of the present one */
     struct envelope envelope;
     struct buffer request, keys, claims, record;
+    struct buffer jids; /* of the claims that are asked for, each with its NUL */
 };
 
 static void orphans_ask(struct recovery *recovery);
@@ -100,6 +101,7 @@ static bool claim_add(struct recovery *recovery, const struct redis_reply *slot,
     redis_request_bytes(&recovery->claims, place->bytes, CLAIM_ID_BYTES);
     redis_request_text(&recovery->claims, jid);
     redis_request_bytes(&recovery->claims, recovery->record.bytes, recovery->record.length);
+    buffer_append(&recovery->jids, jid, strlen(jid) + 1);
     return true;
 }
 
@@ -164,6 +166,13 @@ static bool text_is(const struct redis_reply *reply, const char *text)
     return reply->kind == REDIS_STRING && strcmp(reply->bytes, text) == 0;
 }
 
+static void task_tell(const struct recovery *recovery, const char *jid, bool is_buried)
+{
+    char text[LOG_QUOTE_MAX], from[LOG_QUOTE_MAX];
+    log_event(LOG_INFO, is_buried ? "task_buried" : "task_recovered", "jid=%s from=%s", log_quote(jid, text),
+              log_quote(identity(recovery), from));
+}
+
 /* Goes on with the same process while that gets anywhere. */
 static void recovered(struct redis_call *call, const struct redis_result *result)
 {
@@ -175,10 +184,14 @@ static void recovered(struct redis_call *call, const struct redis_result *result
     }
     unsigned back = 0, buried = 0;
     bool poison = false;
-    for (size_t i = 0; i + 1 < reply->count; i++) {
-        back += text_is(&reply->elements[i], "back");
-        buried += text_is(&reply->elements[i], "dead");
+    const char *jid = recovery->jids.bytes, *end = jid + recovery->jids.length;
+    for (size_t i = 0; i + 1 < reply->count && jid < end; i++, jid += strlen(jid) + 1) {
+        bool is_back = text_is(&reply->elements[i], "back"), is_dead = text_is(&reply->elements[i], "dead");
+        back += is_back;
+        buried += is_dead;
         poison = poison || text_is(&reply->elements[i], "poison");
+        if (is_back || is_dead)
+            task_tell(recovery, jid, is_dead);
     }
     recovery->back += back;
     recovery->buried += buried;
@@ -204,6 +217,7 @@ static void orphans_told(struct redis_call *call, const struct redis_result *res
     }
     buffer_clear(&recovery->keys);
     buffer_clear(&recovery->claims);
+    buffer_clear(&recovery->jids);
     for (size_t i = 0; i + 1 < reply->count; i += 2)
         claims += claim_add(recovery, &reply->elements[i], &reply->elements[i + 1]);
     recover_encode(recovery, claims);
@@ -260,5 +274,6 @@ void recovery_destroy(struct recovery *recovery)
     buffer_fini(&recovery->keys);
     buffer_fini(&recovery->claims);
     buffer_fini(&recovery->record);
+    buffer_fini(&recovery->jids);
     free(recovery);
 }

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "redis/fault_request.h"
 #include "redis/node_private.h"
 
 /* After a search, calls that expire soon after each other are found together. */
@@ -237,6 +238,7 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
         !has_room(node, request->length))
         return false;
 
+    fault_request(&node->options, request->bytes, request->length, FAULT_BEFORE);
     buffer_append(&node->out, request->bytes, request->length);
     uint64_t sequence =
         node_expect(node, request->length, (struct pending){.call = call, .deadline = deadline, .kind = PENDING_CALL});

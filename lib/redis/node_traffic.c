@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "redis/fault_request.h"
 #include "redis/node_private.h"
 
 /* Answered bytes are dropped from the front of `out` when there are this many and they are the larger part. */
@@ -170,6 +171,7 @@ static void answer(struct redis_node *node, const struct pending *entry, size_t 
         return;
     }
     struct redis_result result = {.outcome = REDIS_VALUE, .reply = reply, .reason = ""};
+    fault_request(&node->options, node->out.bytes + start, entry->length, FAULT_AFTER);
     if (reply->kind == REDIS_FAILURE) {
         result.outcome = REDIS_ERROR;
         result.error = error;

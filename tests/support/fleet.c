@@ -95,17 +95,18 @@ void fleet_clean(struct fleet *fleet)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-static void plugin_write(const struct fleet *fleet, const struct fleet_setup *setup, FILE *file)
+static void plugin_write(const struct fleet *fleet, const char *name, const struct fleet_setup *setup, FILE *file)
 {
     char *home = realpath(test_build(), NULL);
-    fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home,
-            setup->plugin != NULL ? "jobs" : "tests/plugins", setup->plugin != NULL ? setup->plugin : "witness");
+    const char *plugin = setup->plugin != NULL ? setup->plugin : "witness";
+    bool is_ours = setup->plugin == NULL || strcmp(plugin, "ledger") == 0;
+    fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home, is_ours ? "tests/plugins" : "jobs", plugin);
     fprintf(file, "%s };\n", or_nothing(setup->worker));
-    if (setup->plugin == NULL)
+    if (is_ours)
         fprintf(file,
-                "plugin_settings = ({ plugin = \"witness\"; settings = { journal = \"%s/journal\"; "
-                "directory = \"%s\"; }; });\n",
-                fleet->directory, fleet->directory);
+                "plugin_settings = ({ plugin = \"%s\"; settings = { journal = \"%s/journal\"; "
+                "directory = \"%s\"; process = \"%s\"; }; });\n",
+                plugin, fleet->directory, fleet->directory, name);
     free(home);
 }
 
@@ -117,7 +118,7 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     fprintf(file, "worker = { host = \"%s\"; threads = %u; queues = [%s]; allow_root = %s;\n", name,
             setup->threads > 0 ? setup->threads : 4, setup->queues != NULL ? setup->queues : "\"jobs\"",
             setup->forbid_root ? "false" : "true");
-    plugin_write(fleet, setup, file);
+    plugin_write(fleet, name, setup, file);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),
             or_nothing(setup->queue_node));
     fprintf(file, "lock_nodes = (");
@@ -132,13 +133,16 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
 }
 
 /* In the child. */
-_Noreturn static void worker_exec(const struct fleet *fleet, const char *name, const char *line, pid_t parent)
+_Noreturn static void worker_exec(const struct fleet *fleet, const char *name, const struct fleet_setup *setup,
+                                  pid_t parent)
 {
-    char program[4096], *copy = memory_text(line), *rest = copy, *argument;
+    char program[4096], *rest = memory_text(or_nothing(setup->arguments)), *argument;
     char *config = path_of(fleet, name, ".conf"), *log = path_of(fleet, name, ".log");
     char *arguments[ARGUMENTS_MAX + 6] = {program, "work", "-c", config};
     int count = 4, file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    snprintf(program, sizeof program, "%s/holdfast", test_build());
+    snprintf(program, sizeof program, "%s%s/holdfast", test_build(), setup->fault != NULL ? "/faults" : "");
+    if (setup->fault != NULL)
+        setenv("HOLDFAST_FAULT", setup->fault, 1);
     while ((argument = strsep(&rest, " ")) != NULL && count < ARGUMENTS_MAX + 4)
         if (argument[0] != '\0')
             arguments[count++] = argument;
@@ -163,7 +167,7 @@ unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup)
     worker->pid = fork();
     assert_true(worker->pid >= 0);
     if (worker->pid == 0)
-        worker_exec(fleet, worker->name, or_nothing(setup->arguments), parent);
+        worker_exec(fleet, worker->name, setup, parent);
     return number;
 }
 
@@ -256,15 +260,14 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
                    resources));
 }
 
-/* What processes have is in hashes, whose places hold 16 bytes when they hold no task, and in bells. */
+/* What processes have is in the places of their slots, which hold 16 bytes when they hold no task, and in bells. */
 #define LEFT                                                                                                           \
     "local left = redis.call('LLEN', 'queue:jobs') + redis.call('ZCARD', 'schedule') + redis.call('ZCARD', 'retry') "  \
     "+ redis.call('ZCARD', 'dead') "                                                                                   \
-    "for _, key in ipairs(redis.call('KEYS', 'hf:*')) do "                                                             \
-    "  local type = redis.call('TYPE', key).ok "                                                                       \
-    "  if type == 'list' then left = left + redis.call('LLEN', key) end "                                              \
-    "  if type == 'hash' then "                                                                                        \
-    "    for _, place in ipairs(redis.call('HVALS', key)) do if #place > 16 then left = left + 1 end end "             \
+    "for _, key in ipairs(redis.call('KEYS', 'hf:*:bell:*')) do left = left + redis.call('LLEN', key) end "            \
+    "for _, key in ipairs(redis.call('KEYS', 'hf:*:process:*')) do "                                                   \
+    "  for _, field in ipairs(redis.call('HKEYS', key)) do "                                                           \
+    "    if tonumber(field) and redis.call('HSTRLEN', key, field) > 16 then left = left + 1 end "                      \
     "  end "                                                                                                           \
     "end "                                                                                                             \
     "return left"

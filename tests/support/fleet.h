@@ -9,7 +9,8 @@
 #include "tests/support/lock_cluster.h"
 #include "tests/support/redis_server.h"
 
-enum { FLEET_WORKERS_MAX = 4 };
+/* Started since the last fleet_clean, those that ended included. */
+enum { FLEET_WORKERS_MAX = 4096 };
 
 struct fleet_worker {
     pid_t pid; /* 0: not running */
@@ -34,7 +35,8 @@ void fleet_clean(struct fleet *fleet);
 struct fleet_setup {
     unsigned threads;       /* 0 = 4 */
     bool forbid_root;       /* else workers may run as root, as tests in containers do */
-    const char *plugin;     /* NULL = witness; else a file of build/jobs */
+    const char *plugin;     /* NULL = witness; "ledger"; else a file of build/jobs */
+    const char *fault;      /* HOLDFAST_FAULT for the program with fault points (base/fault.h); NULL = the usual one */
     const char *worker;     /* more settings of the section worker */
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */
     const char *queue_node; /* more settings of the section queue_node */
@@ -44,7 +46,7 @@ struct fleet_setup {
     const char *arguments;  /* of `holdfast work`, separated by single blanks */
 };
 
-/* Starts a worker as host NAME; returns its number at once.  */
+/* Starts a worker as host NAME ("host0", "host1", ...); returns its number at once. */
 unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup);
 /* Writes its configuration anew, for the next reload; `arguments` are ignored. */
 void fleet_configure(struct fleet *fleet, unsigned worker, const struct fleet_setup *setup);

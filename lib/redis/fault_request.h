@@ -1,0 +1,18 @@
+/* The fault points of a request (base/fault.h), whose name and keys are read from its bytes. Private to lib/redis. */
+#ifndef REDIS_FAULT_REQUEST_H
+#define REDIS_FAULT_REQUEST_H
+
+#include "base/fault.h"
+#include "redis/node.h"
+
+#ifdef HOLDFAST_FAULTS
+void fault_request(const struct redis_node_options *options, const char *request, size_t length, enum fault_side side);
+#else
+static inline void fault_request(const struct redis_node_options *options, const char *request, size_t length,
+                                 enum fault_side side)
+{
+    (void)options, (void)request, (void)length, (void)side;
+}
+#endif
+
+#endif

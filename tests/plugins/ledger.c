@@ -1,0 +1,73 @@
+/* A handler that keeps a ledger outside of the system, for tests that kill: one line, written at once, for the begin
+ * of every run and one for its end, in the order in which they happened. Settings: journal, the file; process, how this
+ * worker is called.
+ *
+ *     begin JID PROCESS             ok JID PROCESS, fail JID PROCESS, ...
+ *
+ * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash (the
+ * process kills itself). Classes: work, and once, which runs at most once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "jobs/kit.h"
+
+struct ledger {
+    struct kit kit;
+    const char *journal, *process;
+};
+
+static void append(const struct ledger *ledger, const char *what, const hf_job *job)
+{
+    char line[600];
+    int length = snprintf(line, sizeof line, "%s %s %s\n", what, ledger->kit.job->jid(job), ledger->process);
+    int file = open(ledger->journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, line, (size_t)length) != length)
+        abort();
+    close(file);
+}
+
+static void work(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (ms > 0 && nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+static int run(hf_job *job, void *state)
+{
+    const struct ledger *ledger = state;
+    const char *fate = "ok";
+    int64_t ms = 0;
+    append(ledger, "begin", job);
+    ledger->kit.job->arg_integer(job, 0, &ms);
+    ledger->kit.job->arg_text(job, 1, &fate);
+    work(ms);
+    if (strcmp(fate, "crash") == 0)
+        kill(getpid(), SIGKILL);
+    int code = strcmp(fate, "discard") == 0 ? HF_DISCARD : strcmp(fate, "bury") == 0 ? HF_BURY : HF_OK;
+    if (strcmp(fate, "fail") == 0 && ledger->kit.job->attempt(job) == 0)
+        code = HF_FAIL;
+    append(ledger, code == HF_OK ? "ok" : fate, job);
+    return code;
+}
+
+static int open_ledger(const hf_host *host, void **state, char *reason, size_t reason_size)
+{
+    struct ledger *ledger = kit_state(sizeof *ledger, host, reason, reason_size);
+    if (ledger == NULL)
+        return -1;
+    ledger->journal = kit_setting(host, "journal", "journal");
+    ledger->process = kit_setting(host, "process", "?");
+    *state = ledger;
+    return 0;
+}
+
+static const hf_handler work_handler = {.size = sizeof work_handler, .name = "work", .run = run};
+static const hf_handler once_handler = {
+    .size = sizeof once_handler, .name = "once", .flags = HF_AT_MOST_ONCE, .run = run};
+static const hf_handler *const handlers[] = {&work_handler, &once_handler, NULL};
+
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("ledger", "1.0"), .open = open_ledger, .close = free,
+                                             .handlers = handlers};
