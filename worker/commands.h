@@ -15,6 +15,7 @@ extern const struct command command_quiet;
 extern const struct command command_resume;
 extern const struct command command_status;
 extern const struct command command_stop;
+extern const struct command command_tasks;
 extern const struct command command_work;
 
 #endif

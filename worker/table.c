@@ -101,10 +101,15 @@ void table_print(struct table *table, FILE *out)
         cell_print(table, i, &(struct cell){.style = TABLE_DIM, .text = title, .width = width_of(title)}, &blanks, out);
         free(title);
     }
-    for (size_t i = 0; i < table->cell_count; i++) {
+    for (size_t i = 0; i < table->cell_count; i++)
         cell_print(table, i % table->column_count, &table->cells[i], &blanks, out);
+    table_free(table);
+}
+
+void table_free(struct table *table)
+{
+    for (size_t i = 0; i < table->cell_count; i++)
         free(table->cells[i].text);
-    }
     free(table->cells);
     free(table->widths);
     free(table);

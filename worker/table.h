@@ -28,6 +28,7 @@ struct table;
 struct table *table_create(const struct table_column *columns);
 void table_cell(struct table *table, enum table_style style, const char *format, ...) PRINTF_LIKE(3, 4);
 void table_print(struct table *table, FILE *out);
+void table_free(struct table *table); /* without printing it */
 
 /* The escape sequence that begins or, for TABLE_PLAIN, ends a style; "" where there are no colours. */
 const char *table_style_text(FILE *out, enum table_style style);

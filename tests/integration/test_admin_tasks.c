@@ -1,0 +1,362 @@
+/* holdfast tasks against a real server: pages that stay whole while places change, large places, and moves. */
+#include "tests/support/admin_fixture.h"
+
+#define TASK(jid, more) "'{\"class\":\"echo\",\"args\":[],\"jid\":\"" jid "\"" more "}'"
+
+/* --- list ------------------------------------------------------------------------------------------------------- */
+
+static void a_listed_task_is_told_whole(void **state)
+{
+    (void)state;
+    given("ZADD retry 9000000000.25 '{\"class\":\"mail\",\"args\":[1, 2.50,{}],\"jid\":\"j1\",\"queue\":\"q\","
+          "\"created_at\":1000,\"enqueued_at\":1795194359250,\"retry_count\":3,\"error_class\":\"E\","
+          "\"error_message\":\"it\\u0020failed\",\"display_class\":\"Shown\"}'");
+    admin_good("tasks", "list", "retry", "--json");
+    assert_string_equal(
+        result.out,
+        "{\"place\":\"retry\",\"tasks\":[{\"place\":\"retry\",\"key\":\"9000000000.25-j1\",\"at\":9000000000.25,"
+        "\"jid\":\"j1\",\"class\":\"Shown\",\"queue\":\"q\",\"created_at\":1000.0,\"enqueued_at\":1795194359.25,"
+        "\"retry_count\":3,\"error_class\":\"E\",\"error_message\":\"it failed\",\"task\":{\"class\":\"mail\","
+        "\"args\":[1, 2.50,{}],\"jid\":\"j1\",\"queue\":\"q\",\"created_at\":1000,\"enqueued_at\":1795194359250,"
+        "\"retry_count\":3,\"error_class\":\"E\",\"error_message\":\"it\\u0020failed\",\"display_class\":\"Shown\"}}],"
+        "\"looked_at\":1,\"next\":null}\n");
+    admin_good("tasks", "list", "retry");
+    assert_contains(result.out, "9000000000.25-j1  Shown  q        4  \"E: it failed\"\n");
+    admin_good("tasks", "list", "dead");
+    assert_string_equal(result.out, "no tasks\n");
+}
+
+static void texts_of_tasks_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    given("ZADD dead 1 "
+          "\"{\\\"class\\\":\\\"\\\\u001b[31m\\\\n\\xc2\\x9b2J\\\",\\\"args\\\":[\\\"\\xe2\\x80\\xae\\x7f\\\"],"
+          "\\\"jid\\\":\\\"j1\\\",\\\"error_message\\\":\\\"\\\\u001b[2J\\\"}\" 2 \"\\x1b[31m no task \\xff\"");
+    const char *const runs[][3] = {
+        {"list", "dead", NULL}, {"list", "dead", "--json"}, {"show", "j1", NULL}, {"show", "j1", "--json"}};
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        admin_good("tasks", runs[i][0], runs[i][1], runs[i][2] != NULL ? runs[i][2] : "--limit=9");
+        assert_lacks(result.out, "\x1b");
+        assert_lacks(result.out, "\xc2\x9b");
+        assert_lacks(result.out, "\xe2\x80\xae");
+        assert_lacks(result.out, "\x7f");
+    }
+    admin("tasks", "delete", "\x1b[31mnone");
+    assert_lacks(result.error, "\x1b");
+    assert_contains(result.error, "not found");
+}
+
+/* What `next` says in the last JSON. */
+static void cursor_take(char cursor[128])
+{
+    const char *at = strstr(result.out, "\"next\":");
+    assert_non_null(at);
+    cursor[0] = '\0';
+    sscanf(at, "\"next\":\"%127[^\"]", cursor);
+}
+
+static unsigned shown_count(void)
+{
+    unsigned count = 0;
+    for (const char *at = result.out; (at = strstr(at, "\"key\":")) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Pages through equal scores while entries that were seen go away. */
+static void pages_of_a_set_are_whole_under_equal_scores(void **state)
+{
+    (void)state;
+    char cursor[128] = "-inf+0", seen[10] = "";
+    for (int i = 0; i < 9; i++)
+        given("ZADD schedule %d '{\"class\":\"a\",\"args\":[],\"jid\":\"%d\"}'", i < 7 ? 5 : 6, i);
+    for (int page = 0; cursor[0] != '\0'; page++) {
+        assert_true(page < 6);
+        admin_good("tasks", "list", "schedule", "--limit", "2", "--json", "--cursor", cursor);
+        for (const char *at = result.out; (at = strstr(at, ".0,\"jid\":\"")) != NULL; at++)
+            snprintf(seen + strlen(seen), sizeof seen - strlen(seen), "%c", at[10]);
+        cursor_take(cursor);
+        if (page == 1)
+            given("ZADD schedule 4 '{\"class\":\"a\",\"args\":[],\"jid\":\"x\"}'"); /* before what was seen */
+    }
+    assert_string_equal(seen, "012345678");
+    admin_good("tasks", "list", "dead", "--cursor", "5+1");
+    admin("tasks", "list", "dead", "--cursor", "nonsense");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "is no cursor");
+}
+
+static void pages_of_a_queue_begin_where_workers_take(void **state)
+{
+    (void)state;
+    char cursor[128];
+    given("LPUSH queue:q " TASK("1", "") " " TASK("2", "") " " TASK("3", "") " " TASK("4", "") " nonsense");
+    admin_good("tasks", "list", "queue", "-q", "q", "--limit", "2", "--json");
+    assert_contains(result.out, "\"in_queue\":\"q\",\"position\":1,\"jid\":\"1\"");
+    assert_contains(result.out, "\"position\":2,\"jid\":\"2\"");
+    assert_lacks(result.out, "\"jid\":\"3\"");
+    cursor_take(cursor);
+    given("RPOP queue:q");
+    given("RPOP queue:q");
+    admin_good("tasks", "list", "queue", "-q", "q", "--json", "--cursor", cursor);
+    assert_contains(result.out, "\"position\":1,\"jid\":\"3\"");
+    assert_contains(result.out, "\"jid\":\"4\"");
+    assert_contains(result.out, "\"jid\":null,\"class\":null,\"invalid\":\"");
+    assert_contains(result.out, "\"text\":\"nonsense\"");
+    admin("tasks", "list", "queue");
+    assert_int_equal(result.exit_code, 2);
+    given("DEL queue:q");
+    given("SET queue:q foreign");
+    admin("tasks", "list", "queue", "-q", "q");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "queue:q: WRONGTYPE");
+}
+
+static void given_claims(void)
+{
+    given_lease("h:1:a", 600);
+    given_lease("h:2:b", -100);
+    given("HSET hf:2:process:h:1:a queues q 1 0123456789abcdef");
+    given("EVAL \"for i = 1, 2 do redis.call('HSET', KEYS[i], '0', '0123456789abcdefq\\\\n' .. ARGV[i]) end "
+          "redis.call('HSET', KEYS[3], '3', '0123456789abcdefq\\\\n' .. ARGV[3], '4', '0123456789abcdef')\" "
+          "3 hf:2:process:h:1:a hf:2:process:h:2:b hf:claims:old:1:x " TASK("c1", "") " " TASK("c2", "") " " TASK("o1",
+                                                                                                                  ""));
+    given("HSET hf:2:process:h:2:b queues \"p\\nq\"");
+    given("LPUSH hf:2:bell:h:2:b:q " TASK("c3", ""));
+    given("SADD hf:processes old:1:x");
+    given("SADD queues q");
+    given("LPUSH hf:bell:old:1:x:q " TASK("o2", ""));
+}
+
+static void claims_are_listed_by_process_with_those_of_the_previous_version(void **state)
+{
+    (void)state;
+    char cursor[128];
+    given_claims();
+    admin_good("tasks", "list", "claims");
+    assert_string_equal(result.out, "PROCESS  STATE                    SLOT  QUEUE  JID  CLASS\n"
+                                    "h:1:a    alive                       0  q      c1   echo\n"
+                                    "h:2:b    lease ended                 0  q      c2   echo\n"
+                                    "h:2:b    lease ended              bell  q      c3   echo\n"
+                                    "old:1:x  of the previous version     3  q      o1   echo\n"
+                                    "old:1:x  of the previous version  bell  q      o2   echo\n");
+    admin_good("tasks", "list", "claims", "--limit", "2", "--json");
+    assert_contains(result.out, "{\"place\":\"claims\",\"in_queue\":\"q\",\"identity\":\"h:1:a\",\"slot\":\"0\","
+                                "\"scheme\":2,\"process_alive\":true,\"jid\":\"c1\"");
+    assert_contains(result.out, "\"jid\":\"c3\""); /* a process comes whole */
+    assert_lacks(result.out, "\"jid\":\"o1\"");
+    cursor_take(cursor);
+    assert_string_equal(cursor, "2:h:2:b");
+    given("ZREM hf:2:processes h:2:b");
+    admin_good("tasks", "list", "claims", "--json", "--cursor", cursor);
+    assert_contains(result.out, "\"identity\":\"old:1:x\",\"slot\":null,\"scheme\":1,\"process_alive\":false");
+    assert_lacks(result.out, "\"jid\":\"c");
+}
+
+static void filters_look_through_a_bounded_number_of_entries(void **state)
+{
+    (void)state;
+    char cursor[128];
+    given("EVAL \"for i = 1, 1000 do redis.call('ZADD', 'retry', i, '{\\\"class\\\":\\\"' .. "
+          "(i %% 100 == 0 and 'rare' or 'common') .. '\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. "
+          "'\\\",\\\"queue\\\":\\\"' .. (i > 500 and 'late' or 'early') .. '\\\"}') end\" 0");
+    admin_good("tasks", "list", "retry", "--class", "rare", "--limit", "2", "--json");
+    assert_contains(result.out, "\"jid\":\"100\"");
+    assert_contains(result.out, "\"jid\":\"200\"");
+    assert_int_equal(shown_count(), 2);
+    cursor_take(cursor);
+    assert_string_equal(cursor, "200+1");
+    admin_good("tasks", "list", "retry", "--class", "rare", "--queue", "late", "--json");
+    assert_int_equal(shown_count(), 5);
+    assert_contains(result.out, "\"next\":null");
+    admin_good("tasks", "list", "retry", "--class", "rare", "--scan-limit", "150", "--json");
+    assert_int_equal(shown_count(), 2);
+    assert_contains(result.out, "\"looked_at\":200,\"next\":\"200+1\"");
+    admin_good("tasks", "list", "retry", "--class", "none", "--scan-limit", "100");
+    assert_string_equal(result.out, "more may follow: --cursor 100+1\n");
+}
+
+/* A hundred thousand entries: nothing may ask for all of them. */
+static void large_places_are_never_read_whole(void **state)
+{
+    (void)state;
+    given(
+        "EVAL \"for i = 1, 100000 do local task = '{\\\"class\\\":\\\"a\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. "
+        "'\\\"}' redis.call('ZADD', 'schedule', 7, task) redis.call('LPUSH', 'queue:q', task) end "
+        "redis.call('SADD', 'queues', 'q')\" 0");
+    given("CONFIG RESETSTAT");
+    admin_good("tasks", "list", "schedule", "--limit", "20", "--json");
+    assert_int_equal(shown_count(), 20);
+    admin_good("tasks", "list", "schedule", "--limit", "20", "--json", "--cursor", "7+99990");
+    assert_int_equal(shown_count(), 10);
+    admin_good("tasks", "list", "queue", "-q", "q", "--limit", "20");
+    admin_good("tasks", "show", "7-50000", "--place", "schedule", "--scan-limit", "100");
+    admin("tasks", "show", "none", "--scan-limit", "400");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "looked through 400 entries of schedule; --scan-limit N looks further");
+    assert_contains(result.error, "looked through 400 entries of queue q;");
+    admin_good("status", "--check", "--min-processes", "0");
+    assert_int_equal(redis_server_calls(server, "keys"), 0);
+    assert_int_equal(redis_server_calls(server, "zrange"), 2); /* of the leases */
+    assert_int_equal(redis_server_calls(server, "lrange"), 3);
+    assert_int_equal(redis_server_calls(server, "scan"), 0);
+    assert_true(redis_server_calls(server, "zrangebyscore") < 600);
+}
+
+/* --- show ------------------------------------------------------------------------------------------------------- */
+
+static void show_tells_everything_that_is_known(void **state)
+{
+    (void)state;
+    given("ZADD dead 1000.5 " TASK("j1", ",\"retry_count\":0,\"failed_at\":1000.25,"
+                                         "\"error_backtrace\":\"eJyLVkrUS9Y3VNJRStJLVooFAB2hA7I=\""));
+    given("HSET hf:2:recovered:j1 h:2:b 1000.125");
+    given("HSET it-j1 ex 2 c '{\"done\":40}' rt 3.25 cancelled 1000");
+    admin_good("tasks", "show", "1000.5-j1", "--json");
+    assert_contains(result.out, "{\"place\":\"dead\",\"key\":\"1000.5-j1\",\"at\":1000.5,\"jid\":\"j1\"");
+    assert_contains(result.out, "\"error_backtrace\":[\"a.c/1\",\"b.c\"]");
+    assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125}],"
+                                "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
+                                "\"cancelled\":1000}}\n");
+    admin_good("tasks", "show", "j1");
+    assert_contains(result.out, "place         dead, ");
+    assert_contains(result.out, "score 1000.5)\n");
+    assert_contains(result.out, "retry_count   0\n");
+    assert_contains(result.out, "backtrace\n    \"a.c/1\"\n    \"b.c\"\n");
+    assert_contains(result.out, "recovered     from h:2:b, ");
+    admin("tasks", "show", "j2");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "the task j2 was not found");
+}
+
+/* --- retry, bury, delete ------------------------------------------------------------------------------------------ */
+
+static void retried_tasks_go_back_as_dashboards_would_send_them(void **state)
+{
+    (void)state;
+    given("ZADD retry 9 " TASK("r", ",\"queue\":\"a\",\"retry_count\":2,\"x\":1.50,\"at\":5"));
+    given("ZADD dead 9 " TASK("d", ",\"retry_count\":0,\"enqueued_at\":7"));
+    given("ZADD schedule 9 " TASK("s", ",\"queue\":\"a\",\"retry_count\":2"));
+    admin_good("tasks", "retry", "r", "9-d", "s");
+    assert_string_equal(result.out, "r: back in its queue (was in retry)\n9-d: back in its queue (was in dead)\n"
+                                    "s: back in its queue (was in schedule)\n");
+    assert_reply(server, "0", "EXISTS retry dead schedule");
+    assert_reply(server, "a\ndefault", "SORT queues ALPHA");
+    char *task = redis_server_command(server, "LINDEX queue:a -1");
+    assert_contains(task, "\"queue\":\"a\",\"retry_count\":1,\"x\":1.50,\"enqueued_at\":");
+    assert_lacks(task, "\"at\"");
+    free(task);
+    task = redis_server_command(server, "LINDEX queue:a 0");
+    assert_contains(task, "\"retry_count\":2,");
+    free(task);
+    task = redis_server_command(server, "LINDEX queue:default 0");
+    assert_contains(task, "\"retry_count\":-1,");
+    assert_lacks(task, "\"enqueued_at\":7");
+    free(task);
+}
+
+static void each_named_task_gets_its_answer(void **state)
+{
+    (void)state;
+    given_claims();
+    given("ZADD retry 9 " TASK("r", ",\"queue\":\"clash\"") " 8 nonsense");
+    given("SET queue:clash foreign");
+    admin("tasks", "retry", "c1", "c2", "c3", "o1", "o2", "r", "8-", "none", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "{\"verb\":\"retry\",\"results\":["
+                                    "{\"id\":\"c1\",\"place\":\"claims\",\"result\":\"process_alive\"},"
+                                    "{\"id\":\"c2\",\"place\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"c3\",\"place\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"o1\",\"place\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"o2\",\"place\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"r\",\"place\":\"retry\",\"result\":\"clash\"},"
+                                    "{\"id\":\"8-\",\"place\":\"retry\",\"result\":\"unfit\"},"
+                                    "{\"id\":\"none\",\"place\":null,\"result\":\"not_found\"}],"
+                                    "\"done\":4,\"gone\":0,\"refused\":4}\n");
+    assert_contains(result.error, "c1: runs in h:1:a, which is alive; `holdfast cancel` ends it there");
+    assert_reply(server, "4", "LLEN queue:q");
+    assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
+    assert_reply(server, "0", "HEXISTS hf:2:process:h:2:b 0");
+    assert_reply(server, "0", "EXISTS hf:2:bell:h:2:b:q hf:bell:old:1:x:q");
+    assert_reply(server, "4", "HKEYS hf:claims:old:1:x");
+}
+
+static void tasks_are_buried_and_deleted_from_everywhere(void **state)
+{
+    (void)state;
+    given("LPUSH queue:q " TASK("q1", "") " " TASK("q2", "") " " TASK("q3", ""));
+    given("SADD queues q");
+    given("ZADD schedule 9 " TASK("s", "") " 10 nonsense");
+    given("ZADD dead 5 " TASK("d", ""));
+    admin_good("tasks", "delete", "q2", "d");
+    assert_string_equal(result.out, "q2: deleted (was in queue)\nd: deleted (was in dead)\n");
+    admin_good("tasks", "bury", "q1", "s", "10-");
+    assert_reply(server, "1", "LLEN queue:q");
+    assert_reply(server, "3", "ZCARD dead");
+    assert_reply(server, "0", "EXISTS schedule");
+    admin_good("tasks", "list", "dead", "--class", "hf.invalid", "--json");
+    assert_contains(result.out, "\"args\":[\"nonsense\"]");
+    admin("tasks", "bury", "q1");
+    assert_int_equal(result.exit_code, 1);
+    /* What is no task for its limits then may be one now. */
+    admin("tasks", "retry", "--all", "--place", "dead", "--class", "hf.invalid", "--yes");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "it is no task");
+    assert_reply(server, "3", "ZCARD dead");
+}
+
+static void all_of_a_place_are_moved_as_many_as_there_were(void **state)
+{
+    (void)state;
+    given("EVAL \"for i = 1, 1050 do redis.call('ZADD', 'dead', i < 900 and 5 or i, '{\\\"class\\\":\\\"' .. "
+          "(i %% 10 == 0 and 'mail' or 'echo') .. '\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. '\\\"}') end\" 0");
+    admin("tasks", "retry", "--all", "--place", "dead", "--class", "mail");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "retry those that match, of 1,050 tasks of dead, class mail: say --yes");
+    assert_reply(server, "1050", "ZCARD dead");
+    admin_good("tasks", "retry", "--all", "--place", "dead", "--class", "mail", "--yes");
+    assert_string_equal(result.out, "105 tasks put back\n");
+    assert_reply(server, "945", "ZCARD dead");
+    assert_reply(server, "105", "LLEN queue:default");
+    admin_good("tasks", "delete", "--all", "--place", "dead", "--yes", "--json");
+    assert_string_equal(result.out, "{\"verb\":\"delete\",\"done\":945,\"gone\":0,\"refused\":0}\n");
+    admin_good("tasks", "bury", "--all", "--place", "queue", "-q", "default", "--yes");
+    assert_reply(server, "105", "ZCARD dead");
+    assert_reply(server, "0", "EXISTS queue:default");
+    assert_int_equal(redis_server_calls(server, "keys"), 0);
+    admin("tasks", "delete", "--all", "--yes");
+    assert_int_equal(result.exit_code, 2);
+    admin("tasks", "retry", "x", "--place", "queue");
+    assert_int_equal(result.exit_code, 2);
+}
+
+static void all_claims_of_the_gone_go_back_and_those_of_the_living_stay(void **state)
+{
+    (void)state;
+    given_claims();
+    admin("tasks", "retry", "--all", "--place", "claims", "--yes");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "4 tasks put back, 1 stay where they are\n");
+    assert_reply(server, "4", "LLEN queue:q");
+    assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        admin_test(a_listed_task_is_told_whole),
+        admin_test(texts_of_tasks_cannot_steer_a_terminal),
+        admin_test(pages_of_a_set_are_whole_under_equal_scores),
+        admin_test(pages_of_a_queue_begin_where_workers_take),
+        admin_test(claims_are_listed_by_process_with_those_of_the_previous_version),
+        admin_test(filters_look_through_a_bounded_number_of_entries),
+        admin_test(large_places_are_never_read_whole),
+        admin_test(show_tells_everything_that_is_known),
+        admin_test(retried_tasks_go_back_as_dashboards_would_send_them),
+        admin_test(each_named_task_gets_its_answer),
+        admin_test(tasks_are_buried_and_deleted_from_everywhere),
+        admin_test(all_of_a_place_are_moved_as_many_as_there_were),
+        admin_test(all_claims_of_the_gone_go_back_and_those_of_the_living_stay),
+    };
+    return run_admin_tests(tests);
+}

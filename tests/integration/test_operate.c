@@ -1,0 +1,226 @@
+/* The scripts of operators: what they refuse, what they leave where it is, and that repeating them changes nothing. */
+#include "tests/support/admin_fixture.h"
+
+#include "base/log.h"
+#include "queue/operate.h"
+#include "queue/scripts.h"
+#include "worker/inquiry.h"
+
+static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
+static struct config_node node;
+static struct inquiry *inquiry;
+static struct queue_keys keys;
+
+static int set_up(void **state)
+{
+    (void)state;
+    log_set_level(LOG_NOTHING);
+    redis_server_heal(server);
+    node = (struct config_node){.name = name,
+                                .host = local,
+                                .port = redis_server_port(server),
+                                .unix_path = none,
+                                .user = none,
+                                .connect_timeout_ns = 5 * NS_PER_S};
+    inquiry = inquiry_open(
+        &(struct inquiry_options){.node = &node, .scripts = queue_scripts, .script_count = QUEUE_SCRIPT_COUNT}, NULL);
+    queue_keys_init(&keys, "", "");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    inquiry_close(inquiry);
+    queue_keys_fini(&keys);
+    return 0;
+}
+
+#define SPAN(text)                                                                                                     \
+    (struct text_span)                                                                                                 \
+    {                                                                                                                  \
+        (text), sizeof(text) - 1                                                                                       \
+    }
+
+/* Moves and returns the answers as "1 0 -1". */
+static const char *move(const char *id, enum operate_verb verb, const struct operate_place *place,
+                        const struct operate_entry *entries, size_t count)
+{
+    static char text[256];
+    inquiry_begin(inquiry);
+    operate_move(&keys, id, verb, place, entries, count, inquiry_compose(inquiry));
+    assert_true(inquiry_run(inquiry));
+    const struct redis_reply *reply = inquiry_reply(inquiry, 0);
+    text[0] = '\0';
+    if (reply->kind == REDIS_FAILURE)
+        return reply->bytes;
+    for (size_t i = 0; i < reply->count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), i > 0 ? " %lld" : "%lld", reply->elements[i].integer);
+    return text;
+}
+
+static void a_repeated_call_answers_the_same_and_moves_nothing_twice(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entries[] = {
+        {.seen = SPAN("old1"), .fresh = SPAN("new1"), .queue = "a"},
+        {.seen = SPAN("gone"), .fresh = SPAN("newg"), .queue = "a"},
+        {.seen = SPAN("old2"), .fresh = SPAN("new2"), .queue = "b"},
+    };
+    given("ZADD retry 1 old1 1 old2 1 kept");
+    assert_string_equal(move("id1", OPERATE_RETRY, &retry, entries, 3), "1 0 1");
+    given("ZADD retry 1 old1"); /* it came back: the repetition must not take it */
+    assert_string_equal(move("id1", OPERATE_RETRY, &retry, entries, 3), "1 0 1");
+    assert_reply(server, "new1", "LRANGE queue:a 0 -1");
+    assert_reply(server, "new2", "LRANGE queue:b 0 -1");
+    assert_reply(server, "kept\nold1", "ZRANGE retry 0 -1");
+    assert_reply(server, "a\nb", "SORT queues ALPHA");
+    assert_reply(server, "1", "EVAL \"return redis.call('TTL', 'hf:2:receipt:id1') > 500 and 1\" 0");
+    assert_string_equal(move("id2", OPERATE_RETRY, &retry, entries, 1), "1");
+}
+
+static void a_target_of_a_foreign_type_keeps_the_task_where_it_is(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entries[] = {
+        {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "clash"},
+        {.seen = SPAN("two"), .fresh = SPAN("two"), .queue = "fine"},
+    };
+    given("ZADD retry 1 one 2 two");
+    given("MSET queue:clash x dead y");
+    assert_string_equal(move("i", OPERATE_RETRY, &retry, entries, 2), "-1 1");
+    assert_string_equal(move("j", OPERATE_BURY, &retry, entries, 1), "-1");
+    assert_reply(server, "one", "ZRANGE retry 0 -1");
+    assert_reply(server, "two", "LRANGE queue:fine 0 -1");
+    given("DEL retry");
+    given("SET retry z");
+    assert_contains(move("k", OPERATE_DELETE, &retry, entries, 1), "WRONGTYPE");
+}
+
+static void claims_of_the_living_are_refused(void **state)
+{
+    (void)state;
+    const struct operate_place claims = {.kind = OPERATE_CLAIMS, .key = "hf:2:process:h:1:a", .lease_of = "h:1:a"};
+    const struct operate_entry entry = {
+        .seen = SPAN("0123456789abcdefq\ntask"), .fresh = SPAN("task"), .queue = "q", .field = "3"};
+    given("HSET hf:2:process:h:1:a 3 \"0123456789abcdefq\\ntask\" 4 \"0123456789abcdefq\\ntask\"");
+    given("LPUSH queue:q younger");
+    given_lease("h:1:a", 60);
+    assert_string_equal(move("i", OPERATE_RETRY, &claims, &entry, 1), "-2");
+    assert_reply(server, "2", "HLEN hf:2:process:h:1:a");
+    given_lease("h:1:a", -1);
+    given("HSET hf:2:process:h:1:a 3 \"abcdefghijklmnopq\\ntask\""); /* claimed anew */
+    assert_string_equal(move("j", OPERATE_RETRY, &claims, &entry, 1), "0");
+    given("HSET hf:2:process:h:1:a 3 \"0123456789abcdefq\\ntask\"");
+    assert_string_equal(move("k", OPERATE_RETRY, &claims, &entry, 1), "1");
+    assert_string_equal(move("k", OPERATE_RETRY, &claims, &entry, 1), "1");
+    assert_reply(server, "younger\ntask", "LRANGE queue:q 0 -1"); /* the next to run */
+    assert_reply(server, "4", "HKEYS hf:2:process:h:1:a");
+}
+
+static void only_the_part_of_a_list_that_was_asked_for_is_looked_through(void **state)
+{
+    (void)state;
+    struct operate_place list = {.kind = OPERATE_LIST, .key = "queue:q", .list_look = 3};
+    const struct operate_entry entry = {.seen = SPAN("b")};
+    given("RPUSH queue:q b x b a y z");
+    assert_string_equal(move("i", OPERATE_DELETE, &list, &entry, 1), "0");
+    list.list_look = 4;
+    assert_string_equal(move("j", OPERATE_DELETE, &list, &entry, 1), "1");
+    assert_reply(server, "b\nx\na\ny\nz", "LRANGE queue:q 0 -1");
+}
+
+static void what_is_buried_or_deleted_frees_what_it_held(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entries[] = {
+        {.seen = SPAN("one"), .fresh = SPAN("one"), .unique = "d1", .jid = "j1"},
+        {.seen = SPAN("two"), .fresh = SPAN("two"), .unique = "d2", .jid = "j2"},
+    };
+    given("MSET hf:2:unique:d1 j1 hf:2:unique:d2 other");
+    given("ZADD retry 1 one 2 two");
+    assert_string_equal(move("i", OPERATE_DELETE, &retry, entries, 2), "1 1");
+    assert_reply(server, "(nil)\nother", "MGET hf:2:unique:d1 hf:2:unique:d2");
+    given("SET hf:2:unique:d1 j1");
+    given("ZADD retry 1 one");
+    assert_string_equal(move("j", OPERATE_BURY, &retry, entries, 1), "1");
+    assert_reply(server, "0", "EXISTS hf:2:unique:d1");
+}
+
+static void the_dead_are_trimmed_and_have_scores_of_their_own(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entries[] = {
+        {.seen = SPAN("one"), .fresh = SPAN("one")},
+        {.seen = SPAN("two"), .fresh = SPAN("two")},
+    };
+    given("ZADD dead 1000 ancient");
+    given("EVAL \"local now = redis.call('TIME')[1] for i = 1, 10000 do redis.call('ZADD', 'dead', now - 100, i) end\" "
+          "0");
+    given("ZADD retry 1 one 2 two");
+    assert_string_equal(move("i", OPERATE_BURY, &retry, entries, 2), "1 1");
+    assert_reply(server, "9999", "ZCARD dead");
+    assert_reply(server, "(nil)", "ZSCORE dead ancient");
+    assert_reply(server, "1",
+                 "EVAL \"return redis.call('ZSCORE', 'dead', 'two') ~= redis.call('ZSCORE', 'dead', 'one') "
+                 "and 1\" 0");
+}
+
+static void a_node_without_memory_still_gets_rid_of_things(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entries[] = {
+        {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "q"},
+        {.seen = SPAN("two"), .fresh = SPAN("two"), .queue = "q"},
+    };
+    given("ZADD retry 1 one 2 two");
+    inquiry_begin(inquiry);
+    inquiry_ask(inquiry, "PING", NULL);
+    assert_true(inquiry_run(inquiry)); /* the scripts are loaded */
+    given("CONFIG SET maxmemory 1");
+    assert_string_equal(move("i", OPERATE_DELETE, &retry, entries, 1), "1");
+    assert_string_equal(move("j", OPERATE_RETRY, &retry, entries + 1, 1), "1");
+    given("CONFIG SET maxmemory 0");
+    assert_reply(server, "two", "LRANGE queue:q 0 -1");
+}
+
+static void a_dropped_queue_answers_the_same_again(void **state)
+{
+    (void)state;
+    given("RPUSH queue:q a b c");
+    given("SADD queues q r");
+    given("SADD paused q");
+    for (int i = 0; i < 2; i++) {
+        inquiry_begin(inquiry);
+        operate_drop(&keys, "i", "q", inquiry_compose(inquiry));
+        assert_true(inquiry_run(inquiry));
+        assert_int_equal(inquiry_integer(inquiry, 0, -9), 3);
+        given("RPUSH queue:q new");
+    }
+    assert_reply(server, "new\nnew", "LRANGE queue:q 0 -1");
+    assert_reply(server, "r", "SMEMBERS queues");
+    assert_reply(server, "0", "EXISTS paused");
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    (void)admin_set_up, (void)admin_tear_down, (void)admin_run; /* of the fixture, for tests of the program */
+    const struct CMUnitTest tests[] = {
+        TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice),
+        TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is),
+        TEST(claims_of_the_living_are_refused),
+        TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through),
+        TEST(what_is_buried_or_deleted_frees_what_it_held),
+        TEST(the_dead_are_trimmed_and_have_scores_of_their_own),
+        TEST(a_node_without_memory_still_gets_rid_of_things),
+        TEST(a_dropped_queue_answers_the_same_again),
+    };
+    return run_admin_tests(tests);
+}
