@@ -54,6 +54,8 @@ static void check_probe(struct check *check, const struct node_probe *probe)
                        probe->node->source.where);
     } else if (probe->state == PROBE_ANSWERED) {
         node_facts_judge(&probe->facts, name, probe->use, &check->findings);
+        if (probe->node->sentinels.count > 0)
+            node_facts_judge_failover(&probe->facts, name, &check->findings);
     }
     buffer_fini(&address);
 }
@@ -145,6 +147,8 @@ static void print_probe(const struct node_probe *probe)
 {
     struct buffer address = {0};
     printf("node    %-8s %-22s ", probe->node->name, config_node_address(probe->node, &address));
+    if (probe->state == PROBE_ANSWERED && probe->node->sentinels.count > 0)
+        printf("is %s: ", probe->address);
     if (probe->state == PROBE_ANSWERED)
         printf("%s %s, %s, answers in %.1f ms\n", probe->facts.server, probe->facts.version, probe->facts.role,
                (double)probe->answer_ns / (double)NS_PER_MS);
@@ -220,6 +224,10 @@ static void json_probe(const struct node_probe *probe, struct buffer *out)
     buffer_append_text(out, ",");
     json_member(out, "state", probe_state_name(probe->state));
     if (probe->state == PROBE_ANSWERED) {
+        if (probe->node->sentinels.count > 0) {
+            buffer_append_text(out, ",");
+            json_member(out, "found", probe->address);
+        }
         buffer_append_text(out, ",");
         json_member(out, "server", probe->facts.server);
         buffer_append_text(out, ",");

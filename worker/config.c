@@ -10,14 +10,14 @@
 
 #include "base/memory.h"
 #include "worker/config_file.h"
+#include "worker/config_node.h"
 #include "worker/config_queues.h"
 #include "worker/config_periodic.h"
-#include "worker/config_secret.h"
 #include "worker/config_table.h"
 #include "worker/config_text.h"
 #include "worker/suggest.h"
 
-enum { LIST_ITEMS_MAX = 256, LOCK_NODES_MAX = 15, SETTING_PATH_MAX = 128 };
+enum { LIST_ITEMS_MAX = 256, SETTING_PATH_MAX = 128 };
 
 struct reader {
     struct findings *findings;
@@ -282,83 +282,6 @@ static void defaults_resolve(struct config *config)
 
 /* --- checks over several keys ------------------------------------------------------------------------------- */
 
-static void password_resolve(struct config_node *node, struct findings *findings)
-{
-    struct error error = ERROR_NONE;
-    if (node->password_file[0] != '\0' && node->password_env[0] != '\0')
-        error_set(&error, "has both password_file and password_env; keep one");
-    else if (node->password_file[0] != '\0')
-        node->password = secret_read_file(node->password_file, &error);
-    else if (node->password_env[0] != '\0')
-        node->password = secret_read_environment(node->password_env, &error);
-    else if (node->user[0] != '\0')
-        error_set(&error, "has a user but neither password_file nor password_env");
-    if (error_is_set(&error))
-        findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
-}
-
-static void node_check(struct config_node *node, struct findings *findings)
-{
-    size_t errors_before = findings->errors;
-    if (node->source.where == NULL) { /* reported as missing */
-        node->source.is_broken = true;
-        return;
-    }
-    if ((node->host[0] != '\0') == (node->unix_path[0] != '\0'))
-        findings_error(findings, "%s: %s: needs either host (and port) or unix_path", node->source.where, node->name);
-    password_resolve(node, findings);
-    node->source.is_broken |= findings->errors > errors_before;
-}
-
-static bool nodes_have_one_address(const struct config_node *a, const struct config_node *b)
-{
-    if (a->unix_path[0] != '\0' || b->unix_path[0] != '\0')
-        return strcmp(a->unix_path, b->unix_path) == 0;
-    return strcasecmp(a->host, b->host) == 0 && a->port == b->port;
-}
-
-/* Two entries for one server would let one machine vote twice. Another database is no other server. */
-static void lock_node_compare(const struct config *config, size_t index, struct findings *findings)
-{
-    const struct config_node *node = &config->lock_nodes[index];
-    for (size_t i = 0; i < index; i++) {
-        const struct config_node *other = &config->lock_nodes[i];
-        if (node->source.is_broken || other->source.is_broken)
-            continue;
-        if (nodes_have_one_address(node, other))
-            findings_error(findings, "%s: %s is the same server as %s (%s): every lock node has one vote",
-                           node->source.where, node->name, other->name, other->source.where);
-        if (strcmp(node->name, other->name) == 0)
-            findings_error(findings, "%s: two lock nodes are called %s (%s)", node->source.where, node->name,
-                           other->source.where);
-    }
-}
-
-static void lock_nodes_check(struct config *config, struct findings *findings)
-{
-    size_t count = config->lock_node_count;
-    for (size_t i = 0; i < count; i++) {
-        struct config_node *node = &config->lock_nodes[i];
-        node_check(node, findings);
-        lock_node_compare(config, i, findings);
-        if (!node->source.is_broken && node->call_timeout_ns > config->lock.ttl_ns / 4)
-            findings_error(findings,
-                           "%s: %s: the timeout is more than a quarter of lock.ttl: one slow node would use up "
-                           "the lock",
-                           node->source.where, node->name);
-    }
-    if (count > LOCK_NODES_MAX)
-        findings_error(findings, "%s: more than %d lock nodes", config->path, LOCK_NODES_MAX);
-    if (count == 1)
-        findings_warn(findings,
-                      "%s: one lock node is not a Redlock: when it restarts empty, two can hold one lock. Good "
-                      "enough to save work, not to protect data",
-                      config->path);
-    else if (count > 0 && count % 2 == 0)
-        findings_warn(findings, "%s: %zu lock nodes tolerate no more failures than %zu: use an odd number",
-                      config->path, count, count - 1);
-}
-
 static void names_check(const struct config *config, struct findings *findings)
 {
     for (size_t i = 0; i < config->plugin_count; i++)
@@ -391,8 +314,7 @@ struct config *config_read(const char *path, struct findings *findings)
     sections_apply(&reader, config_file_root(file), config);
     config_file_free(file);
     defaults_resolve(config);
-    node_check(&config->queue_node, findings);
-    lock_nodes_check(config, findings);
+    config_nodes_check(config, findings);
     names_check(config, findings);
     config_classes_check(config, findings);
     config_queues_check(config, findings);
@@ -405,9 +327,7 @@ void config_free(struct config *config)
     if (config == NULL)
         return;
     free(config->queue_node.name); /* not among its keys */
-    secret_free(config->queue_node.password);
-    for (size_t i = 0; i < config->lock_node_count; i++)
-        secret_free(config->lock_nodes[i].password);
+    config_nodes_forget(config);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         size_t count;
         char *items = config_section_items(section, config, &count);
@@ -431,14 +351,4 @@ const char *config_plugin_setting(const struct config *config, const char *plugi
                 return entry->settings.items[j].value;
     }
     return NULL;
-}
-
-const char *config_node_address(const struct config_node *node, struct buffer *out)
-{
-    buffer_clear(out);
-    if (node->unix_path[0] != '\0')
-        buffer_append_text(out, node->unix_path);
-    else
-        buffer_format(out, "%s:%u", node->host, node->port);
-    return buffer_text(out);
 }

@@ -86,11 +86,16 @@ struct config_worker {
 struct config_node {
     struct config_source source;
     char *name;
-    char *host; /* "" when unix_path is set, and the other way round */
+    char *host; /* "" when unix_path is set or there are sentinels, and the other way round */
     unsigned port;
     char *unix_path;
-    char *user;          /* "" = AUTH with the password alone */
-    char *password_file; /* "" = none; what it held is in `password` */
+    struct config_words sentinels; /* "HOST:PORT"; of the queue node only */
+    char *master;                  /* the name that they know it by; NULL = no sentinels are possible */
+    char *sentinel_user;           /* "" = AUTH with the password alone */
+    char *sentinel_password_file;
+    char *sentinel_password; /* NULL = none */
+    char *user;              /* "" = AUTH with the password alone */
+    char *password_file;     /* "" = none; what it held is in `password` */
     char *password_env;
     char *password; /* NULL = none */
     unsigned database;
@@ -209,7 +214,7 @@ void config_classes_check(const struct config *config, struct findings *findings
 /* The setting `key` of a plugin, or NULL. */
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
 
-/* "host:port", or the path of the unix socket. */
+/* "host:port", the path of the unix socket, or "NAME (by 3 sentinels)". */
 const char *config_node_address(const struct config_node *node, struct buffer *out);
 
 #endif

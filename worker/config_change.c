@@ -155,23 +155,22 @@ static void section_tell(const struct pair *pair, tell_function tell, void *cont
 
 /* --- passwords ---------------------------------------------------------------------------------------------------- */
 
-static void password_tell(const char *setting, const struct config_node *before, const struct config_node *after,
-                          tell_function tell, void *context)
+static void password_tell(const char *setting, const char *before, const char *after, tell_function tell, void *context)
 {
-    const char *old = before->password != NULL ? before->password : "";
-    const char *new = after->password != NULL ? after->password : "";
-    if (strcmp(old, new) != 0)
+    if (strcmp(before != NULL ? before : "", after != NULL ? after : "") != 0)
         tell(context, &(struct config_change){setting, "(secret)", "(secret)", false});
 }
 
 /* They are no keys: they come from files and from the environment. */
 static void passwords_tell(const struct config *before, const struct config *after, tell_function tell, void *context)
 {
-    password_tell("queue_node password", &before->queue_node, &after->queue_node, tell, context);
+    password_tell("queue_node password", before->queue_node.password, after->queue_node.password, tell, context);
+    password_tell("queue_node sentinel password", before->queue_node.sentinel_password,
+                  after->queue_node.sentinel_password, tell, context);
     for (size_t i = 0; i < before->lock_node_count && before->lock_node_count == after->lock_node_count; i++) {
         char setting[SETTING_MAX];
         snprintf(setting, sizeof setting, "lock_nodes[%zu] password", i);
-        password_tell(setting, &before->lock_nodes[i], &after->lock_nodes[i], tell, context);
+        password_tell(setting, before->lock_nodes[i].password, after->lock_nodes[i].password, tell, context);
     }
 }
 

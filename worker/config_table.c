@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "queue/envelope.h"
+#include "worker/config_node.h"
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const queue_orders[] = {"strict", "weighted", NULL};
@@ -154,94 +155,6 @@ static const struct config_key worker_keys[] = {
      .fallback = "false",
      .help = "Whether the worker may run as root. Handlers do what tasks ask for: as root a mistake in one of them "
              "owns the machine. As the option --allow-root."},
-    {.name = NULL},
-};
-#undef FIELD
-
-#define FIELD(member) .offset = offsetof(struct config_node, member)
-#define ADDRESS_KEYS(sample_port)                                                                                      \
-    {.name = "host",                                                                                                   \
-     .type = CONFIG_TEXT,                                                                                              \
-     FIELD(host),                                                                                                      \
-     .max = 255,                                                                                                       \
-     .example = "127.0.0.1",                                                                                           \
-     .in_sample = true,                                                                                                \
-     .help = "Name or address of the server. Either this or unix_path."},                                              \
-        {.name = "port",                                                                                               \
-         .type = CONFIG_COUNT,                                                                                         \
-         FIELD(port),                                                                                                  \
-         .fallback = "6379",                                                                                           \
-         .min = 1,                                                                                                     \
-         .max = 65535,                                                                                                 \
-         .example = sample_port,                                                                                       \
-         .in_sample = true,                                                                                            \
-         .help = "Its TCP port."},                                                                                     \
-        {.name = "unix_path",                                                                                          \
-         .type = CONFIG_PATH,                                                                                          \
-         FIELD(unix_path),                                                                                             \
-         .max = 107,                                                                                                   \
-         .example = "/run/redis/redis.sock",                                                                           \
-         .help = "Path of its unix socket."},                                                                          \
-        {.name = "user",                                                                                               \
-         .type = CONFIG_TEXT,                                                                                          \
-         FIELD(user),                                                                                                  \
-         .max = 128,                                                                                                   \
-         .example = "holdfast",                                                                                        \
-         .help = "The user to authenticate as. Default: the password alone is sent."},                                 \
-        {.name = "password_file",                                                                                      \
-         .type = CONFIG_PATH,                                                                                          \
-         FIELD(password_file),                                                                                         \
-         .max = 4095,                                                                                                  \
-         .example = "/etc/holdfast/password",                                                                          \
-         .help = "File whose first line is the password; only its owner may have access to it (chmod 600)."},          \
-        {.name = "password_env",                                                                                       \
-         .type = CONFIG_TEXT,                                                                                          \
-         FIELD(password_env),                                                                                          \
-         .max = 255,                                                                                                   \
-         .example = "REDIS_PASSWORD",                                                                                  \
-         .help = "Environment variable that holds the password, instead of a file."},                                  \
-        {.name = "database",                                                                                           \
-         .type = CONFIG_COUNT,                                                                                         \
-         FIELD(database),                                                                                              \
-         .fallback = "0",                                                                                              \
-         .min = 0,                                                                                                     \
-         .max = 65535,                                                                                                 \
-         .help = "Number of the database to select."},                                                                 \
-    {                                                                                                                  \
-        .name = "connect_timeout", .type = CONFIG_DURATION, FIELD(connect_timeout_ns), .fallback = "1s",               \
-        .min = 10 * NS_PER_MS, .max = 60 * NS_PER_S,                                                                   \
-        .help = "For connecting and authenticating, which happens in the background and is tried for ever."            \
-    }
-
-static const struct config_key queue_node_keys[] = {
-    ADDRESS_KEYS("7000"),
-    {.name = "call_timeout",
-     .type = CONFIG_DURATION,
-     FIELD(call_timeout_ns),
-     .fallback = "1s",
-     .min = 10 * NS_PER_MS,
-     .max = 60 * NS_PER_S,
-     .help = "For one operation on this node. An operation without an answer may have been executed; the worker finds "
-             "that out and loses nothing."},
-    {.name = NULL},
-};
-
-static const struct config_key lock_node_keys[] = {
-    {.name = "name",
-     .type = CONFIG_TEXT,
-     FIELD(name),
-     .max = 64,
-     .example = "lock1",
-     .help = "How logs call this node. Default: lock1, lock2 and so on in the order of the list."},
-    ADDRESS_KEYS("7001"),
-    {.name = "timeout",
-     .type = CONFIG_DURATION,
-     FIELD(call_timeout_ns),
-     .fallback = "50ms",
-     .min = NS_PER_MS,
-     .max = 5 * NS_PER_S,
-     .help = "For one operation on this node. A node that is slower counts as one that did not vote; at most a "
-             "quarter of lock.ttl."},
     {.name = NULL},
 };
 #undef FIELD
@@ -434,14 +347,15 @@ const struct config_section config_sections[] = {
      .is_required = true,
      .offset = offsetof(struct config, queue_node),
      .item_size = sizeof(struct config_node),
-     .keys = queue_node_keys,
-     .help = "The Redis server with the queues. Tasks are as durable as this server makes them."},
+     .keys = config_queue_node_keys,
+     .help = "The Redis server with the queues. Tasks are as durable as this server makes them: docs/operations.md "
+             "says what it needs."},
     {.name = "lock_nodes",
      .is_list = true,
      .offset = offsetof(struct config, lock_nodes),
      .count_offset = offsetof(struct config, lock_node_count),
      .item_size = sizeof(struct config_node),
-     .keys = lock_node_keys,
+     .keys = config_lock_node_keys,
      .help = "The independent Redis masters of the Redlock: three or five, on different machines, no replicas of each "
              "other. A minority of them may fail. The list may be left out only when no class takes a lock.",
      .sample_more = "    { host = \"127.0.0.1\"; port = 7002; },\n"

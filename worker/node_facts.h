@@ -16,6 +16,8 @@ struct node_facts {
     char eviction[32];     /* maxmemory_policy; "" when it does not say */
     bool is_cluster;
     bool has_aof;
+    unsigned replicas;   /* that are connected to it */
+    bool needs_replicas; /* min-replicas-to-write is set: without them it takes no writes */
 };
 
 /* The value of one field of INFO, printable bytes only; "" when there is none. Returns `out`. */
@@ -26,5 +28,8 @@ enum node_use { NODE_FOR_QUEUES, NODE_FOR_LOCKS };
 /* False when the text is no INFO of a Redis server. */
 bool node_facts_parse(struct node_facts *facts, const char *info, size_t length);
 void node_facts_judge(const struct node_facts *facts, const char *name, enum node_use use, struct findings *findings);
+
+/* What has to be true beside it of a server whose sentinels may put another one in its place. */
+void node_facts_judge_failover(const struct node_facts *facts, const char *name, struct findings *findings);
 
 #endif

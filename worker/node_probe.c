@@ -14,6 +14,8 @@
 #include "redis/node.h"
 #include "worker/node_options.h"
 
+#define SENTINEL_NS (300 * NS_PER_MS)
+
 struct visits;
 
 struct visit {
@@ -62,6 +64,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
 static void ask(struct visit *visit)
 {
     struct buffer request = {0};
+    snprintf(visit->probe->address, sizeof visit->probe->address, "%s", redis_node_address(visit->connection));
     visit->asked_at = instant_now();
     visit->call.done = answered;
     redis_request_begin(&request, 1);
@@ -71,7 +74,17 @@ static void ask(struct visit *visit)
     buffer_fini(&request);
 }
 
-/* The reasons of lib/redis say "ADDRESS refused COMMAND: why" when a server is there and does not let us in. */
+/* What the reasons of lib/redis say when a server is there and does not let us in, or is none of those we want. */
+static bool is_refusal(const char *reason)
+{
+    static const char *const parts[] = {" refused ", " is a replica", " is a sentinel", " knows no master ",
+                                        " does not say whether "};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(reason, parts[i]) != NULL)
+            return true;
+    return false;
+}
+
 static void changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
     struct visit *visit = context;
@@ -81,7 +94,7 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
     if (state == REDIS_NODE_UP)
         ask(visit);
     else
-        visit_end(visit, strstr(reason, " refused ") != NULL ? PROBE_REFUSED : PROBE_UNREACHABLE, reason);
+        visit_end(visit, is_refusal(reason) ? PROBE_REFUSED : PROBE_UNREACHABLE, reason);
 }
 
 static void too_late(struct loop_timer *timer)
@@ -93,12 +106,13 @@ static void visit_start(struct visit *visit)
 {
     const struct config_node *node = visit->probe->node;
     struct redis_node_options options = node_options(node, "holdfast-check");
+    int64_t patience_ns = node->connect_timeout_ns + (int64_t)node->sentinels.count * SENTINEL_NS + NS_PER_S;
+    options.sentinels.timeout_ns = SENTINEL_NS;
     options.changed = changed;
     options.context = visit;
     visit->all->open++;
     loop_timer_init(&visit->deadline, too_late);
-    loop_timer_set(visit->all->loop, &visit->deadline,
-                   instant_after(instant_now(), node->connect_timeout_ns + NS_PER_S));
+    loop_timer_set(visit->all->loop, &visit->deadline, instant_after(instant_now(), patience_ns));
     visit->connection = redis_node_create(visit->all->loop, &options);
 }
 

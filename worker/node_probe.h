@@ -22,12 +22,14 @@ struct node_probe {
     enum node_use use;
     enum probe_state state;
     char reason[256];        /* of PROBE_UNREACHABLE and PROBE_REFUSED */
+    char address[300];       /* of PROBE_ANSWERED: where it is; tells more than the configuration with sentinels */
     struct node_facts facts; /* of PROBE_ANSWERED */
     int64_t answer_ns;       /* how long one INFO took */
 };
 
-/* Fills in everything but `node` and `use`. Runs a loop of its own; returns when each node has answered or failed,
- * at the latest after its connect_timeout plus one second. False when there can be no loop. */
+/* Fills in everything but `node` and `use`. Runs a loop of its own; returns when each node has answered or failed, at
+ * the latest after its connect_timeout, and the time for its sentinels, plus one second. False when there can be no
+ * loop. */
 bool node_probe_all(struct node_probe *probes, size_t count, struct error *error) MUST_CHECK;
 
 #endif

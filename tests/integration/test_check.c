@@ -8,6 +8,7 @@
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/sentinel.h"
 
 #define CANARY "canary-51c2"
 
@@ -98,6 +99,51 @@ static void nodes_that_are_down_are_temporary(void **state)
     program_result_free(&result);
 }
 
+static void the_master_is_found_through_sentinels(void **state)
+{
+    const struct place *place = *state;
+    struct redis_server *master = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
+    struct redis_server *replica = replica_start(master);
+    struct redis_server *sentinel = sentinel_start(master, CANARY);
+    char config[512], found[64];
+    write_file(place->secret, CANARY "\n");
+    snprintf(config, sizeof config,
+             "queue_node = { sentinels = [\"127.0.0.1:%u\", \"127.0.0.1:%u\"]; master = \"" SENTINEL_MASTER "\";\n"
+             " sentinel_password_file = \"secret\"; };\n"
+             "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
+             free_port(), redis_server_port(sentinel));
+    struct program_result result = check(place, config, "");
+    assert_int_equal(result.exit_code, 0);
+    snprintf(found, sizeof found, "mymaster (by 2 sentinels) is 127.0.0.1:%u: redis", redis_server_port(master));
+    assert_contains(result.out, found);
+    assert_contains(result.error, "warning: queue: has replicas, but min-replicas-to-write is 0");
+    assert_lacks(result.error, "no replica:");
+    program_result_free(&result);
+
+    free(redis_server_command(master, "CONFIG SET min-replicas-to-write 1"));
+    result = check(place, config, "--json");
+    snprintf(found, sizeof found, "\"found\":\"127.0.0.1:%u\"", redis_server_port(master));
+    assert_contains(result.out, found);
+    assert_contains(result.out, "\"warnings\":[]");
+    program_result_free(&result);
+
+    redis_server_destroy(sentinel);
+    sentinel = sentinel_start(NULL, CANARY);
+    snprintf(config, sizeof config,
+             "queue_node = { sentinels = [\"127.0.0.1:%u\"]; master = \"" SENTINEL_MASTER "\";\n"
+             " sentinel_password_file = \"secret\"; };\n"
+             "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
+             redis_server_port(sentinel));
+    result = check(place, config, "");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "knows no master called \"mymaster\"");
+    assert_lacks(result.error, CANARY);
+    program_result_free(&result);
+    redis_server_destroy(sentinel);
+    redis_server_destroy(replica);
+    redis_server_destroy(master);
+}
+
 static void a_node_that_hangs_is_given_up(void **state)
 {
     char config[512];
@@ -144,7 +190,7 @@ static void everything_wrong_is_reported_at_once(void **state)
     assert_contains(result.error, "error: lock3: ");
     assert_contains(result.error, "refused AUTH");
     assert_contains(result.error, "error: lock4: maxmemory-policy is allkeys-lru");
-    assert_contains(result.error, "error: lock5: is a replica");
+    assert_contains(result.error, " is a replica of 127.0.0.1:");
     assert_contains(result.error, "error: lock6: ");
     assert_lacks(result.error, CANARY);
     assert_lacks(result.out, CANARY);
@@ -185,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(good_nodes_are_good),
         TEST(nodes_that_are_down_are_temporary),
+        TEST(the_master_is_found_through_sentinels),
         TEST(a_node_that_hangs_is_given_up),
         TEST(everything_wrong_is_reported_at_once),
         TEST(a_user_who_may_not_ask_is_told_so),

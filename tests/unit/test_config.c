@@ -181,9 +181,9 @@ static void missing_sections_and_keys_are_errors(void **state)
     config_place_expect_error(CONFIG_NODES "classes = ( { lock = \"none\"; } );\n",
                               "t.conf:2: classes[0]: the key class is missing");
     config_place_expect_error("queue_node = { port = 1; };\n",
-                              "t.conf:1: queue: needs either host (and port) or unix_path");
+                              "t.conf:1: queue: needs either host (and port) or unix_path or sentinels (and master)");
     config_place_expect_error("queue_node = { host = \"a\"; unix_path = \"b\"; };\n",
-                              "t.conf:1: queue: needs either host (and port) or unix_path");
+                              "t.conf:1: queue: needs either host (and port) or unix_path or sentinels (and master)");
 }
 
 static void settings_that_do_not_fit_each_other_are_errors(void **state)

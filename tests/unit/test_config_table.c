@@ -100,7 +100,8 @@ static void the_sample_shows_every_key_as_it_is_written(void **state)
     for (const struct config_section *section = config_sections; section->name != NULL; section++)
         if (section->is_optional)
             section_bring_in(text, section);
-    static const char *const alternatives[] = {"unix_path", "password_file", "password_env", "user"};
+    static const char *const alternatives[] = {"unix_path", "password_file", "password_env",  "user",
+                                               "sentinels", "master",        "sentinel_user", "sentinel_password_file"};
     for (char *line = strstr(text, "# "); line != NULL; line = strstr(line + 1, "# ")) {
         size_t length = strspn(line + 2, "abcdefghijklmnopqrstuvwxyz_");
         bool is_setting = length > 0 && strncmp(line + 2 + length, " = ", 3) == 0;

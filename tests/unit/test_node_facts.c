@@ -9,6 +9,7 @@
     "# Server\r\nredis_version:" version "\r\nredis_mode:standalone\r\nrun_id:0123456789abcdef\r\n# Memory\r\n"        \
     "maxmemory_policy:" policy "\r\n# Persistence\r\naof_enabled:" aof "\r\n# Replication\r\nrole:" role "\r\n"        \
     "# Cluster\r\ncluster_enabled:" cluster "\r\n"
+#define GOOD_INFO INFO_OF("7.0.0", "master", "noeviction", "0", "1")
 
 static struct findings judged(const char *info, enum node_use use)
 {
@@ -96,6 +97,32 @@ static void doubtful_nodes_are_warnings(void **state)
     assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "0", "0"), NODE_FOR_QUEUES, true, "appendonly is off");
 }
 
+static void replicas_have_to_be_needed_for_writes(void **state)
+{
+    (void)state;
+    struct findings findings = judged(GOOD_INFO "connected_slaves:2\r\nmin_slaves_good_slaves:2\r\n", NODE_FOR_QUEUES);
+    assert_int_equal(findings.count, 0);
+    findings = judged(GOOD_INFO "connected_slaves:0\r\n", NODE_FOR_QUEUES);
+    assert_int_equal(findings.count, 0);
+    assert_one_finding(GOOD_INFO "connected_slaves:2\r\n", NODE_FOR_QUEUES, true, "min-replicas-to-write is 0");
+}
+
+static void sentinels_need_something_to_put_in_its_place(void **state)
+{
+    (void)state;
+    static const char alone[] = GOOD_INFO "connected_slaves:0\r\n", replicated[] = GOOD_INFO "connected_slaves:1\r\n";
+    struct node_facts facts;
+    struct findings findings = {0};
+    assert_true(node_facts_parse(&facts, replicated, sizeof replicated - 1));
+    node_facts_judge_failover(&facts, "n", &findings);
+    assert_int_equal(findings.count, 0);
+    assert_true(node_facts_parse(&facts, alone, sizeof alone - 1));
+    node_facts_judge_failover(&facts, "n", &findings);
+    assert_int_equal(findings.warnings, 1);
+    assert_non_null(findings_find(&findings, "n: has no replica"));
+    findings_fini(&findings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +131,8 @@ int main(void)
         cmocka_unit_test(a_good_node_has_no_findings),
         cmocka_unit_test(unfit_nodes_are_errors),
         cmocka_unit_test(doubtful_nodes_are_warnings),
+        cmocka_unit_test(replicas_have_to_be_needed_for_writes),
+        cmocka_unit_test(sentinels_need_something_to_put_in_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

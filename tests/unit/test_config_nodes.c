@@ -1,0 +1,133 @@
+/* Nodes of the configuration that are found through sentinels. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/config_place.h"
+#include "worker/config_change.h"
+#include "worker/config_print.h"
+#include "worker/node_options.h"
+
+#define CANARY "canary-77ab"
+
+static void sentinels_take_the_place_of_an_address(void **state)
+{
+    (void)state;
+    config_place_write("secret", CANARY "\n", 0600);
+    struct config *config =
+        config_place_read_good("queue_node = { sentinels = [\"a:1\", \"[::1]:2\"]; master = \"m\"; sentinel_user = "
+                               "\"u\"; sentinel_password_file = \"secret\"; };\n");
+    struct redis_node_options options = node_options(&config->queue_node, "me");
+    assert_null(options.host);
+    assert_null(options.unix_path);
+    assert_int_equal(options.sentinels.count, 2);
+    assert_string_equal(options.sentinels.addresses[0], "a:1");
+    assert_string_equal(options.sentinels.addresses[1], "[::1]:2");
+    assert_string_equal(options.sentinels.master, "m");
+    assert_string_equal(options.sentinels.user, "u");
+    assert_string_equal(options.sentinels.password, CANARY);
+    struct buffer text = {0};
+    assert_string_equal(config_node_address(&config->queue_node, &text), "m (by 2 sentinels)");
+    buffer_clear(&text);
+    config_print(config, &text);
+    assert_lacks(buffer_text(&text), CANARY);
+    assert_contains(buffer_text(&text), "sentinels = [\"a:1\", \"[::1]:2\"];");
+    buffer_fini(&text);
+    config_free(config);
+}
+
+static void without_sentinels_there_are_none(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(CONFIG_NODES);
+    struct redis_node_options options = node_options(&config->queue_node, "me");
+    assert_string_equal(options.host, "q");
+    assert_int_equal(options.sentinels.count, 0);
+    assert_null(options.sentinels.user);
+    assert_null(options.sentinels.password);
+    config_free(config);
+}
+
+static void mistakes_are_told_with_what_is_allowed(void **state)
+{
+    (void)state;
+    static const char either[] = "t.conf:1: queue: needs either host (and port) or unix_path or sentinels (and master)";
+    config_place_expect_error("queue_node = { host = \"a\"; sentinels = [\"b:1\"]; master = \"m\"; };\n", either);
+    config_place_expect_error("queue_node = { unix_path = \"a\"; sentinels = [\"b:1\"]; master = \"m\"; };\n", either);
+    config_place_expect_error("queue_node = { sentinels = []; };\n", either);
+    config_place_expect_error(
+        "queue_node = { sentinels = [\"b:1\"]; };\n",
+        "t.conf:1: queue: sentinels need the key master: the name under which they know the server");
+    config_place_expect_error(
+        "queue_node = { sentinels = [\"b:1\", \"c\"]; master = \"m\"; };\n",
+        "t.conf:1: queue: sentinels: c is no HOST:PORT or [IPv6]:PORT with a port from 1 to 65535");
+    config_place_expect_error("queue_node = { sentinels = [\"b:1\", \"b:1\"]; master = \"m\"; };\n",
+                              "t.conf:1: queue_node.sentinels: names the same one twice");
+    config_place_expect_error("queue_node = { sentinels = [\"b:1\"]; master = \"m\"; sentinel_user = \"u\"; };\n",
+                              "t.conf:1: queue: has a sentinel_user but no sentinel_password_file");
+    config_place_expect_error(
+        "queue_node = { host = \"a\"; master = \"m\"; };\n",
+        "t.conf:1: queue: master, sentinel_user and sentinel_password_file mean nothing without sentinels");
+}
+
+static void the_password_file_has_to_be_private(void **state)
+{
+    (void)state;
+    config_place_write("secret", CANARY "\n", 0640);
+    struct findings findings = {0};
+    struct config *config = config_place_read(
+        "queue_node = { sentinels = [\"b:1\"]; master = \"m\"; sentinel_password_file = \"secret\"; };\n", &findings);
+    assert_int_equal(findings.errors, 1);
+    assert_non_null(findings_find(&findings, "others than its owner have access"));
+    assert_null(findings_find(&findings, CANARY));
+    findings_fini(&findings);
+    config_free(config);
+}
+
+static void lock_nodes_have_no_sentinels(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    struct config *config = config_place_read(CONFIG_NODES "lock_nodes = ( { sentinels = [\"b:1\"]; } );\n", &findings);
+    assert_non_null(findings_find(&findings, "lock_nodes[0].sentinels: there is no such key"));
+    assert_non_null(findings_find(&findings, "needs either host (and port) or unix_path"));
+    assert_null(findings_find(&findings, "or sentinels"));
+    findings_fini(&findings);
+    config_free(config);
+}
+
+static unsigned told;
+
+static void count_secret(void *context, const struct config_change *change)
+{
+    (void)context;
+    told += strcmp(change->setting, "queue_node sentinel password") == 0;
+}
+
+static void another_password_is_a_change(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "queue_node = { sentinels = [\"b:1\"]; master = \"m\"; sentinel_password_file = \"secret\"; };\n";
+    config_place_write("secret", "one\n", 0600);
+    struct config *before = config_place_read_good(text);
+    config_place_write("secret", "two\n", 0600);
+    struct config *after = config_place_read_good(text);
+    config_changes(before, before, count_secret, NULL);
+    assert_int_equal(told, 0);
+    config_changes(before, after, count_secret, NULL);
+    assert_int_equal(told, 1);
+    config_free(before);
+    config_free(after);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(sentinels_take_the_place_of_an_address), CONFIG_TEST(without_sentinels_there_are_none),
+        CONFIG_TEST(mistakes_are_told_with_what_is_allowed), CONFIG_TEST(the_password_file_has_to_be_private),
+        CONFIG_TEST(lock_nodes_have_no_sentinels),           CONFIG_TEST(another_password_is_a_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
