@@ -99,6 +99,26 @@ typedef struct hf_cancel_api {
     enum hf_cancel_reason (*reason)(const hf_job *job);
 } hf_cancel_api;
 
+/* Saying how far the work is: api("report", 1). For handlers with HF_PROGRESS. */
+typedef struct hf_report_api {
+    size_t size;
+    /* What run() has reached, as a JSON text of at most 4096 bytes: {"done":40,"total":100}. Dashboards show it. Cheap,
+     * so it may be called often: the host keeps the last text and writes it every few seconds and when run() returns.
+     * False, and nothing is changed, when the text is not JSON or too long, or the handler lacks HF_PROGRESS. */
+    int (*progress)(hf_job *job, const char *json);
+} hf_report_api;
+
+/* Going on where an earlier run of the task stopped: api("checkpoint", 1). For handlers with HF_PROGRESS. */
+typedef struct hf_checkpoint_api {
+    size_t size;
+    /* What an earlier run saved last (or reported: it is the same text), NULL when there is none. Anything may be in
+     * it that is JSON: other programs can write there. Valid until run() returns. */
+    const char *(*load)(const hf_job *job);
+    /* The same as progress(). A run whose process dies loses what it saved in the last seconds, so what comes after
+     * the saved point may be done twice. */
+    int (*save)(hf_job *job, const char *json);
+} hf_checkpoint_api;
+
 typedef struct hf_host {
     size_t size;
     uint16_t abi_major, abi_minor;
@@ -122,7 +142,7 @@ enum {
      * failure is buried. When the process dies inside run(), nothing is left of the task but the log; so this is for
      * work that is better lost than done twice. */
     HF_AT_MOST_ONCE = 16,
-    HF_PROGRESS = 32, /* run() reports progress: dashboards show it from the start */
+    HF_PROGRESS = 32, /* run() reports progress or saves checkpoints: dashboards show it from the start */
 };
 
 typedef struct hf_handler {

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/job_progress.h"
 
 struct job_text {
     struct job_text *next;
@@ -183,6 +184,29 @@ static const hf_cancel_api cancel_api = {
     .reason = cancel_reason,
 };
 
+/* --- api("report", 1) and api("checkpoint", 1) ------------------------------------------------------------------- */
+
+static int report_progress(hf_job *job, const char *json)
+{
+    return job->progress != NULL && job_progress_put(job->progress, json);
+}
+
+static const hf_report_api report_api = {
+    .size = sizeof(hf_report_api),
+    .progress = report_progress,
+};
+
+static const char *checkpoint_load(const hf_job *job)
+{
+    return job->progress != NULL ? job->progress->loaded : NULL;
+}
+
+static const hf_checkpoint_api checkpoint_api = {
+    .size = sizeof(hf_checkpoint_api),
+    .load = checkpoint_load,
+    .save = report_progress,
+};
+
 /* --- the host --------------------------------------------------------------------------------------------------- */
 
 static const void *host_api(const char *name, unsigned version)
@@ -190,7 +214,11 @@ static const void *host_api(const char *name, unsigned version)
     static const struct {
         const char *name;
         const void *table;
-    } tables[] = {{"job", &job_api}, {"lock", &lock_api}, {"cancel", &cancel_api}};
+    } tables[] = {{"job", &job_api},
+                  {"lock", &lock_api},
+                  {"cancel", &cancel_api},
+                  {"report", &report_api},
+                  {"checkpoint", &checkpoint_api}};
     for (size_t i = 0; version == 1 && i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(tables[i].name, name) == 0)
             return tables[i].table;

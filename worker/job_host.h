@@ -15,6 +15,7 @@
 #include "worker/config.h"
 #include "worker/failure.h"
 
+struct job_progress;
 struct job_text; /* texts lent to the handler until its run ends */
 
 struct hf_job {
@@ -24,6 +25,7 @@ struct hf_job {
     const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
     const atomic_bool *must_stop;    /* the process gives its handlers no more time */
     atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
+    struct job_progress *progress;   /* NULL = its handler reports none */
     struct failure failure;
     struct job_text *texts;
 };

@@ -186,6 +186,8 @@ void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
         lock_leave(slot);
+    if (step.ends)
+        slot_progress_end(slot, step.ending);
     slot_move(slot, step.move);
     if (step.ends)
         ending_tell(slot, step.ending);
@@ -206,12 +208,13 @@ void slot_wake(struct slot *slot)
     slot_perform(slot, flow_wake(&slot->flow));
 }
 
-/* What waits for its turn among the serial ones was not submitted, so it needs no withdrawing. */
+/* What waits for its turn among the serial ones, or for the state of its progress, was not submitted, so it needs no
+ * withdrawing. */
 static bool slot_withdraw(struct slot *slot)
 {
     if (!flow_may_withdraw(&slot->flow))
         return false;
-    bool waits = slot->serial != NULL && slot->serial->running != slot;
+    bool waits = slot_progress_waits(slot) || (slot->serial != NULL && slot->serial->running != slot);
     if (!waits && !runner_pool_withdraw(slot->worker->pool, &slot->work))
         return false;
     slot_serial_leave(slot);

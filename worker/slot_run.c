@@ -23,8 +23,9 @@ void slot_run(struct work *work)
     slot->run_started = instant_now();
     slot->started = job_lock_is_valid(&slot->job);
     if (slot->started)
-        slot->code =
-            arguments_pass(slot) ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler)) : HF_BURY;
+        slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED
+                     : arguments_pass(slot)      ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler))
+                                                 : HF_BURY;
 }
 
 static enum flow_result failed_result(struct slot *slot)
@@ -69,10 +70,23 @@ static enum flow_result run_result(struct slot *slot)
     }
 }
 
-static void slot_submit(struct slot *slot)
+static bool is_failure(enum flow_result result)
+{
+    return result == FLOW_RUN_FAILED || result == FLOW_RUN_EXHAUSTED || result == FLOW_RUN_HOPELESS ||
+           result == FLOW_RUN_BURIED;
+}
+
+void slot_submit(struct slot *slot)
 {
     slot->handed_over = loop_now(slot->worker->loop);
     runner_pool_submit(slot->worker->pool, &slot->work);
+}
+
+/* Its turn has come. */
+static void slot_go(struct slot *slot)
+{
+    if (!slot_progress_begin(slot))
+        slot_submit(slot);
 }
 
 void slot_serial_leave(struct slot *slot)
@@ -87,7 +101,7 @@ void slot_serial_leave(struct slot *slot)
     struct list *next = list_take_first(&serial->waiting);
     serial->running = next != NULL ? list_owner(next, struct slot, serial_link) : NULL;
     if (serial->running != NULL)
-        slot_submit(serial->running);
+        slot_go(serial->running);
 }
 
 void slot_ran(struct loop_message *message)
@@ -101,6 +115,8 @@ void slot_ran(struct loop_message *message)
     if (slot->started)
         histogram_record(&worker->report.run, instant_since(slot->run_started, loop_now(worker->loop)) / NS_PER_US);
     enum flow_result result = run_result(slot);
+    if (slot->started && result != FLOW_RUN_CANCELLED) /* which runs again, and is counted then */
+        presence_count(worker->presence, slot, lost || is_failure(result));
     if (lost) {
         failure_clear(&slot->job.failure);
         failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused");
@@ -126,6 +142,8 @@ void slot_run_start(struct slot *slot)
     slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
     slot->job.must_stop = &slot->worker->must_stop;
     atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
+    slot->job.progress = NULL;
+    slot->handed_over = loop_now(slot->worker->loop);
     slot->started = false;
     slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;
     if (slot->serial != NULL && slot->serial->running != NULL) {
@@ -134,5 +152,5 @@ void slot_run_start(struct slot *slot)
     }
     if (slot->serial != NULL)
         slot->serial->running = slot;
-    slot_submit(slot);
+    slot_go(slot);
 }

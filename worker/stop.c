@@ -61,7 +61,8 @@ static void releases_look(struct loop_timer *timer)
 {
     struct worker *worker = limit_worker(timer);
     bool over = instant_reached(loop_now(worker->loop), worker->leave_by);
-    if (worker->locks != NULL && redlock_group_busy(worker->locks) > 0 && !over && !worker->abandoned)
+    bool releases = worker->locks != NULL && redlock_group_busy(worker->locks) > 0 && !worker->abandoned;
+    if ((releases || presence_is_leaving(worker->presence)) && !over)
         limit_set(worker, releases_look, RELEASE_LOOK_NS);
     else
         loop_stop(worker->loop);
@@ -136,6 +137,7 @@ static void leave_start(struct worker *worker)
     handlers_abandon(worker);
     slots_give_back(&worker->give_back);
     int64_t limit_ns = worker->hurrying ? LEAVE_NOW_NS : LEAVE_LIMIT_NS;
+    presence_leave(worker->presence, instant_after(loop_now(worker->loop), limit_ns));
     queue_leave(worker->queue, instant_after(loop_now(worker->loop), limit_ns), queue_left);
 }
 
@@ -187,6 +189,7 @@ void worker_quiet(struct worker *worker, const char *reason)
         return;
     worker->quiet = true;
     promoter_pause(worker->promoter, true);
+    presence_tell(worker->presence);
     service_notify_status("quiet");
     periodic_pause(worker->periodic, true);
     log_event(LOG_INFO, "worker_quiet", "reason=%s busy=%u", reason, slots_busy(worker));
@@ -208,6 +211,7 @@ void worker_stop(struct worker *worker, const char *reason)
     if (worker->stopping)
         return;
     worker->stopping = true;
+    presence_tell(worker->presence);
     service_notify_stopping();
     log_event(LOG_INFO, "worker_stopping", "reason=%s busy=%u", reason, slots_busy(worker));
     struct instant now = loop_now(worker->loop);

@@ -260,6 +260,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     queue_build(worker);
     if (!periodic_build(worker, error))
         return false;
+    worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
     loop_timer_init(&worker->look, look_fire);
@@ -272,6 +273,10 @@ static void worker_free(struct worker *worker)
     if (worker->pool != NULL)
         runner_pool_destroy(worker->pool);
     periodic_destroy(worker->periodic);
+    if (worker->presence != NULL)
+        presence_destroy(worker->presence);
+    for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
+        slot_progress_free(&worker->slots[i]);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);
     if (worker->queue != NULL)

@@ -9,6 +9,7 @@
 #include "worker/flow.h"
 #include "worker/job_host.h"
 #include "worker/periodic.h"
+#include "worker/presence.h"
 #include "worker/report.h"
 #include "worker/runner_pool.h"
 #include "worker/task_rules.h"
@@ -40,6 +41,7 @@ struct slot {
     struct serial *serial;
     struct redlock_lock *lock;
     struct hf_job job;
+    struct slot_progress *progress; /* NULL until a task of the slot needs it */
     struct work work;
     int code; /* what the handler returned */
     bool started;
@@ -83,6 +85,7 @@ struct worker {
     struct instant cancel_at, abandon_at; /* of the handlers, while stopping */
     bool only_node;                       /* while stopping: no handler runs any more */
     struct instant leave_by;              /* when waiting for answers to releases ends */
+    struct presence *presence;
     struct signals *signals;
     struct reload *reload;
     enum exit_code exit_code;
@@ -109,6 +112,13 @@ void slot_run_start(struct slot *slot);
 void slot_run(struct work *work);            /* on a runner */
 void slot_ran(struct loop_message *message); /* back on the loop */
 void slot_serial_leave(struct slot *slot);
+void slot_submit(struct slot *slot); /* to the runners */
+
+/* slot_progress.c. False when the task reports none; else slot_submit follows when its state is begun. */
+bool slot_progress_begin(struct slot *slot);
+bool slot_progress_waits(const struct slot *slot); /* slot_submit has not followed */
+void slot_progress_end(struct slot *slot, enum flow_ending ending);
+void slot_progress_free(struct slot *slot);
 
 /* slot_moves.c */
 void slot_move(struct slot *slot, enum flow_move move);

@@ -14,10 +14,10 @@
 #include "queue/metrics.h"
 #include "queue/scripts.h"
 
-#define INTERVAL_NS    (5 * NS_PER_S)
-#define RETRY_NS       (1 * NS_PER_S)
-#define LEAVE_RETRY_NS (100 * NS_PER_MS)
-#define COMPLAIN_NS    (60 * NS_PER_S)
+#define INTERVAL_NS   (5 * NS_PER_S)
+#define RETRY_NS      (1 * NS_PER_S)
+#define DOWN_RETRY_NS (100 * NS_PER_MS) /* while there is no connection: it costs nothing */
+#define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* What the script takes in front of what there may be any number of. */
 enum { KEYS_FIXED = 14, ARGUMENTS_FIXED = 14 };
@@ -39,10 +39,11 @@ struct heartbeat {
     struct metrics *metrics;
     uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
-    struct redis_call call;
+    struct redis_call call, forget;
     struct instant sent;
     bool again; /* beat when this one is answered */
     bool is_shown;
+    bool is_doubtful; /* a beat was sent and not answered: it may be executed at any time */
     struct loop_timer timer;
     struct buffer request, text;
     struct heartbeat_counters counters;
@@ -137,10 +138,9 @@ static void beat_later(struct heartbeat *heartbeat, struct instant at)
     loop_timer_set(heartbeat->loop, &heartbeat->timer, at);
 }
 
-static void beat_failed(struct heartbeat *heartbeat)
+static void beat_failed(struct heartbeat *heartbeat, int64_t rest)
 {
     int64_t interval = heartbeat->options.interval_ns;
-    int64_t rest = heartbeat->leaving ? LEAVE_RETRY_NS : RETRY_NS;
     heartbeat->counters.repeats++;
     beat_later(heartbeat, instant_after(loop_now(heartbeat->loop), rest < interval ? rest : interval));
 }
@@ -158,7 +158,7 @@ static void beat_send(struct heartbeat *heartbeat)
     heartbeat->sent = instant_now();
     struct instant deadline = instant_after(loop_now(heartbeat->loop), heartbeat->options.timeout_ns);
     if (!redis_node_call(heartbeat->options.node, &heartbeat->request, deadline, &heartbeat->call))
-        beat_failed(heartbeat);
+        beat_failed(heartbeat, DOWN_RETRY_NS);
     else if (heartbeat->leaving)
         beat_later(heartbeat, heartbeat->leave_by);
 }
@@ -169,10 +169,31 @@ static void leave_end(struct heartbeat *heartbeat, bool left)
 {
     loop_timer_clear(heartbeat->loop, &heartbeat->timer);
     redis_call_cancel(&heartbeat->call);
+    redis_call_cancel(&heartbeat->forget);
     void (*done)(void *context, bool left) = heartbeat->left;
     heartbeat->left = NULL;
     if (done != NULL)
         done(heartbeat->options.context, left);
+}
+
+static void forgotten(struct redis_call *call, const struct redis_result *result)
+{
+    (void)result;
+    leave_end(list_owner(call, struct heartbeat, forget), true);
+}
+
+/* The number of the last beat is there for beats that arrive late or twice. When all were answered there are no such,
+ * and the process leaves nothing; else the number expires. */
+static void number_forget(struct heartbeat *heartbeat)
+{
+    struct buffer *out = &heartbeat->request;
+    buffer_clear(out);
+    redis_request_begin(out, 2);
+    redis_request_text(out, "UNLINK");
+    redis_request_text(out, heartbeat->options.keys->beat);
+    if (heartbeat->is_doubtful ||
+        !redis_node_call(heartbeat->options.node, out, heartbeat->leave_by, &heartbeat->forget))
+        leave_end(heartbeat, true);
 }
 
 static bool may_complain(struct heartbeat *heartbeat)
@@ -215,7 +236,8 @@ static void beat_answered(struct redis_call *call, const struct redis_result *re
     struct heartbeat *heartbeat = list_owner(call, struct heartbeat, call);
     if (result->outcome != REDIS_VALUE) {
         beat_refused(heartbeat, result);
-        beat_failed(heartbeat);
+        heartbeat->is_doubtful = heartbeat->is_doubtful || result->outcome == REDIS_UNKNOWN;
+        beat_failed(heartbeat, heartbeat->leaving ? DOWN_RETRY_NS : RETRY_NS);
         return;
     }
     beat_read(heartbeat, result->reply);
@@ -223,7 +245,7 @@ static void beat_answered(struct redis_call *call, const struct redis_result *re
     heartbeat->counters.rtt_us = instant_since(heartbeat->sent, instant_now()) / NS_PER_US;
     heartbeat->batch.is_open = false;
     if (heartbeat->batch.leaves)
-        leave_end(heartbeat, true);
+        number_forget(heartbeat);
     else if (heartbeat->again || heartbeat->leaving)
         beat_send(heartbeat);
     else
@@ -276,6 +298,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
     heartbeat->identity = memory_text(options->identity);
     heartbeat->metrics = metrics_create();
     heartbeat->call.done = beat_answered;
+    heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
     beat_later(heartbeat, loop_now(loop));
     return heartbeat;
@@ -285,6 +308,7 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
 {
     loop_timer_clear(heartbeat->loop, &heartbeat->timer);
     redis_call_cancel(&heartbeat->call);
+    redis_call_cancel(&heartbeat->forget);
     metrics_destroy(heartbeat->metrics);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);

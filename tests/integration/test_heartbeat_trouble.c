@@ -140,8 +140,7 @@ static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
     leave(20 * NS_PER_S);
     assert_true(was_left);
     assert_reply(server, "1", "GET stat:processed");
-    assert_reply(server, "hf:2:beat:" IDENTITY, "KEYS *" IDENTITY "*");
-    assert_between(500, 600, "TTL hf:2:beat:" IDENTITY);
+    assert_reply(server, "", "KEYS *" IDENTITY "*");
     assert_reply(server, "0", "EXISTS processes");
 }
 
@@ -163,6 +162,8 @@ static void leaving_after_a_lost_reply_counts_once(void **state)
     assert_true(was_left);
     assert_reply(server, "2", "GET stat:processed");
     assert_reply(server, "0", "EXISTS processes");
+    assert_reply(server, "hf:2:beat:" IDENTITY, "KEYS *" IDENTITY "*"); /* a beat may still be under way */
+    assert_between(500, 600, "TTL hf:2:beat:" IDENTITY);
 }
 
 /* What a server that was stopped reads long after. */
@@ -171,6 +172,9 @@ static void a_late_beat_does_not_bring_it_back(void **state)
     (void)state;
     start(20 * NS_PER_MS);
     wait_beats(2);
+    redis_server_pause(server);
+    wait_repeats(1);
+    redis_server_resume(server);
     leave(20 * NS_PER_S);
     heartbeat_destroy(heartbeat);
     start(3600 * NS_PER_S); /* counts its beats from 1 */
