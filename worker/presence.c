@@ -127,6 +127,9 @@ static void called(void *context, enum control_call call, const char *jid)
     case CONTROL_LOOK:
         queue_look(worker->queue);
         return;
+    case CONTROL_DRAIN:
+        worker->options.drain = true; /* as with --drain */
+        return;
     case CONTROL_CANCEL:
         task_cancel(worker, jid);
         return;

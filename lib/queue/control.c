@@ -43,11 +43,8 @@ bool control_parse(const char *text, size_t length, enum control_call *call, con
     static const struct {
         const char *word;
         enum control_call call;
-    } words[] = {{"TSTP", CONTROL_QUIET},
-                 {"TERM", CONTROL_STOP},
-                 {"INT", CONTROL_STOP},
-                 {"TTIN", CONTROL_DUMP},
-                 {"LOOK", CONTROL_LOOK}};
+    } words[] = {{"TSTP", CONTROL_QUIET}, {"TERM", CONTROL_STOP}, {"INT", CONTROL_STOP},
+                 {"TTIN", CONTROL_DUMP},  {"LOOK", CONTROL_LOOK}, {"DRAIN", CONTROL_DRAIN}};
     static const char cancel[] = "CANCEL ";
     *jid = NULL;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)

@@ -1,5 +1,5 @@
 /* Calls to a running worker process: from dashboards (quiet, stop, dump, through the list IDENTITY-signals) and from
- * Holdfast's own commands (look at the paused queues, cancel a task, through hf:2:calls:IDENTITY).
+ * Holdfast's own commands (look at the paused queues, drain, cancel a task, through hf:2:calls:IDENTITY).
  *
  * A connection of its own waits at both lists in a blocking pop, so a call arrives at once. A call whose reply was
  * lost with the connection is lost, as with other programs of this data model: whoever called sees that nothing
@@ -22,6 +22,7 @@ enum control_call {
     CONTROL_STOP,   /* TERM, INT: end in order */
     CONTROL_DUMP,   /* TTIN: say what runs */
     CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
+    CONTROL_DRAIN,  /* DRAIN: end in order once the queues are empty */
     CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
 };
 

@@ -166,6 +166,7 @@ static void calls_are_known_by_their_words(void **state)
     assert_true(parses("INT", CONTROL_STOP, NULL));
     assert_true(parses("TTIN", CONTROL_DUMP, NULL));
     assert_true(parses("LOOK", CONTROL_LOOK, NULL));
+    assert_true(parses("DRAIN", CONTROL_DRAIN, NULL));
     assert_true(parses("CANCEL 0123456789abcdef01234567", CONTROL_CANCEL, "0123456789abcdef01234567"));
 }
 
