@@ -6,6 +6,7 @@
 #include "worker/backtrace.h"
 
 #include <execinfo.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -63,18 +64,20 @@ static char *line_of(const char *symbol)
 
 void backtrace_capture(struct backtrace *backtrace_into, size_t lines)
 {
-    void *frames[FRAMES_MAX];
+    void *frames[FRAMES_MAX] = {(void *)(uintptr_t)backtrace_capture};
     backtrace_clear(backtrace_into);
-    int found = backtrace(frames, FRAMES_MAX);
+    int found = 1 + backtrace(frames + 1, FRAMES_MAX - 1), at = 1;
     char **symbols = backtrace_symbols(frames, found);
     if (symbols == NULL)
         return;
-    int first = 0;
-    while (first < found && is_of_object(symbols[first], symbols[0]))
-        first++;
+    const char *own = symbols[0];
+    while (at < found && !is_of_object(symbols[at], own)) /* a sanitizer puts itself in front */
+        at++;
+    while (at < found && is_of_object(symbols[at], own))
+        at++;
     backtrace_into->lines = memory_zeroed(lines > 0 ? lines : 1, sizeof(char *));
-    for (int i = first; i < found && !is_of_object(symbols[i], symbols[0]) && backtrace_into->count < lines; i++)
-        backtrace_into->lines[backtrace_into->count++] = line_of(symbols[i]);
+    for (; at < found && !is_of_object(symbols[at], own) && backtrace_into->count < lines; at++)
+        backtrace_into->lines[backtrace_into->count++] = line_of(symbols[at]);
     free(symbols);
 }
 

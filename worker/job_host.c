@@ -94,6 +94,8 @@ static void job_log(hf_job *job, enum hf_log_level level, const char *format, ..
 PRINTF_LIKE(3, 4)
 static void job_error(hf_job *job, const char *error_class, const char *format, ...)
 {
+    if (job->backtrace_lines > 0 && job->failure.error_class[0] == '\0')
+        backtrace_capture(&job->backtrace, job->backtrace_lines);
     va_list arguments;
     va_start(arguments, format);
     failure_set_list(&job->failure, error_class != NULL ? error_class : "HF::Failed", format, arguments);

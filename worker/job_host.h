@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "jobs/job.h"
 #include "queue/envelope.h"
+#include "worker/backtrace.h"
 #include "worker/config.h"
 #include "worker/failure.h"
 
@@ -27,6 +28,8 @@ struct hf_job {
     atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
     struct job_progress *progress;   /* NULL = its handler reports none */
     struct failure failure;
+    unsigned backtrace_lines;   /* to keep, when the handler tells why it fails */
+    struct backtrace backtrace; /* the slot's to clear */
     struct job_text *texts;
 };
 

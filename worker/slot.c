@@ -63,6 +63,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
     failure_clear(&slot->job.failure);
+    backtrace_clear(&slot->job.backtrace);
     slot->started = false;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
@@ -279,6 +280,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 void slot_fini(struct slot *slot)
 {
     job_finish(&slot->job);
+    backtrace_clear(&slot->job.backtrace);
     envelope_fini(&slot->envelope);
     buffer_fini(&slot->payload);
 }

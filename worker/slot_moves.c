@@ -38,14 +38,16 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
         failure_set(&abandoned, "HF::Abandoned", "its process ended before its handler did");
     buffer_clear(text);
     const struct config *config = slot->worker->options.config;
-    struct task_rules rules = task_rules_of(&slot->envelope, config, slot->handler);
+    const struct backtrace *backtrace = &slot->job.backtrace;
     failure_write(slot->abandoned ? &abandoned : &slot->job.failure,
                   &(struct failure_record){.envelope = &slot->envelope,
-                                           .rules = &rules,
+                                           .rules = &slot->rules,
                                            .queue = slot->queue,
                                            .jid = slot->jid,
                                            .counts = counts,
-                                           .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME},
+                                           .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME,
+                                           .backtrace = (const char *const *)backtrace->lines,
+                                           .backtrace_count = slot->abandoned ? 0 : backtrace->count},
                   wall_now(), text);
     postpone(slot, place, delay_ns, text);
 }

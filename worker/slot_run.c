@@ -30,8 +30,7 @@ void slot_run(struct work *work)
 
 static enum flow_result failed_result(struct slot *slot)
 {
-    struct task_rules rules = task_rules_of(&slot->envelope, slot->worker->options.config, slot->handler);
-    switch (failure_fate(&slot->envelope, &rules, wall_now(), NULL)) {
+    switch (failure_fate(&slot->envelope, &slot->rules, wall_now(), NULL)) {
     case FAILURE_RETRY:
         return FLOW_RUN_FAILED;
     case FAILURE_DEAD:
@@ -119,6 +118,7 @@ void slot_ran(struct loop_message *message)
         presence_count(worker->presence, slot, lost || is_failure(result));
     if (lost) {
         failure_clear(&slot->job.failure);
+        backtrace_clear(&slot->job.backtrace);
         failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused");
     }
     job_finish(&slot->job);
@@ -139,6 +139,7 @@ void slot_run_start(struct slot *slot)
     slot->job.envelope = &slot->envelope;
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
+    slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
     slot->job.must_stop = &slot->worker->must_stop;
     atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "queue/envelope.h"
 #include "tests/support/one_fleet.h"
+#include "worker/backtrace_text.h"
 
 static void a_handler_that_refuses_the_arguments_buries_the_task(void **state)
 {
@@ -48,11 +50,110 @@ static void a_task_of_exactly_the_greatest_size_fails_and_is_tried_again(void **
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
+/* The only entry of a set, parsed; its text is freed by the caller. */
+static char *entry_of(const char *set, struct envelope *entry)
+{
+    struct error error = ERROR_NONE;
+    char *text = fleet_ask(&fleet, "zrange %s 0 -1", set);
+    if (!envelope_parse(entry, text, strlen(text), &ENVELOPE_LIMITS_DEFAULT, &error))
+        fail_msg("%s: %s", text, error.text);
+    return text;
+}
+
+static void a_failure_keeps_the_lines_of_its_call_stack(void **state)
+{
+    (void)state;
+    struct envelope entry = {.member_count = 0};
+    struct buffer lines = {0};
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"t\",\"backtrace\":1}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    char *text = entry_of("retry", &entry);
+    struct text_span value = envelope_member_value(&entry, "error_backtrace");
+    assert_true(value.length > 2);
+    assert_true(backtrace_read(value.bytes + 1, value.length - 2, &lines));
+    assert_contains(buffer_text(&lines), "/plugins/witness.so(");
+    assert_null(strchr(buffer_text(&lines), ','));
+    free(text);
+
+    /* one that asks for none has none */
+    free(fleet_ask(&fleet, "del retry"));
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"t\",\"error_backtrace\":\"old\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    text = entry_of("retry", &entry);
+    assert_null(envelope_member_value(&entry, "error_backtrace").bytes);
+    free(text);
+    envelope_fini(&entry);
+    buffer_fini(&lines);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* What the class is configured to, unless the task says otherwise. */
+static void failures_follow_the_settings_of_the_class(void **state)
+{
+    (void)state;
+    struct envelope entry = {.member_count = 0};
+    unsigned worker = fleet_work(
+        &fleet, &(struct fleet_setup){
+                    .classes = "{ class = \"fail\"; retry = \"no\"; retry_queue = \"low\"; backtrace = 3; }"});
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"usual\",\"retry\":true}");
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    char *text = entry_of("dead", &entry);
+    assert_string_equal(entry.jid, "usual");
+    assert_string_equal(entry.queue, "low");
+    assert_true(entry.was_retried && entry.retry_count == 0);
+    assert_contains(text, "error_backtrace");
+    free(text);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"own\",\"retry\":3}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"gone\",\"dead\":false}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"last\"}");
+    test_await(fleet_noted(&fleet, "end last") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_number(&fleet, "zcard dead"), 1);
+    assert_int_equal(fleet_number(&fleet, "zcard retry"), 1);
+    envelope_fini(&entry);
+}
+
+/* Failure, retry, due again, dead: whatever nobody changes keeps its bytes and its place. */
+static void a_task_that_goes_all_the_way_keeps_what_it_came_with(void **state)
+{
+    (void)state;
+    static const char start[] =
+        "{\"class\":\"fail\",\"args\":[0,\"why\",9007199254740993,0.10,{}],\"cattr\":{\"x\":[]},"
+        "\"retry\":2,\"queue\":\"jobs\",\"jid\":\"t\",\"created_at\":1795194374500";
+    struct envelope entry = {.member_count = 0};
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "%s}", start);
+    for (unsigned i = 0; i < 2; i++) {
+        test_await(fleet_number(&fleet, "zcard retry") == 1);
+        free(fleet_ask(&fleet, "eval \"local e = redis.call('zrange', 'retry', 0, 0)[1]; "
+                               "return redis.call('zadd', 'retry', 1, e)\" 0"));
+        test_await(fleet_noted(&fleet, "begin t") == i + 2);
+    }
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    char *text = entry_of("dead", &entry);
+    assert_memory_equal(text, start, strlen(start));
+    assert_int_equal(entry.retry_count, 2);
+    assert_contains(text, ",\"error_message\":\"why, attempt 2\",\"error_class\":\"Witness::Failure\",\"failed_at\":");
+    assert_contains(text, ",\"retry_count\":2,\"enqueued_at\":");
+    assert_contains(text, ",\"retried_at\":");
+    free(text);
+    envelope_fini(&entry);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_handler_that_refuses_the_arguments_buries_the_task),
         fleet_test(a_task_of_exactly_the_greatest_size_fails_and_is_tried_again),
+        fleet_test(a_failure_keeps_the_lines_of_its_call_stack),
+        fleet_test(failures_follow_the_settings_of_the_class),
+        fleet_test(a_task_that_goes_all_the_way_keeps_what_it_came_with),
     };
     return cmocka_run_group_tests_name("records", tests, one_fleet_set_up, one_fleet_tear_down);
 }
