@@ -49,8 +49,8 @@ BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
-                 redlock_faults hostile node_connect inquiry bell producer queue_leave queue_repeats queue_trouble check push \
-                 push_nodes records fleet stop trouble \
+                 redlock_faults hostile node_connect inquiry bell producer producer_trouble holdfast_library queue_leave queue_repeats \
+                 queue_trouble check push push_nodes records fleet stop trouble \
                  heartbeat heartbeat_trouble control iteration)
 
 layer_sources = $(wildcard lib/$(1)/*.c)

@@ -72,6 +72,63 @@ static void test_one_task_as_json(void **state)
     assert_string_equal(result.out, "{\"jid\":\"j\",\"class\":\"a \\\"class\\\"\",\"queue\":\"q\"}\n");
 }
 
+static void test_a_task_at_a_time(void **state)
+{
+    (void)state;
+    push(WORDS("echo", "--at", "2100-01-01T01:00:00.5+01:00", "--json", "--jid", "j", "--tag", "night", "--expires-in",
+               "90s"));
+    assert_exit(0);
+    assert_string_equal(result.out, "{\"jid\":\"j\",\"class\":\"echo\",\"queue\":\"default\",\"at\":4102444800.5}\n");
+    char *text = redis_server_command(server, "ZRANGEBYSCORE schedule 4102444800.5 4102444800.5");
+    assert_contains(text, "\"tags\":[\"night\"],\"created_at\":");
+    assert_contains(text, "\"expires_in\":90.0,\"expires_at\":4102444890.5}");
+    assert_lacks(text, "enqueued_at");
+    assert_lacks(text, "\"at\"");
+    free(text);
+    push(WORDS("echo", "--in", "1h"));
+    assert_exit(0);
+    assert_int_equal(strlen(result.out), 25);
+    assert_reply(server, "2", "ZCARD schedule");
+    push(WORDS("echo", "--at", "1000000000", "--json"));
+    assert_lacks(result.out, "\"at\"");
+    assert_length("default", 1);
+}
+
+static void test_lines_with_times(void **state)
+{
+    (void)state;
+    push_text(WORDS("-", "--in", "1h"), "{\"class\":\"t\",\"args\":[],\"at\":4102444800}\n"
+                                        "{\"class\":\"t\",\"args\":[],\"at\":1}\n"
+                                        "{\"class\":\"t\",\"args\":[]}\n"
+                                        "{\"class\":\"t\",\"args\":[],\"at\":1000000000}\n");
+    assert_exit(0);
+    assert_contains(result.out, "4 tasks pushed");
+    assert_reply(server, "3", "ZCARD schedule");
+    assert_reply(server, "1", "ZCOUNT schedule 4102444800 4102444800");
+    assert_length("default", 1);
+}
+
+static void test_a_unique_task(void **state)
+{
+    (void)state;
+    push(WORDS("echo", "[1]", "--unique", "--jid", "one"));
+    assert_exit(0);
+    push(WORDS("echo", "[1]", "--unique=1m"));
+    assert_exit(1);
+    assert_contains(result.error, "not pushed: the task one has this class and these arguments");
+    assert_string_equal(result.out, "");
+    push(WORDS("echo", "[2]", "--unique=1m"));
+    assert_exit(0);
+    push_text(WORDS("echo", "-", "--unique", "--json"), "[1]\n[3]\n[2]\n[4]\n");
+    assert_exit(1);
+    assert_contains(result.error, "line 1: not pushed: the task one has");
+    assert_contains(result.error, "line 3: not pushed: ");
+    assert_contains(result.out, "{\"pushed\":2,\"duplicate\":2,");
+    assert_contains(result.out, "\"complete\":true");
+    assert_length("default", 4);
+    assert_reply(server, "4", "EVAL \"return #redis.call('KEYS', 'hf:2:unique:*')\" 0");
+}
+
 static void test_a_task_that_is_never_retried(void **state)
 {
     (void)state;
@@ -104,6 +161,12 @@ static void test_wrong_use(void **state)
         {{"echo", "-r", "\xff", NULL}, "UTF-8"},
         {{"echo", "--retry", "often", NULL}, "--retry"},
         {{"echo", "--retry", "-1", NULL}, "--retry"},
+        {{"echo", "--at", "tomorrow", NULL}, "--at"},
+        {{"echo", "--in", "5", NULL}, "--in"},
+        {{"echo", "--at", "1795284000", "--in", "5s", NULL}, "not both"},
+        {{"echo", "--unique=long", NULL}, "--unique"},
+        {{"echo", "--expires-in", "x", NULL}, "--expires-in"},
+        {{"echo", "--tag", "\xff", NULL}, "tag"},
         {{"echo", "--jid", "\xc3\xa9", NULL}, "jid"},
         {{"-", "--jid", "x", NULL}, "--jid"},
         {{"echo", "--wait", "5", NULL}, "--wait"},
@@ -316,6 +379,9 @@ int main(void)
         push_test(test_one_task),
         push_test(test_all_options_of_one_task),
         push_test(test_one_task_as_json),
+        push_test(test_a_task_at_a_time),
+        push_test(test_lines_with_times),
+        push_test(test_a_unique_task),
         push_test(test_a_task_that_is_never_retried),
         push_test(test_wrong_use),
         push_test(test_only_checking),

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "tests/support/push_fixture.h"
+#include "tests/support/hostile_server.h"
 #include "tests/support/relay.h"
 
 static void test_a_node_that_is_down(void **state)
@@ -45,6 +46,20 @@ static void test_a_node_that_does_not_answer(void **state)
     assert_contains(result.error, "cannot be reached");
 }
 
+/* Whatever it says, it is no Redis server, and --wait ends. */
+static void test_a_node_that_says_ok_to_everything(void **state)
+{
+    (void)state;
+    struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
+    snprintf(port, sizeof port, "%u", hostile_server_port(hostile));
+    struct instant before = instant_now();
+    push(WORDS("echo", "--wait", "200ms"));
+    assert_true(instant_since(before, instant_now()) < TEST_PATIENCE_NS / 3);
+    assert_exit(75);
+    assert_contains(result.error, "cannot be reached");
+    hostile_server_destroy(hostile);
+}
+
 /* The connection ends while tasks are on their way: nobody knows, and that is said. */
 static void test_a_connection_that_breaks_meanwhile(void **state)
 {
@@ -66,9 +81,37 @@ static void test_a_connection_that_breaks_meanwhile(void **state)
     close(fds[1]);
     relay_destroy(relay);
     assert_exit(1);
+    assert_length("default", 3);
     assert_contains(result.error, "lines 2 to 3, 2 tasks for queue default: they may or may not have been pushed: ");
     assert_contains(result.error, "nothing after line 3 was pushed");
     assert_contains(result.out, "1 task pushed");
+}
+
+/* The same, but the node can be reached again: it knows what it has, and nothing is doubled. */
+static void test_a_connection_that_comes_back(void **state)
+{
+    (void)state;
+    int fds[2];
+    const char *arguments[ARGUMENTS_MAX];
+    struct relay *relay = relay_start(redis_server_port(server));
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    snprintf(port, sizeof port, "%u", relay_port(relay));
+    complete(WORDS("t", "-", "--wait", "20s"), arguments);
+    struct program program = program_start(arguments, fds[0]);
+    assert_int_equal(write(fds[1], "[1]\n", 4), 4);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 1);
+    relay_swallow(relay, true);
+    assert_int_equal(write(fds[1], "[2]\n[3]\n", 8), 8);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 3);
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    assert_int_equal(write(fds[1], "[4]\n", 4), 4);
+    close(fds[1]);
+    result = program_wait(&program);
+    relay_destroy(relay);
+    assert_exit(0);
+    assert_contains(result.out, "4 tasks pushed");
+    assert_length("default", 4);
 }
 
 static void test_a_node_out_of_memory(void **state)
@@ -167,10 +210,16 @@ static void test_a_unix_socket_and_a_database(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        push_test(test_a_node_that_is_down),         push_test(test_a_node_that_comes_up_meanwhile),
-        push_test(test_a_node_that_does_not_answer), push_test(test_a_connection_that_breaks_meanwhile),
-        push_test(test_a_node_out_of_memory),        push_test(test_passwords),
-        push_test(test_the_node_of_a_configuration), push_test(test_a_unix_socket_and_a_database),
+        push_test(test_a_node_that_is_down),
+        push_test(test_a_node_that_comes_up_meanwhile),
+        push_test(test_a_node_that_does_not_answer),
+        push_test(test_a_node_that_says_ok_to_everything),
+        push_test(test_a_connection_that_breaks_meanwhile),
+        push_test(test_a_connection_that_comes_back),
+        push_test(test_a_node_out_of_memory),
+        push_test(test_passwords),
+        push_test(test_the_node_of_a_configuration),
+        push_test(test_a_unix_socket_and_a_database),
     };
     return run_push_tests(tests);
 }
