@@ -49,7 +49,8 @@ BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
-                 redlock_faults hostile node_connect inquiry bell producer producer_trouble holdfast_library queue_leave queue_repeats \
+                 redlock_faults hostile node_connect inquiry bell producer producer_trouble holdfast_library \
+                 queue_leave queue_repeats \
                  queue_trouble check push push_nodes records fleet stop trouble \
                  heartbeat heartbeat_trouble control iteration)
 
@@ -149,7 +150,7 @@ test: ## install what is missing, build, run all tests and the mutants
 	@$(MAKE) check
 
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
-ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' \
+ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
 check: tests ## build and run all tests, the mutants and a short demonstration; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)

@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- one task ------------------------------------------------------------------------------------------------------- */
+/* --- one task ----------------------------------------------------------------------------------------------------- */
 
 static void test_one_task(void **state)
 {
@@ -119,7 +119,7 @@ static void test_scheduled(void **state)
     assert_reply(server, "1", "LLEN queue:default");
 }
 
-/* --- many ----------------------------------------------------------------------------------------------------------- */
+/* --- many --------------------------------------------------------------------------------------------------------- */
 
 static void test_many(void **state)
 {
@@ -201,7 +201,7 @@ static void test_a_full_stream_and_what_is_dropped(void **state)
     assert_int_equal(queue_probe_number(server, "LLEN queue:default"), answers[HF_PUSH_QUEUED] + 1);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static _Atomic unsigned queued, duplicates, failures;
 
@@ -279,7 +279,7 @@ static void test_exactly_one_unique_task_wins(void **state)
     assert_true(left > 86000000 && left <= 86400000);
 }
 
-/* --- trouble -------------------------------------------------------------------------------------------------------- */
+/* --- trouble ------------------------------------------------------------------------------------------------------ */
 
 static void test_options_that_are_wrong(void **state)
 {
