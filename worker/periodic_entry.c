@@ -1,10 +1,11 @@
 #include "worker/periodic_entry.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 
-enum { PATIENCE_MIN_S = 60, RETRY_TEXT_MAX = 16 };
+enum { PATIENCE_MIN_S = 60, RETRY_DIGITS_MAX = 7 };
 
 /* --- making ----------------------------------------------------------------------------------------------------- */
 
@@ -31,6 +32,22 @@ static bool args_check(const struct config_periodic *config, const struct envelo
     return config->args[0] == '[' || error_set(error, "args: expected a JSON array: \"[1, \\\"two\\\"]\"");
 }
 
+/* Else it is left to the class. */
+static bool has_retry(const struct config_periodic *config)
+{
+    return strcmp(config->retry, "class") != 0;
+}
+
+static bool retry_check(const struct config_periodic *config, struct error *error)
+{
+    size_t digits = strspn(config->retry, "0123456789");
+    bool is_number = digits > 0 && digits <= RETRY_DIGITS_MAX && config->retry[digits] == '\0' &&
+                     (digits == 1 || config->retry[0] != '0');
+    if (!has_retry(config) || (is_number && strtol(config->retry, NULL, 10) <= ENVELOPE_RETRIES_MAX))
+        return true;
+    return error_set(error, "retry: expected \"class\" or a number from \"0\" to \"%d\"", ENVELOPE_RETRIES_MAX);
+}
+
 /* With the longest times there are: what fits now always will. */
 static bool task_try(struct periodic_entry *entry, struct error *error)
 {
@@ -42,14 +59,12 @@ static bool task_try(struct periodic_entry *entry, struct error *error)
 bool periodic_entry_init(struct periodic_entry *entry, const struct config_periodic *config,
                          const struct envelope_limits *limits, struct error *error)
 {
-    char retry[RETRY_TEXT_MAX];
     *entry = (struct periodic_entry){.config = config};
-    if (!times_take(entry, error) || !args_check(config, limits, error))
+    if (!times_take(entry, error) || !args_check(config, limits, error) || !retry_check(config, error))
         return false;
-    snprintf(retry, sizeof retry, "%u", config->retry);
     entry->intake = intake_create(&(struct intake_options){.limits = *limits,
                                                            .queue = config->queue,
-                                                           .retry = retry,
+                                                           .retry = has_retry(config) ? config->retry : NULL,
                                                            .resources = (const char *const *)config->resources.items,
                                                            .resource_count = (unsigned)config->resources.count},
                                   error);

@@ -85,7 +85,7 @@ static int setup(void **state)
                                               .class_name = "report",
                                               .args = "[7]",
                                               .queue = "a",
-                                              .retry = 25,
+                                              .retry = "class",
                                               .catch_up_ns = 3600 * NS_PER_S};
     config = (struct config){.periodic = entries, .periodic_count = 1};
     start("other");

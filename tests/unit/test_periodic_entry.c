@@ -16,7 +16,7 @@ static struct config_periodic config_make(const char *cron)
                                     .class_name = "report",
                                     .args = "[1e400, 12345678901234567890123]",
                                     .queue = "low",
-                                    .retry = 3,
+                                    .retry = "3",
                                     .catch_up_ns = 3600 * NS_PER_S};
 }
 
@@ -153,6 +153,23 @@ static void the_task_has_what_the_entry_says(void **state)
     periodic_entry_fini(&entry);
 }
 
+/* `true` says nothing: the class decides. */
+static void the_class_decides_about_retries(void **state)
+{
+    (void)state;
+    struct config_periodic config = config_make("@daily");
+    config.retry = "class";
+    struct periodic_entry entry;
+    struct intake_task task;
+    struct error error = ERROR_NONE;
+    entry_make(&entry, &config);
+    assert_true(periodic_entry_task(&entry, NOW, (struct wall_time){NOW * US_PER_S}, &task, &error));
+    char found[1024];
+    snprintf(found, sizeof found, "%.*s", (int)task.payload.length, task.payload.bytes);
+    assert_contains(found, ",\"retry\":true,");
+    periodic_entry_fini(&entry);
+}
+
 static void assert_refused(struct config_periodic *config, const struct envelope_limits *limits, const char *part)
 {
     struct periodic_entry entry;
@@ -175,6 +192,12 @@ static void what_is_no_task_is_refused_when_it_is_made(void **state)
     config = config_make("@daily");
     config.zone = "Mars/Olympus";
     assert_refused(&config, &ENVELOPE_LIMITS_DEFAULT, "zone: ");
+    static char *const retries[] = {"", "-1", "3.5", "1000001", "99999999", "03", "no"};
+    for (size_t i = 0; i < sizeof retries / sizeof retries[0]; i++) {
+        config = config_make("@daily");
+        config.retry = retries[i];
+        assert_refused(&config, &ENVELOPE_LIMITS_DEFAULT, "retry: expected \"class\" or a number");
+    }
     config = config_make("@daily");
     config.queue = "hf:x";
     assert_refused(&config, &ENVELOPE_LIMITS_DEFAULT, "the queue is not");
@@ -207,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_note_in_the_future_is_waited_for),
         cmocka_unit_test(a_life_of_ticks),
         cmocka_unit_test(the_task_has_what_the_entry_says),
+        cmocka_unit_test(the_class_decides_about_retries),
         cmocka_unit_test(what_is_no_task_is_refused_when_it_is_made),
         cmocka_unit_test(the_size_is_that_of_the_longest_task),
     };
