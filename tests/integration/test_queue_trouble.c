@@ -163,12 +163,12 @@ static void rang(struct queue_probe *probe)
 
 static void process_start(struct process *process, unsigned port)
 {
+    static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT; /* outlive the promoter */
     *process = (struct process){.probe = {.on_answer = answered, .on_ring = rang}};
     queue_probe_start(&process->probe, loop, port, "a b",
                       &(struct queue_options){.slots = SLOTS, .timeout_ns = 100 * NS_PER_MS});
-    process->promoter =
-        promoter_create(loop, process->probe.queue,
-                        &(struct promoter_options){.limits = &ENVELOPE_LIMITS_DEFAULT, .timeout_ns = 100 * NS_PER_MS});
+    process->promoter = promoter_create(loop, process->probe.queue,
+                                        &(struct promoter_options){.limits = &limits, .timeout_ns = 100 * NS_PER_MS});
     queue_listen(process->probe.queue, true);
     loop_timer_init(&process->tick, tick);
     tick(&process->tick);
