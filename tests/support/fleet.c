@@ -123,8 +123,8 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
             or_nothing(setup->queue_node));
     fprintf(file, "lock_nodes = (");
     for (unsigned i = 0; i < fleet->locks.count; i++)
-        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; }", i > 0 ? ", " : "",
-                redis_server_port(fleet->locks.servers[i]));
+        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; %s }", i > 0 ? ", " : "",
+                redis_server_port(fleet->locks.servers[i]), or_nothing(setup->lock_node));
     fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : SHORT_LOCK);
     fprintf(file, "classes = (%s);\n", or_nothing(setup->classes));
     fprintf(file, "%s\n", or_nothing(setup->sections));

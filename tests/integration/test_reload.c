@@ -1,0 +1,161 @@
+/* SIGHUP: what is reloadable is taken by the running worker, the rest is named, and a bad file changes nothing. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+static unsigned logged(unsigned worker, const char *text)
+{
+    char *log = fleet_log(&fleet, worker);
+    unsigned count = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    free(log);
+    return count;
+}
+
+static unsigned start(const struct fleet_setup *setup)
+{
+    unsigned worker = fleet_work(&fleet, setup);
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
+    return worker;
+}
+
+static void reload(unsigned worker, const struct fleet_setup *setup)
+{
+    unsigned before = logged(worker, " reloaded ") + logged(worker, " reload_refused ");
+    fleet_configure(&fleet, worker, setup);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
+}
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void a_reload_without_a_change_changes_nothing(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.threads = 2});
+    reload(worker, &(struct fleet_setup){.threads = 2});
+    assert_true(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=0"));
+    stop(worker);
+}
+
+static void the_level_of_the_log_changes(void **state)
+{
+    (void)state;
+    unsigned worker = start(NULL);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"unseen\"}");
+    test_await(fleet_noted(&fleet, "end unseen") == 1);
+    reload(worker, &(struct fleet_setup){.worker = "log_level = \"debug\";"});
+    assert_true(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"seen\"}");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=seen"));
+    assert_false(fleet_logged(&fleet, worker, "jid=unseen"));
+    stop(worker);
+}
+
+/* By what the worker does: a handler that listens is stopped at once. */
+static void the_stop_timeout_changes(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
+    unsigned worker = start(&(struct fleet_setup){.worker = "stop_timeout = \"10m\";"});
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    reload(worker, &(struct fleet_setup){.worker = "stop_timeout = \"0s\";"});
+    stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
+}
+
+/* The class needed a lock, then it has none. A task that began under the old settings ends under them. */
+static void the_settings_of_a_class_change_for_tasks_that_come(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[700],\"jid\":\"old\",\"resource\":\"r\"}");
+    unsigned worker = start(
+        &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"required\"; retry_queue = \"elsewhere\"; }"});
+    test_await(fleet_noted(&fleet, "begin old") == 1);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
+    reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; }"});
+    reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; retry = \"1\"; }"});
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"new\",\"resource\":\"r\"}");
+    test_await(fleet_noted(&fleet, "end new") == 1);
+    assert_int_equal(fleet_noted(&fleet, "end old"), 0); /* so the lock was still held */
+    test_await(fleet_noted(&fleet, "end old") == 1);
+    stop(worker);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static void what_cannot_change_is_named(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.threads = 2});
+    reload(worker, &(struct fleet_setup){.threads = 3, .queue_node = "call_timeout = \"2s\";"});
+    assert_true(fleet_logged(&fleet, worker,
+                             "warn setting_waits setting=\"worker.threads\" before=2 after=3 "
+                             "advice=\"takes effect after a restart\""));
+    assert_true(fleet_logged(&fleet, worker, "setting_waits setting=\"queue_node.call_timeout\""));
+    assert_true(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=2"));
+    fleet_signal(&fleet, worker, SIGTTIN);
+    test_await(fleet_logged(&fleet, worker, "threads=2"));
+    stop(worker);
+}
+
+static void a_file_with_an_error_changes_nothing(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"info\";"});
+    reload(worker, &(struct fleet_setup){.worker = "log_level = \"debug\"; thread = 3;"});
+    assert_true(fleet_logged(&fleet, worker, "error config_finding text="));
+    assert_true(fleet_logged(&fleet, worker, "there is no such key"));
+    assert_true(fleet_logged(&fleet, worker, "reload_refused errors=1"));
+    assert_false(fleet_logged(&fleet, worker, "setting_changed"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"quiet\"}");
+    test_await(fleet_noted(&fleet, "end quiet") == 1);
+    stop(worker);
+    assert_false(fleet_logged(&fleet, worker, "task_ended"));
+}
+
+/* The file alone is good, but not with the lock nodes that run: their timeout waits for a restart, the ttl would not. */
+static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.lock_node = "timeout = \"400ms\";"});
+    reload(worker, &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";"});
+    assert_true(fleet_logged(&fleet, worker, "reload_refused errors=1"));
+    assert_true(fleet_logged(&fleet, worker, "quarter of the ttl"));
+    stop(worker);
+}
+
+/* Requests that come while one is under way are not lost, and none is done twice at once. */
+static void many_reloads_end_in_the_last_file(void **state)
+{
+    (void)state;
+    unsigned worker = start(NULL);
+    for (unsigned i = 0; i < 20; i++)
+        fleet_signal(&fleet, worker, SIGHUP);
+    fleet_configure(&fleet, worker, &(struct fleet_setup){.worker = "stop_timeout = \"7s\";"});
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, "before=\"\\\"25s\\\"\" after=\"\\\"7s\\\"\""));
+    stop(worker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_reload_without_a_change_changes_nothing),
+        fleet_test(the_level_of_the_log_changes),
+        fleet_test(the_stop_timeout_changes),
+        fleet_test(the_settings_of_a_class_change_for_tasks_that_come),
+        fleet_test(what_cannot_change_is_named),
+        fleet_test(a_file_with_an_error_changes_nothing),
+        fleet_test(settings_that_do_not_fit_what_runs_change_nothing),
+        fleet_test(many_reloads_end_in_the_last_file),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,118 @@
+/* What has changed between two configurations, and what a running worker takes over. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/config_place.h"
+#include "worker/config_change.h"
+
+static void change_note(void *context, const struct config_change *change)
+{
+    buffer_format(context, "%s: %s -> %s%s\n", change->setting, change->before, change->after,
+                  change->is_reloadable ? "" : " (restart)");
+}
+
+static void assert_changes(const struct config *before, const struct config *after, const char *expected)
+{
+    struct buffer text = {0};
+    config_changes(before, after, change_note, &text);
+    assert_string_equal(buffer_text(&text), expected);
+    buffer_fini(&text);
+}
+
+static void nothing_changed_is_nothing_told(void **state)
+{
+    (void)state;
+    const char *text = CONFIG_NODES "lock_nodes = ({ host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; });\n"
+                                    "classes = ({ class = \"x\"; });\n"
+                                    "plugin_settings = ({ plugin = \"p\"; settings = { a = \"1\"; }; });\n";
+    struct config *before = config_place_read_good(text), *after = config_place_read_good(text);
+    assert_changes(before, after, "");
+    config_free(before);
+    config_free(after);
+}
+
+static void every_change_is_told_in_the_order_of_the_table(void **state)
+{
+    (void)state;
+    struct config *before = config_place_read_good(
+        "worker = { threads = 4; queues = [\"a\"]; };\nqueue_node = { host = \"q\"; };\nlock = { tries = 2; };\n");
+    struct config *after =
+        config_place_read_good("worker = { threads = 5; queues = [\"a\", \"b\"]; log_level = \"debug\"; };\n"
+                               "queue_node = { host = \"r\"; };\nlock = { tries = 3; prefix = \"l:\"; };\n");
+    assert_changes(before, after,
+                   "worker.threads: 4 -> 5 (restart)\n"
+                   "worker.queues: [\"a\"] -> [\"a\", \"b\"] (restart)\n"
+                   "worker.log_level: \"info\" -> \"debug\"\n"
+                   "queue_node.host: \"q\" -> \"r\" (restart)\n"
+                   "lock.tries: 2 -> 3\n"
+                   "lock.prefix: \"\" -> \"l:\" (restart)\n");
+    config_exchange(before, after);
+    assert_int_equal(before->worker.log_level, LOG_DEBUG);
+    assert_int_equal(before->lock.tries, 3);
+    assert_int_equal(before->worker.threads, 4);
+    assert_string_equal(before->queue_node.host, "q");
+    assert_string_equal(before->lock.prefix, "");
+    assert_int_equal(after->lock.tries, 2);
+    config_exchange(before, after);
+    assert_int_equal(before->lock.tries, 2);
+    config_free(before);
+    config_free(after);
+}
+
+static void a_list_is_taken_as_a_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct config *before = config_place_read_good(
+        CONFIG_NODES
+        "classes = ({ class = \"x\"; });\nqueue_settings = ({ queue = \"default\"; classes = [\"a\"]; });\n");
+    struct config *after =
+        config_place_read_good(CONFIG_NODES "classes = ({ class = \"x\"; lock = \"none\"; }, { class = \"y\"; });\n"
+                                            "queue_settings = ({ queue = \"default\"; classes = [\"b\"]; });\n");
+    assert_changes(before, after, "queue_settings[0].classes: [\"a\"] -> [\"b\"]\nclasses: 1 entries -> 2 entries\n");
+    config_exchange(before, after);
+    assert_int_equal(before->class_count, 2);
+    assert_int_equal(config_class_lock(before, "x"), CONFIG_LOCK_NONE);
+    assert_int_equal(config_class_lock(after, "x"), CONFIG_LOCK_BY_HANDLER);
+    assert_true(config_queue_allows(before, "default", "b"));
+    config_free(after);
+
+    after = config_place_read_good(CONFIG_NODES
+                                   "worker = { queue_order = \"weighted\"; };\n"
+                                   "queue_settings = ({ queue = \"default\"; weight = 2; classes = [\"c\"]; });\n");
+    config_exchange(before, after);
+    assert_int_equal(before->class_count, 0);
+    assert_true(config_queue_allows(before, "default", "b")); /* because of the weight, which waits */
+    config_free(before);
+    config_free(after);
+}
+
+static void secrets_are_compared_but_never_told(void **state)
+{
+    (void)state;
+#define SECRETS(token)                                                                                                 \
+    "queue_node = { host = \"q\"; password_env = \"HF_TEST_SECRET\"; };\n"                                             \
+    "plugin_settings = ({ plugin = \"p\"; settings = { token = \"" token "\"; }; });\n"
+    setenv("HF_TEST_SECRET", "old-password", 1);
+    struct config *before = config_place_read_good(SECRETS("aaa"));
+    setenv("HF_TEST_SECRET", "new-password", 1);
+    struct config *after = config_place_read_good(SECRETS("bbb"));
+    unsetenv("HF_TEST_SECRET");
+    assert_changes(before, after,
+                   "plugin_settings[0].settings: { token = \"(redacted)\"; } -> { token = \"(redacted)\"; } (restart)\n"
+                   "queue_node password: (secret) -> (secret) (restart)\n");
+    config_free(before);
+    config_free(after);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(nothing_changed_is_nothing_told),
+        CONFIG_TEST(every_change_is_told_in_the_order_of_the_table),
+        CONFIG_TEST(a_list_is_taken_as_a_whole_or_not_at_all),
+        CONFIG_TEST(secrets_are_compared_but_never_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
