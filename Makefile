@@ -51,7 +51,8 @@ BENCHES     := $(wildcard tests/bench/*.c)
 TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source runner_pool transfer command blocking \
                  redlock_faults hostile node_connect inquiry bell producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
-                 queue_trouble check push push_nodes records fleet stop trouble \
+                 queue_trouble check push push_nodes records fleet stop trouble log_reopen \
+                 control_signals reload \
                  heartbeat heartbeat_trouble control iteration)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
@@ -333,5 +334,7 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -m 644 jobs/job.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
+	install -d $(INSTALL_DIR)/lib/systemd/system
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/lib/systemd/system/holdfast.service
 
 -include $(shell [ -d $(B) ] && find $(B) -name '*.d')

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "tests/support/one_fleet.h"
 
@@ -214,6 +216,48 @@ static void sigttin_tells_what_runs(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
+/* --- the service manager ------------------------------------------------------------------------------------------ */
+
+static int notify_socket(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/notify", fleet.directory);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    setenv("NOTIFY_SOCKET", address.sun_path, 1);
+    return fd;
+}
+
+/* The next message begins with this. */
+static void assert_notified(int fd, const char *start)
+{
+    static char text[512];
+    ssize_t length = -1;
+    test_await((length = recv(fd, text, sizeof text - 1, 0)) > 0);
+    text[length] = '\0';
+    if (strncmp(text, start, strlen(start)) != 0)
+        fail_msg("%s instead of %s", text, start);
+}
+
+static void the_service_manager_is_told(void **state)
+{
+    (void)state;
+    int fd = notify_socket();
+    unsigned worker = fleet_work(&fleet, NULL);
+    unsetenv("NOTIFY_SOCKET");
+    assert_notified(fd, "READY=1\n");
+    fleet_signal(&fleet, worker, SIGHUP);
+    assert_notified(fd, "RELOADING=1\nMONOTONIC_USEC=");
+    assert_notified(fd, "READY=1\n");
+    fleet_signal(&fleet, worker, SIGTSTP);
+    assert_notified(fd, "STATUS=quiet");
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_notified(fd, "STOPPING=1\n");
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    close(fd);
+}
+
 /* --- root --------------------------------------------------------------------------------------------------------- */
 
 /* The fleet allows it; for this one it is taken back. A worker of any other user starts. */
@@ -258,6 +302,7 @@ int main(void)
         fleet_test(sigusr1_opens_the_log_file_again),
         fleet_test(sighup_opens_the_log_file_again),
         fleet_test(sigttin_tells_what_runs),
+        fleet_test(the_service_manager_is_told),
         fleet_test(root_is_refused_unless_it_is_allowed),
         fleet_test(the_option_says_which_queues_are_served),
     };

@@ -121,7 +121,8 @@ static void a_file_with_an_error_changes_nothing(void **state)
     assert_false(fleet_logged(&fleet, worker, "task_ended"));
 }
 
-/* The file alone is good, but not with the lock nodes that run: their timeout waits for a restart, the ttl would not. */
+/* The file alone is good, but not with the lock nodes that run: their timeout waits for a restart, the ttl would not.
+ */
 static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
 {
     (void)state;

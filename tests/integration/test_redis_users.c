@@ -1,0 +1,130 @@
+/* The users of conf/redis-users.conf: with exactly their rights everything that workers, producers and operators do
+ * works, and a server never has to refuse anything. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+#include "tests/support/program_run.h"
+
+#define QUEUE_USER "user = \"holdfast-queue\"; password_env = \"HF_TEST_QUEUE\";"
+#define LOCK_USER  "user = \"holdfast-lock\"; password_env = \"HF_TEST_LOCK\";"
+
+/* Makes the server know the user as the file describes it. */
+static void user_make(struct redis_server *server, const char *name)
+{
+    char line[2048], start[64];
+    snprintf(start, sizeof start, "user %s ", name);
+    FILE *file = fopen("conf/redis-users.conf", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, start, strlen(start)) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        char *reply = redis_server_command(server, "ACL SETUSER %s", line + strlen("user "));
+        assert_string_equal(reply, "OK");
+        free(reply);
+        fclose(file);
+        return;
+    }
+    fail_msg("conf/redis-users.conf has no user %s", name);
+}
+
+static void users_make(void)
+{
+    setenv("HF_TEST_QUEUE", "change-me-queue", 1);
+    setenv("HF_TEST_LOCK", "change-me-lock", 1);
+    user_make(fleet.queue, "holdfast-queue");
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        user_make(fleet.locks.servers[i], "holdfast-lock");
+}
+
+static void assert_nothing_was_refused(struct redis_server *server)
+{
+    char *log = redis_server_command(server, "ACL LOG");
+    assert_string_equal(log, "");
+    free(log);
+}
+
+static void run(const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    struct program_result result = program_run(line);
+    if (result.exit_code != 0)
+        fail_msg("holdfast %s: %d: %s%s", line, result.exit_code, result.out, result.error);
+    program_result_free(&result);
+}
+
+static void everything_works_with_exactly_these_rights(void **state)
+{
+    (void)state;
+    static const struct fleet_setup setup = {
+        .queue_node = QUEUE_USER, .lock_node = LOCK_USER, .worker = "stop_timeout = \"300ms\";"};
+    users_make();
+    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
+    test_await(fleet_number(&fleet, "ZCARD hf:2:processes") == 2);
+    char config[128];
+    snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, first);
+    run("check -c %s", config);
+    run("push -c %s --queue jobs note [0]", config);
+    run("push -c %s --queue jobs --resource r guarded [20]", config);
+    run("queues -c %s", config);
+    run("pause -c %s other", config);
+    run("resume -c %s other", config);
+    run("status -c %s", config);
+    fleet_push_many(&fleet, "guarded", 30, 5, 2); /* contended: some are parked, and promoted */
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"retried\"}");
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"buried\",\"retry\":0}");
+    fleet_push(&fleet, "no task at all");
+    test_await(fleet_noted_all(&fleet, "end ") == 32);
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1 && fleet_number(&fleet, "ZCARD dead") == 2);
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"cancelled\"}");
+    test_await(fleet_noted(&fleet, "begin cancelled") == 1);
+    fleet_signal(&fleet, first, SIGTERM);
+    fleet_signal(&fleet, second, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, first), 0);
+    assert_int_equal(fleet_wait(&fleet, second), 0);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
+    assert_nothing_was_refused(fleet.queue);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_nothing_was_refused(fleet.locks.servers[i]);
+    assert_false(fleet_logged(&fleet, first, "NOPERM"));
+    assert_false(fleet_logged(&fleet, second, "NOPERM"));
+}
+
+/* Else the test above would pass with any. */
+static void what_nobody_needs_is_refused(void **state)
+{
+    (void)state;
+    static const char *const queue[] = {"FLUSHALL",          "KEYS *",      "CONFIG GET *",  "SHUTDOWN",
+                                        "EVAL 'return 1' 0", "CLIENT LIST", "DEBUG SLEEP 0", "PUBLISH a b",
+                                        "SORT queue:jobs"};
+    static const char *const lock[] = {"FLUSHALL", "SET foreign 1", "GET foreign", "KEYS *", "LPUSH lock:a 1"};
+    users_make();
+    for (size_t i = 0; i < sizeof queue / sizeof queue[0]; i++) {
+        char *reply = redis_server_command(fleet.queue, "ACL DRYRUN holdfast-queue %s", queue[i]);
+        assert_string_not_equal(reply, "OK");
+        free(reply);
+    }
+    for (size_t i = 0; i < sizeof lock / sizeof lock[0]; i++) {
+        char *reply = redis_server_command(fleet.locks.servers[0], "ACL DRYRUN holdfast-lock %s", lock[i]);
+        assert_string_not_equal(reply, "OK");
+        free(reply);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(everything_works_with_exactly_these_rights),
+        fleet_test(what_nobody_needs_is_refused),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
