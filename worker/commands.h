@@ -4,8 +4,10 @@
 
 #include "worker/command.h"
 
+extern const struct command command_cancel;
 extern const struct command command_check;
 extern const struct command command_config;
+extern const struct command command_doctor;
 extern const struct command command_help;
 extern const struct command command_pause;
 extern const struct command command_periodic;

@@ -47,12 +47,10 @@ bool console_time(struct console *console)
 
 static bool config_take(struct console *console, const char *path)
 {
-    struct findings findings = {0};
-    console->config = config_read(path, &findings);
-    bool is_good = console->config != NULL && findings.errors == 0;
+    console->config = config_read(path, &console->warnings);
+    bool is_good = console->config != NULL && console->warnings.errors == 0;
     if (!is_good)
-        findings_print(&findings, stderr);
-    findings_fini(&findings);
+        findings_print(&console->warnings, stderr);
     return is_good;
 }
 
@@ -84,6 +82,7 @@ void console_end(struct console *console)
     inquiry_close(console->inquiry);
     queue_keys_fini(&console->keys);
     config_free(console->config);
+    findings_fini(&console->warnings);
 }
 
 bool console_confirm(const struct console *console, bool is_sure, const char *format, ...)

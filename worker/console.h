@@ -22,6 +22,7 @@
 struct console {
     const struct command *command;
     struct config *config;
+    struct findings warnings; /* about it */
     struct inquiry *inquiry;
     struct queue_keys keys;
     struct wall_time now;  /* of the queue node, when the command began */

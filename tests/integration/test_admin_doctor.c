@@ -1,0 +1,264 @@
+/* holdfast doctor and cancel against a real server: every kind of finding is found, and nothing where all is well. */
+#include "tests/support/admin_fixture.h"
+
+#define FINDS(id) assert_contains(result.out, "\"id\":\"" id "\"")
+#define LACKS(id) assert_lacks(result.out, "\"id\":\"" id "\"")
+
+/* A living process of ours as it lists itself. */
+static void given_worker(const char *identity, const char *queues)
+{
+    given_lease(identity, 600);
+    given("SADD processes %s", identity);
+    given("EVAL \"redis.call('HSET', KEYS[1], 'info', ARGV[1], 'beat', redis.call('TIME')[1], 'busy', 0)\" 1 %s "
+          "'{\"version\":\"holdfast 0.1.0\",\"queues\":[%s]}'",
+          identity, queues);
+    given("HSET hf:2:process:%s queues default", identity);
+}
+
+static void a_healthy_node_gives_no_findings(void **state)
+{
+    (void)state;
+    given("CONFIG SET appendonly yes");
+    given_worker("h:1:a", "\"default\",\"mail\"");
+    given("SADD queues default mail");
+    given("LPUSH queue:default '{\"class\":\"a\",\"args\":[]}'");
+    given("ZADD retry 9e9 '{\"class\":\"a\",\"args\":[],\"queue\":\"mail\"}'");
+    given("ZADD dead 9 '{\"class\":\"a\",\"args\":[],\"queue\":\"left\"}'");
+    admin_good("doctor");
+    assert_string_equal(result.out, "all is well\n");
+    admin_good("doctor", "--json");
+    assert_string_equal(result.out, "{\"healthy\":true,\"errors\":0,\"warnings\":0,\"notes\":0,\"findings\":[]}\n");
+    given("CONFIG SET appendonly no");
+}
+
+static void what_the_node_forgets_is_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out,
+                    "{\"healthy\":false,\"errors\":1,\"warnings\":0,\"notes\":0,\"findings\":[{\"severity\":"
+                    "\"error\",\"id\":\"persistence-off\",\"what\":\"the queue node writes nothing to its "
+                    "disk (appendonly no, save \\\"\\\")\",\"why\":\"");
+    given("CONFIG SET save \"900 1\"");
+    given("CONFIG SET maxmemory-policy allkeys-lru");
+    given("CONFIG SET maxmemory 1200000");
+    admin("doctor", "--json");
+    given("CONFIG SET save \"\"");
+    given("CONFIG SET maxmemory-policy noeviction");
+    given("CONFIG SET maxmemory 0");
+    assert_int_equal(result.exit_code, 1);
+    FINDS("snapshots-only");
+    FINDS("eviction");
+    FINDS("memory-nearly-full");
+    LACKS("persistence-off");
+    given("CONFIG SET appendonly yes");
+    given("CONFIG SET appendfsync no");
+    admin_good("doctor", "--json");
+    given("CONFIG SET appendonly no");
+    given("CONFIG SET appendfsync everysec");
+    FINDS("fsync-off");
+}
+
+static void a_replica_and_a_master_that_does_not_wait_are_found(void **state)
+{
+    (void)state;
+    char line[64];
+    snprintf(line, sizeof line, "replicaof 127.0.0.1 %u\n", redis_server_port(server));
+    struct redis_server *replica = redis_server_start(&(struct redis_server_options){.config = line});
+    test_await(redis_server_info(server, "replication", "connected_slaves:") == 1);
+    admin("doctor", "--json");
+    FINDS("replicas-not-waited-for");
+    given("CONFIG SET min-replicas-to-write 1");
+    admin("doctor", "--json");
+    given("CONFIG SET min-replicas-to-write 0");
+    LACKS("replicas-not-waited-for");
+    admin_config_write(redis_server_port(replica));
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 75); /* not even connected to */
+    assert_contains(result.error, "is a replica of 127.0.0.1:");
+    redis_server_destroy(replica);
+}
+
+static void settings_that_may_not_be_asked_for_are_unknown(void **state)
+{
+    (void)state;
+    struct redis_server *narrow = redis_server_start(&(struct redis_server_options){
+        .acl = "user default on nopass ~* &* +@all -config\n", .config = "appendonly yes\n"});
+    admin_config_write(redis_server_port(narrow));
+    admin_good("doctor", "--json");
+    assert_contains(result.out, "\"severity\":\"note\",\"id\":\"settings-unknown\"");
+    redis_server_destroy(narrow);
+}
+
+static void dead_and_foreign_processes_are_found(void **state)
+{
+    (void)state;
+    admin("doctor", "--json");
+    FINDS("no-workers");
+    given_worker("h:1:a", "\"default\"");
+    given_lease("h:2:b", -30);
+    given("HSET hf:2:process:h:2:b queues default");
+    given("SADD processes r:1:x s:1:y");
+    given("HSET r:1:x info '{\"version\":\"7.3.10\",\"queues\":[\"own\",\"default\"]}'");
+    given("HSET s:1:y info '{\"version\":\"8.1.0\",\"queues\":[\"own\"]}'");
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    LACKS("no-workers");
+    LACKS("orphaned-claims"); /* the living one is about to recover it */
+    assert_contains(result.out, "\"what\":\"r:1:x (version 7.3.10) serves the queue default, which is ours\"");
+    assert_contains(result.out, "\"what\":\"s:1:y (version 8.1.0) is a worker of another program\"");
+    assert_lacks(result.out, "s:1:y (version 8.1.0) serves");
+    given_lease("h:2:b", -90);
+    admin("doctor", "--json");
+    FINDS("orphaned-claims");
+    given("HSET hf:2:process:h:2:b gone 1default");
+    admin("doctor", "--json");
+    LACKS("orphaned-claims");
+}
+
+static void clocks_that_are_apart_are_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("EVAL \"redis.call('HSET', 'h:1:a', 'beat', redis.call('TIME')[1] + 100)\" 0");
+    admin("doctor", "--json");
+    assert_contains(result.out,
+                    "\"id\":\"clock-offset-of-process\",\"what\":\"the clock of h:1:a is ahead of the queue "
+                    "node's by ");
+    LACKS("clock-offset");
+    given("EVAL \"redis.call('HSET', 'h:1:a', 'beat', redis.call('TIME')[1] - 100)\" 0");
+    admin("doctor", "--json");
+    FINDS("heartbeat-late");
+}
+
+static void queues_and_entries_that_lead_nowhere_are_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("SADD queues default lonely clash");
+    given("SADD paused default");
+    given("LPUSH queue:lonely x");
+    given("SET queue:clash foreign");
+    given("ZADD schedule 9e9 '{\"class\":\"a\",\"args\":[],\"queue\":\"nowhere\"}' 9.1e9 nonsense "
+          "9.2e9 '{\"class\":\"a\",\"args\":[]}'");
+    given("ZADD dead 9 '{\"class\":\"hf.invalid\",\"args\":[\"x\"]}' 10 nonsense");
+    given("SET retry foreign");
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "\"what\":\"the queue lonely has 1 task, and no process serves it\"");
+    assert_contains(result.out, "\"id\":\"queue-paused\",\"what\":\"the queue default is paused\"");
+    FINDS("queue-key-clash");
+    assert_contains(result.out, "\"what\":\"the key retry holds a string, where a zset should be\"");
+    assert_contains(result.out, "\"what\":\"schedule holds tasks for the queue nowhere, which no process serves\"");
+    assert_lacks(result.out, "queue default, which no process serves");
+    assert_contains(result.out, "\"what\":\"1 of the first 3 entries of schedule are no tasks\"");
+    assert_contains(result.out, "\"what\":\"2 of the first 2 entries of dead are no tasks\"");
+}
+
+static void keys_that_belong_to_nobody_are_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("LPUSH hf:2:bell:h:1:a:q:1 task");
+    given("HSET hf:2:process:g:9:z 0 0123456789abcdef");
+    given("LPUSH hf:2:bell:g:9:z:q:1 task");
+    given("MSET hf:2:unique:x 1 hf:2:receipt:y 1 hf:7:process:h:1:a 1");
+    given("SADD hf:processes old:1:x");
+    given("EVAL \"redis.call('HSET', 'hf:claims:old:1:x', '0', '0123456789abcdefq\\\\n{}')\" 0");
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "the key hf:2:process:g:9:z belongs to no process that is listed");
+    assert_contains(result.out, "the key hf:2:bell:g:9:z:q:1 belongs to no process that is listed");
+    assert_lacks(result.out, "the key hf:2:process:h:1:a ");
+    assert_lacks(result.out, "the key hf:2:bell:h:1:a:q:1 ");
+    assert_contains(result.out, "1 key below hf: that this version does not know, hf:7:process:h:1:a");
+    assert_contains(result.out, "1 task is claimed by processes of the previous version");
+}
+
+static void the_scan_has_a_budget(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("EVAL \"for i = 1, 20000 do redis.call('SET', 'k' .. i, 1) end\" 0");
+    given("CONFIG RESETSTAT");
+    admin("doctor", "--json", "--key-limit", "5000");
+    FINDS("scan-cut");
+    assert_int_equal(redis_server_calls(server, "scan"), 5);
+    assert_int_equal(redis_server_calls(server, "keys"), 0);
+    assert_int_equal(redis_server_calls(server, "smembers"), 0);
+    admin("doctor", "--json");
+    LACKS("scan-cut");
+}
+
+static void lock_nodes_are_asked_too(void **state)
+{
+    (void)state;
+    FILE *file = fopen(admin_config, "ae");
+    assert_non_null(file);
+    fprintf(file, "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n", free_port());
+    assert_int_equal(fclose(file), 0);
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    FINDS("lock-node-unreachable");
+    assert_contains(result.out, "\"what\":\"0 of 1 lock nodes answer\"");
+}
+
+static void findings_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    given("SADD queues \"q\\x1b[31m\"");
+    given("LPUSH \"queue:q\\x1b[31m\" x");
+    given("SADD processes \"p\\x1b[31m\"");
+    given("HSET \"p\\x1b[31m\" info '{\"version\":\"\\u001b[2J\",\"queues\":[\"default\"]}'");
+    admin("doctor");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "(foreign-worker-on-our-queues)");
+    assert_lacks(result.out, "\x1b");
+    admin("doctor", "--json");
+    assert_lacks(result.out, "\x1b");
+}
+
+/* --- cancel ------------------------------------------------------------------------------------------------------ */
+
+static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
+{
+    (void)state;
+    given_lease("h:1:a", 600);
+    given_lease("h:2:b", 600);
+    admin_good("cancel", "j1", "j2", "--json");
+    assert_string_equal(result.out, "{\"cancelled\":[\"j1\",\"j2\"],\"processes_called\":2}\n");
+    assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:1:a 0 -1");
+    assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:2:b 0 -1");
+    assert_reply(server, "j1\nj2", "ZRANGE hf:2:cancels 0 -1");
+    char *first = redis_server_command(server, "HGET it-j1 cancelled");
+    assert_true(strtoll(first, NULL, 10) > 1000000000);
+    admin_good("cancel", "j1");
+    assert_string_equal(result.out, "j1 is to be cancelled\n2 processes were called\n");
+    assert_reply(server, first, "HGET it-j1 cancelled"); /* the first mark stays */
+    free(first);
+    admin("cancel", "not a jid");
+    assert_int_equal(result.exit_code, 2);
+    admin("cancel");
+    assert_int_equal(result.exit_code, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        admin_test(a_healthy_node_gives_no_findings),
+        admin_test(what_the_node_forgets_is_found),
+        admin_test(a_replica_and_a_master_that_does_not_wait_are_found),
+        admin_test(settings_that_may_not_be_asked_for_are_unknown),
+        admin_test(dead_and_foreign_processes_are_found),
+        admin_test(clocks_that_are_apart_are_found),
+        admin_test(queues_and_entries_that_lead_nowhere_are_found),
+        admin_test(keys_that_belong_to_nobody_are_found),
+        admin_test(the_scan_has_a_budget),
+        admin_test(lock_nodes_are_asked_too),
+        admin_test(findings_cannot_steer_a_terminal),
+        admin_test(a_cancelled_task_is_marked_and_everybody_is_called),
+    };
+    return run_admin_tests(tests);
+}
