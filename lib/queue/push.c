@@ -192,7 +192,9 @@ static void slices_send(struct push *push)
 static void value_take(struct slice *slice, const struct redis_reply *reply)
 {
     bool is_unique = slice->digest[0] != '\0';
-    if (reply->kind != (is_unique ? REDIS_STRING : REDIS_INTEGER))
+    bool is_sound = is_unique ? reply->kind == REDIS_STRING && reply->length > 0
+                              : reply->kind == REDIS_INTEGER && reply->integer >= 0;
+    if (!is_sound)
         slice_end(slice, PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
     else if (is_unique && strcmp(reply->bytes, slice->jid) != 0)
         slice_end(slice, PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);

@@ -36,6 +36,9 @@ static void test_lost_replies_are_asked_for_again(void **state)
     while (queue_probe_number(server, "LLEN queue:a") < 1500)
         loop_for(loop, NS_PER_MS);
     assert_int_equal(ended, 0);
+    char *record = redis_server_command(server, "KEYS hf:2:producer:*");
+    assert_reply(server, "1\nlow\n2", "ZRANGE %s 0 -1", record); /* both may be asked about */
+    free(record);
     relay_cut(relay);
     relay_swallow(relay, false);
     wait_idle();
@@ -99,10 +102,17 @@ static void test_a_first_try_that_arrives_last_changes_nothing(void **state)
     add("a", 1, 2);
     push_flush(producer, &source);
     wait_idle();
-    static const char *const late[] = {"1 1", "2 1", "2 2"};
+    static const struct {
+        const char *numbers, *answer; /* its own and the lowest */
+    } late[] = {{"1 1", "-1"}, {"2 1", "0"}, {"2 2", "0"}};
     for (unsigned i = 0; i < sizeof late / sizeof late[0]; i++)
-        assert_reply(server, "0", "EVALSHA %s 3 %s queue:a queues %s 60000 a late", queue_script_push.sha1, record,
-                     late[i]);
+        assert_reply(server, late[i].answer, "EVALSHA %s 3 %s queue:a queues %s 60000 a late", queue_script_push.sha1,
+                     record, late[i].numbers);
+    assert_reply(server, "", "EVALSHA %s 4 %s unique queue:a queues 1 1 60000 a jid 60000 late",
+                 queue_script_push_unique.sha1, record);
+    assert_reply(server, "jid", "EVALSHA %s 4 %s unique queue:a queues 2 1 60000 a jid 60000 late",
+                 queue_script_push_unique.sha1, record);
+    assert_reply(server, "0", "EXISTS unique");
     free(record);
     assert_in_order("a", 0, 3);
 }
