@@ -50,12 +50,13 @@ void table_cell(struct table *table, enum table_style style, const char *format,
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    log_defuse(text);
     if (table->cell_count == table->capacity) {
         table->capacity = table->capacity * 2 + 64;
         table->cells = memory_resize(table->cells, table->capacity, sizeof *table->cells);
     }
     struct cell *cell = &table->cells[table->cell_count];
-    *cell = (struct cell){.style = style, .text = memory_text(log_defuse(text)), .width = width_of(text)};
+    *cell = (struct cell){.style = style, .text = memory_text(text), .width = width_of(text)};
     size_t column = table->cell_count++ % table->column_count;
     if (cell->width > table->widths[column])
         table->widths[column] = cell->width;

@@ -1,0 +1,117 @@
+/* What the doctor makes of INFO and CONFIG, and what is healthy: no server. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "worker/doctor.h"
+
+#define INFO_OF(more)                                                                                                  \
+    "redis_version:7.0.15\r\nrun_id:0123\r\nrole:master\r\ncluster_enabled:0\r\nmaxmemory_policy:noeviction\r\n" more
+
+/* The ids of what is found, with blanks between. */
+static const char *found(const char *info, const struct doctor_settings *settings)
+{
+    static char ids[256];
+    struct doctor doctor = {.count = 0};
+    ids[0] = '\0';
+    doctor_judge_node(&doctor, info, strlen(info), settings);
+    for (size_t i = 0; i < doctor.count; i++)
+        snprintf(ids + strlen(ids), sizeof ids - strlen(ids), i > 0 ? " %s" : "%s", doctor.items[i].kind->id);
+    doctor_end(&doctor);
+    return ids;
+}
+
+static void what_may_lose_tasks_is_found(void **state)
+{
+    (void)state;
+    const struct doctor_settings none = {.is_known = true, .min_replicas = "0"};
+    const struct doctor_settings saves = {.is_known = true, .save = "900 1", .min_replicas = "0"};
+    const struct doctor_settings lazy = {.is_known = true, .fsync = "no"}, unknown = {.is_known = false};
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\n"), &none), "");
+    assert_string_equal(found(INFO_OF("aof_enabled:0\r\n"), &none), "persistence-off");
+    assert_string_equal(found(INFO_OF("aof_enabled:0\r\n"), &saves), "snapshots-only");
+    assert_string_equal(found(INFO_OF("aof_enabled:0\r\n"), &unknown), "snapshots-only settings-unknown");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\n"), &lazy), "fsync-off");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\naof_last_write_status:err\r\n"), &none), "persistence-failing");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\nrdb_last_bgsave_status:err\r\n"), &none),
+                        "persistence-failing");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\nconnected_slaves:2\r\n"), &none), "replicas-not-waited-for");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\nused_memory:91\r\nmaxmemory:100\r\n"), &none),
+                        "memory-nearly-full");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\nused_memory:90\r\nmaxmemory:100\r\n"), &none), "");
+    assert_string_equal(found("redis_version:6.0.9\r\nrun_id:01\r\naof_enabled:1\r\ncluster_enabled:1\r\n"
+                              "maxmemory_policy:volatile-lru\r\n",
+                              &none),
+                        "eviction cluster server-too-old");
+}
+
+static const char *judged(const struct status *status, const struct status_bounds *bounds)
+{
+    static struct buffer out;
+    buffer_fini(&out);
+    out = (struct buffer){0};
+    status_judge(status, bounds, (struct wall_time){1000 * US_PER_S}, &out);
+    return buffer_text(&out);
+}
+
+static void what_is_healthy_is_bounded(void **state)
+{
+    (void)state;
+    char name[] = "q", identity[] = "h:1:a";
+    struct backlog_queue queue = {.name = name, .length = 1, .latency_us = 2000000};
+    struct fleet_process process = {.identity = identity, .state = FLEET_ALIVE};
+    struct status status = {
+        .dead = 5, .fleet = {.items = &process, .count = 1}, .backlog = {.items = &queue, .count = 1}};
+    struct status_bounds bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
+    assert_string_equal(judged(&status, &bounds), "");
+    bounds = (struct status_bounds){.max_latency_ns = 2 * NS_PER_S, .max_dead = 5, .min_processes = 1};
+    assert_string_equal(judged(&status, &bounds), "");
+    bounds = (struct status_bounds){.max_latency_ns = 1 * NS_PER_S, .max_dead = 4, .min_processes = 2};
+    assert_string_equal(judged(&status, &bounds), "1 process take tasks, at least 2 should; the oldest task of queue q "
+                                                  "has waited 2.0 s; 5 dead tasks, at most 4 are accepted");
+    queue.is_paused = true;
+    process.is_quiet = true;
+    bounds = (struct status_bounds){.max_latency_ns = 1 * NS_PER_S, .max_dead = -1, .min_processes = 1};
+    assert_string_equal(judged(&status, &bounds), "0 processes take tasks, at least 1 should");
+}
+
+static void minutes_have_their_keys(void **state)
+{
+    (void)state;
+    char key[64];
+    status_minute_key((struct wall_time){1795284306 * US_PER_S}, key, sizeof key);
+    assert_string_equal(key, "j|261121|18:05");
+    status_minute_key((struct wall_time){1795251900 * US_PER_S}, key, sizeof key);
+    assert_string_equal(key, "j|261121|9:05"); /* hours without padding */
+}
+
+static void processes_may_say_anything(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "null",
+                                        "[]",
+                                        "{",
+                                        "{\"queues\":3,\"pid\":\"x\",\"started_at\":1e300}",
+                                        "{\"queues\":[1,null,\"q\",{}],\"hostname\":[]}"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct process_info info;
+        process_info_read(&info, texts[i], strlen(texts[i]));
+        assert_string_equal(info.host, "");
+        assert_int_equal(info.queue_count, i == 5);
+        assert_int_equal(info.pid, 0);
+        assert_int_equal(info.started.us, 0);
+        process_info_fini(&info);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_may_lose_tasks_is_found),
+        cmocka_unit_test(what_is_healthy_is_bounded),
+        cmocka_unit_test(minutes_have_their_keys),
+        cmocka_unit_test(processes_may_say_anything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

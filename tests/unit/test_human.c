@@ -1,0 +1,80 @@
+/* Numbers, spans and tables as people read them. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "worker/human.h"
+#include "worker/table.h"
+
+static char out[HUMAN_TEXT_MAX];
+
+static void counts_have_commas(void **state)
+{
+    (void)state;
+    assert_string_equal(human_count(0, out), "0");
+    assert_string_equal(human_count(999, out), "999");
+    assert_string_equal(human_count(1000, out), "1,000");
+    assert_string_equal(human_count(-1234567, out), "-1,234,567");
+    assert_string_equal(human_count(INT64_MIN, out), "-9,223,372,036,854,775,808");
+}
+
+static void sizes_and_spans_have_units(void **state)
+{
+    (void)state;
+    assert_string_equal(human_size(1023, out), "1023 B");
+    assert_string_equal(human_size(1536, out), "1.5 KiB");
+    assert_string_equal(human_size(INT64_MAX, out), "8388608.0 TiB");
+    assert_string_equal(human_span(-5, out), "0 ms");
+    assert_string_equal(human_span(250000, out), "250 ms");
+    assert_string_equal(human_span(3200000, out), "3.2 s");
+    assert_string_equal(human_span(119 * US_PER_S, out), "119 s");
+    assert_string_equal(human_span(300 * US_PER_S, out), "5m");
+    assert_string_equal(human_span(3 * 3600 * US_PER_S, out), "3h");
+    assert_string_equal(human_span(3 * 86400 * US_PER_S, out), "3d");
+}
+
+static void moments_are_told_from_now(void **state)
+{
+    (void)state;
+    const struct wall_time now = {1000 * US_PER_S};
+    assert_string_equal(human_moment((struct wall_time){0}, now, out), "-");
+    assert_string_equal(human_moment((struct wall_time){now.us - 900000}, now, out), "now");
+    assert_string_equal(human_moment((struct wall_time){now.us - 180 * US_PER_S}, now, out), "3m ago");
+    assert_string_equal(human_moment((struct wall_time){now.us + 300 * US_PER_S}, now, out), "in 5m");
+    assert_string_equal(human_date((struct wall_time){1795284306 * US_PER_S}, out), "2026-11-21T18:05:06Z");
+}
+
+static void tables_are_aligned_by_characters_and_safe(void **state)
+{
+    (void)state;
+    static const struct table_column columns[] = {{"NAME", false}, {"N", true}, {"", false}, {NULL, false}};
+    struct table *table = table_create(columns);
+    table_cell(table, TABLE_PLAIN, "%s",
+               "gr\xc3\xbc\xc3\x9f"
+               "e");
+    table_cell(table, TABLE_GOOD, "%d", 1234);
+    table_cell(table, TABLE_BAD, "%s", "");
+    table_cell(table, TABLE_PLAIN, "%s", "a\x1b[31mb");
+    table_cell(table, TABLE_PLAIN, "%s", "");
+    table_cell(table, TABLE_WARN, "%s", "x");
+    char text[256] = "";
+    FILE *file = fmemopen(text, sizeof text, "w");
+    assert_non_null(file);
+    table_print(table, file);
+    fclose(file);
+    assert_string_equal(text, "NAME        N\n"
+                              "gr\xc3\xbc\xc3\x9f"
+                              "e    1234\n"
+                              "a?[31mb        x\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_have_commas),
+        cmocka_unit_test(sizes_and_spans_have_units),
+        cmocka_unit_test(moments_are_told_from_now),
+        cmocka_unit_test(tables_are_aligned_by_characters_and_safe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
