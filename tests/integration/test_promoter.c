@@ -345,6 +345,29 @@ static void test_a_pause_ends_the_looks(void **state)
     wait_reply("LLEN queue:a", "1");
 }
 
+static bool has_moved(void *context)
+{
+    return promoter_moved(context) > 0;
+}
+
+static void test_a_pause_ends_a_look_that_is_under_way(void **state)
+{
+    (void)state;
+    plan_many("retry", "b", 20000, 0);
+    promote();
+    assert_true(loop_until(loop, has_moved, promoters[0], TEST_PATIENCE_NS));
+    promoter_pause(promoters[0], true);
+    loop_for(loop, 200 * NS_PER_MS); /* the answer to what was sent */
+    uint64_t moved = promoter_moved(promoters[0]);
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    loop_for(loop, 1500 * NS_PER_MS);
+    assert_int_equal(redis_server_calls(server, "evalsha"), 0);
+    assert_int_equal(promoter_moved(promoters[0]), moved);
+    assert_true(moved < 20000);
+    promoter_pause(promoters[0], false);
+    wait_reply("LLEN queue:b", "20000");
+}
+
 /* --- times ------------------------------------------------------------------------------------------------------ */
 
 static double number_of(const struct envelope *envelope, const char *name)
@@ -442,6 +465,7 @@ int main(void)
         promoter_test(test_many_entries_with_a_foreign_key_starve_nobody),
         promoter_test(test_the_sets_take_turns),
         promoter_test(test_a_pause_ends_the_looks),
+        promoter_test(test_a_pause_ends_a_look_that_is_under_way),
         promoter_test(test_a_scheduled_task_expires_after_it_became_due),
         promoter_test(test_times_are_seconds_unless_they_are_to_be_as_they_came),
         promoter_test(test_promotion_works_without_memory),
