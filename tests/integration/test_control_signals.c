@@ -46,7 +46,7 @@ static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin later"), 0);
     assert_int_equal(waiting(), 1);
-    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
+    assert_int_equal(fleet_keys(&fleet), 1);
 }
 
 /* What rings after that goes back, so that another one gets it. */
@@ -89,7 +89,7 @@ static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
     assert_int_equal(waiting(), 1);
     assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
     assert_true(fleet_logged(&fleet, worker, "worker_stopping reason=drained"));
-    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
+    assert_int_equal(fleet_keys(&fleet), 1);
 }
 
 static void an_idle_worker_drains_at_once(void **state)

@@ -66,6 +66,8 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
                      unsigned resources);
 /* All that is waiting: in the queue, in schedule, in retry, in dead, and what processes have. */
 unsigned fleet_left(struct fleet *fleet);
+/* The keys of the queue node, without the statistics, which stay. */
+unsigned fleet_keys(struct fleet *fleet);
 
 /* What the witness wrote, and how often it has this line. */
 char *fleet_journal(struct fleet *fleet);
