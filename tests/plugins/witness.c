@@ -6,6 +6,8 @@
  * are arguments, not the locked resources, so that the witness sees the same with and without a lock.) Classes:
  *   note      works that long and cannot be cancelled
  *   careful   stops when it is cancelled: "stopped JID"
+ *   count     counts in steps of that time to THING, a number, and reports each; goes on from where an earlier run
+ *             stopped ("from N JID"), and stops when it is cancelled
  *   fail      fails; the reason is the first THING
  *   guarded   like note, and needs a lock
  *   picky     like note, and takes no arguments but [] */
@@ -17,6 +19,8 @@
 
 struct witness {
     struct kit kit;
+    const hf_report_api *report;
+    const hf_checkpoint_api *checkpoint;
     const char *journal, *directory;
 };
 
@@ -91,6 +95,32 @@ static int careful(hf_job *job, void *state)
     return completed ? HF_OK : HF_CANCELLED;
 }
 
+static int count(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    const char *saved = witness->checkpoint->load(job);
+    int64_t steps = 0;
+    long done = 0;
+    char text[64];
+    witness->kit.job->arg_integer(job, 1, &steps);
+    if (saved == NULL || sscanf(saved, "{\"done\":%ld}", &done) != 1)
+        done = 0;
+    snprintf(text, sizeof text, "from %ld", done);
+    append(witness, text, witness->kit.job->jid(job));
+    append(witness, "begin", witness->kit.job->jid(job));
+    while (done < steps) {
+        if (!kit_pause(&witness->kit, job, duration_ns(witness, job))) {
+            append(witness, "stopped", witness->kit.job->jid(job));
+            return HF_CANCELLED;
+        }
+        snprintf(text, sizeof text, "{\"done\":%ld}", ++done);
+        if (!witness->report->progress(job, text) || witness->report->progress(job, "{oops"))
+            abort();
+    }
+    append(witness, "end", witness->kit.job->jid(job));
+    return HF_OK;
+}
+
 static int fail(hf_job *job, void *state)
 {
     const struct witness *witness = state;
@@ -114,6 +144,10 @@ static int open_witness(const hf_host *host, void **state, char *reason, size_t 
     struct witness *witness = kit_state(sizeof *witness, host, reason, reason_size);
     if (witness == NULL)
         return -1;
+    witness->report = host->api("report", 1);
+    witness->checkpoint = host->api("checkpoint", 1);
+    if (witness->report == NULL || witness->checkpoint == NULL)
+        abort();
     witness->journal = kit_setting(host, "journal", "journal");
     witness->directory = kit_setting(host, "directory", ".");
     *state = witness;
@@ -122,13 +156,15 @@ static int open_witness(const hf_host *host, void **state, char *reason, size_t 
 
 static const hf_handler note_handler = {.size = sizeof note_handler, .name = "note", .run = note};
 static const hf_handler careful_handler = {.size = sizeof careful_handler, .name = "careful", .run = careful};
+static const hf_handler count_handler = {
+    .size = sizeof count_handler, .name = "count", .flags = HF_PROGRESS, .run = count};
 static const hf_handler fail_handler = {.size = sizeof fail_handler, .name = "fail", .run = fail};
 static const hf_handler guarded_handler = {
     .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
 static const hf_handler picky_handler = {
     .size = sizeof picky_handler, .name = "picky", .run = note, .check = check_nothing};
-static const hf_handler *const handlers[] = {&note_handler,    &careful_handler, &fail_handler,
-                                             &guarded_handler, &picky_handler,   NULL};
+static const hf_handler *const handlers[] = {
+    &note_handler, &careful_handler, &count_handler, &fail_handler, &guarded_handler, &picky_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("witness", "1.0"), .open = open_witness, .close = free,
                                              .handlers = handlers};
