@@ -119,8 +119,10 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
             setup->threads > 0 ? setup->threads : 4, setup->queues != NULL ? setup->queues : "\"jobs\"",
             setup->forbid_root ? "false" : "true");
     plugin_write(fleet, name, setup, file);
-    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\n", redis_server_port(fleet->queue),
-            or_nothing(setup->queue_node));
+    fprintf(file, "queue_node = { %s ", or_nothing(setup->queue_at));
+    if (setup->queue_at == NULL)
+        fprintf(file, "host = \"127.0.0.1\"; port = %u; ", redis_server_port(fleet->queue));
+    fprintf(file, "%s };\n", or_nothing(setup->queue_node));
     fprintf(file, "lock_nodes = (");
     for (unsigned i = 0; i < fleet->locks.count; i++)
         fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; %s }", i > 0 ? ", " : "",

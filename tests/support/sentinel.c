@@ -1,6 +1,7 @@
 #include "tests/support/sentinel.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +44,16 @@ struct redis_server *replica_start(struct redis_server *master)
     return replica;
 }
 
-bool replica_is_in_sync(struct redis_server *master)
+/* WAIT would not do: it waits for what its own connection wrote. */
+void replica_await_sync(struct redis_server *master)
 {
-    char *reply = redis_server_command(master, "WAIT 1 5000");
-    bool is_in_sync = strcmp(reply, "1") == 0;
-    free(reply);
-    return is_in_sync;
+    struct instant limit = instant_after(instant_now(), wait_limit_ns);
+    unsigned written = redis_server_info(master, "replication", "master_repl_offset:");
+    while (redis_server_info(master, "replication", "state=online,offset=") < written) {
+        if (instant_reached(instant_now(), limit))
+            give_up("the replica does not get in sync");
+        poll(NULL, 0, 10);
+    }
 }
 
 struct redis_server *sentinel_start(struct redis_server *master, const char *password)

@@ -2,16 +2,14 @@
 #ifndef SUPPORT_SENTINEL_H
 #define SUPPORT_SENTINEL_H
 
-#include <stdbool.h>
-
 #include "tests/support/redis_server.h"
 
 #define SENTINEL_MASTER "mymaster"
 
 /* A replica of `master`; returns when it is in sync. */
 struct redis_server *replica_start(struct redis_server *master);
-/* Whether all that the server has written by now has reached a replica. */
-bool replica_is_in_sync(struct redis_server *master);
+/* Returns when the only replica has told that it has all that the server has written by now. */
+void replica_await_sync(struct redis_server *master);
 
 /* Watches `master`, which has replicas, as SENTINEL_MASTER, or nothing when it is NULL; `password` is its own, NULL =
  * none. Returns when it knows a replica. */
