@@ -99,17 +99,20 @@ static bool key_differs(const struct pair *pair, const struct config_key *key, s
     return !field_equals(key, pair->before + offset, pair->after + offset);
 }
 
-/* Of a list: whether all that changed is reloadable. When entries come or go, that is a change of every key. */
+/* Of a list: whether anything changed, and all that did is reloadable. When entries come or go, that is a change of
+ * every key. */
 static bool list_is_reloadable(const struct pair *pair)
 {
+    bool any_differs = false;
     for (const struct config_key *key = pair->section->keys; key->name != NULL; key++) {
         bool differs = pair->before_count != pair->after_count;
         for (size_t i = 0; !differs && i < pair->before_count; i++)
             differs = key_differs(pair, key, i);
         if (differs && !key->is_reloadable)
             return false;
+        any_differs = any_differs || differs;
     }
-    return true;
+    return any_differs;
 }
 
 static void key_tell(const struct pair *pair, const struct config_key *key, size_t index, bool is_reloadable,

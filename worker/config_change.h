@@ -1,8 +1,9 @@
 /* What has changed between two configurations, and how a running worker takes over what it can: by the table.
  *
  * A setting that is reloadable is taken by exchanging its value: the running configuration stays where it is, and the
- * fresh one is left with the old values. A list (classes, ...) is taken as a whole, and only when everything that
- * changed in it is reloadable. */
+ * fresh one is left with the old values. A list (classes, ...) is taken as a whole, and only when something changed in
+ * it and all of that is reloadable. Everything else stays at its address: plugins hold pointers to their settings, and
+ * periodic tasks to their entries. */
 #ifndef WORKER_CONFIG_CHANGE_H
 #define WORKER_CONFIG_CHANGE_H
 

@@ -33,6 +33,27 @@ static void nothing_changed_is_nothing_told(void **state)
     config_free(after);
 }
 
+/* Plugins and periodic tasks keep pointers into them. */
+static void lists_that_did_not_change_stay_where_they_are(void **state)
+{
+    (void)state;
+    const char *lists = CONFIG_NODES "lock_nodes = ({ host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; });\n"
+                                     "plugin_settings = ({ plugin = \"p\"; settings = { a = \"1\"; }; });\n"
+                                     "periodic = ({ name = \"n\"; cron = \"* * * * *\"; class = \"x\"; });\n";
+    struct buffer text = {0};
+    buffer_format(&text, "%s%s", lists, "classes = ({ class = \"x\"; lock = \"none\"; });\n");
+    struct config *running = config_place_read_good(lists), *fresh = config_place_read_good(buffer_text(&text));
+    const void *nodes = running->lock_nodes, *settings = running->plugins, *periodic = running->periodic;
+    config_exchange(running, fresh);
+    assert_int_equal(running->class_count, 1);
+    assert_ptr_equal(running->lock_nodes, nodes);
+    assert_ptr_equal(running->plugins, settings);
+    assert_ptr_equal(running->periodic, periodic);
+    config_free(running);
+    config_free(fresh);
+    buffer_fini(&text);
+}
+
 static void every_change_is_told_in_the_order_of_the_table(void **state)
 {
     (void)state;
@@ -110,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONFIG_TEST(nothing_changed_is_nothing_told),
+        CONFIG_TEST(lists_that_did_not_change_stay_where_they_are),
         CONFIG_TEST(every_change_is_told_in_the_order_of_the_table),
         CONFIG_TEST(a_list_is_taken_as_a_whole_or_not_at_all),
         CONFIG_TEST(secrets_are_compared_but_never_told),
