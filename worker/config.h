@@ -164,7 +164,7 @@ struct config_periodic {
     char *args; /* a JSON array */
     char *queue;
     struct config_words resources;
-    char *retry; /* "class", or a number */
+    char *retry;           /* "class", or a number */
     int64_t expires_in_ns; /* 0 = never */
     enum config_missed missed;
     int64_t catch_up_ns;

@@ -1,5 +1,5 @@
-/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them, and how
- * long a task takes from its push to the start of its handler.
+/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them, and
+ * how long a task takes from its push to the start of its handler.
  *
  *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--program FILE] [--jobs DIR]
  *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +40,8 @@ struct bench {
 };
 
 enum { SLICE = 500 };
+/* The first tasks find a worker that still connects to its nodes. */
+enum { WARM_UP_SECONDS = 2 };
 
 static _Noreturn void die(const char *what)
 {
@@ -156,11 +157,18 @@ static void config_write(const struct bench *bench, const char *path)
         die("the configuration cannot be written");
 }
 
+static unsigned long task_count(const struct bench *bench)
+{
+    return bench->rate > 0 ? (unsigned long)bench->rate * (WARM_UP_SECONDS + bench->seconds) : bench->tasks;
+}
+
 static pid_t worker_start(const struct bench *bench, const char *config, const char *report)
 {
+    char count[32];
+    snprintf(count, sizeof count, "%lu", task_count(bench));
     pid_t child = fork();
     if (child == 0) {
-        execl(bench->program, bench->program, "work", "-c", config, "--report", report,
+        execl(bench->program, bench->program, "work", "-c", config, "--report", report, "--max-tasks", count,
               bench->rate > 0 ? (char *)NULL : "--drain", (char *)NULL);
         fprintf(stderr, "task-bench: %s: %s\n", bench->program, strerror(errno));
         _exit(127);
@@ -206,9 +214,6 @@ static void report_print(const struct bench *bench, const char *path)
 
 /* --- latency ---------------------------------------------------------------------------------------------------- */
 
-/* The first tasks find a worker that still connects to its nodes. */
-enum { WARM_UP_SECONDS = 2 };
-
 static void pace(const struct bench *bench, const char *list, unsigned seconds, struct histogram *bare)
 {
     if (!pacer_run(&(struct pacer_options){.port = bench->queue_port,
@@ -231,7 +236,7 @@ static void stamps_read(const struct bench *bench, struct histogram *latencies)
     while (file != NULL && fscanf(file, "%lld", &microseconds) == 1)
         if (++read > warm_up)
             histogram_record(latencies, microseconds);
-    if (file == NULL || read != warm_up + (unsigned long)bench->rate * bench->seconds)
+    if (file == NULL || read != task_count(bench))
         die("not every task was run");
     fclose(file);
     unlink(path);
@@ -243,8 +248,6 @@ static void latency_run(const struct bench *bench, const char *config, const cha
     pace(bench, "bench:bare", bench->seconds, &bare);
     pid_t child = worker_start(bench, config, report);
     pace(bench, "queue:default", WARM_UP_SECONDS + bench->seconds, NULL);
-    sleep(1);
-    kill(child, SIGTERM);
     worker_wait(child);
     stamps_read(bench, &worker);
     printf("{\"rate\":%u,\"locked\":%s,\"start_p50_us\":%" PRId64 ",\"start_p99_us\":%" PRId64
