@@ -307,9 +307,15 @@ static void node_take(struct push_command *command)
 {
     const struct config_node *node = &command->node;
     struct hf_producer_options *producer = &command->run.producer;
+    bool has_sentinels = node->sentinels.count > 0;
     producer->unix_path = text_or_null(node->unix_path);
-    producer->host = producer->unix_path != NULL ? NULL : text_or_null(node->host);
-    producer->port = producer->unix_path != NULL ? 0 : node->port;
+    producer->host = producer->unix_path != NULL || has_sentinels ? NULL : text_or_null(node->host);
+    producer->port = producer->host != NULL ? node->port : 0;
+    producer->sentinel_master = has_sentinels ? node->master : NULL;
+    producer->sentinels = (const char *const *)node->sentinels.items;
+    producer->sentinel_count = node->sentinels.count;
+    producer->sentinel_user = has_sentinels ? text_or_null(node->sentinel_user) : NULL;
+    producer->sentinel_password = node->sentinel_password;
     producer->user = text_or_null(node->user);
     producer->password = text_or_null(node->password);
     producer->database = node->database;

@@ -13,6 +13,15 @@
 
 /* --- the claimed task ------------------------------------------------------------------------------------------ */
 
+/* What the task says and cannot be meant so is left out, and that is told. */
+static void ignored_tell(const struct slot *slot)
+{
+    char jid[LOG_QUOTE_MAX];
+    if (slot->envelope.ignored != NULL)
+        log_event(LOG_WARN, "task_member_ignored", "jid=%s reason=\"%s\"", log_quote(slot->jid, jid),
+                  slot->envelope.ignored);
+}
+
 /* The text is read; false when it is no task. */
 static bool task_read(struct slot *slot)
 {
@@ -26,6 +35,7 @@ static bool task_read(struct slot *slot)
         snprintf(slot->jid, sizeof slot->jid, "%s", slot->envelope.jid);
     else
         envelope_new_jid(slot->jid);
+    ignored_tell(slot);
     slot->handler = plugins_find(slot->worker->options.plugins, slot->envelope.class_name);
     const struct config *config = slot->worker->options.config;
     slot->rules = task_rules_of(&slot->envelope, config, slot->handler);
@@ -65,6 +75,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     failure_clear(&slot->job.failure);
     backtrace_clear(&slot->job.backtrace);
     slot->started = false;
+    slot->fate = NULL;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
@@ -177,10 +188,12 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u reason=%s",
+    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s%s%s reason=%s",
               flow_ending_name(ending), log_quote(slot->jid, jid),
               log_quote(slot->invalid.text[0] == '\0' ? slot->envelope.class_name : NULL, class_name),
-              log_quote(slot->queue, queue), slot->number, log_quote(ending_reason(slot, ending), reason));
+              log_quote(slot->queue, queue), slot->number, slot->fate != NULL ? " fate=\"" : "",
+              slot->fate != NULL ? slot->fate : "", slot->fate != NULL ? "\"" : "",
+              log_quote(ending_reason(slot, ending), reason));
 }
 
 void slot_perform(struct slot *slot, struct flow_step step)

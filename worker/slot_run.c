@@ -30,7 +30,7 @@ void slot_run(struct work *work)
 
 static enum flow_result failed_result(struct slot *slot)
 {
-    switch (failure_fate(&slot->envelope, &slot->rules, wall_now(), NULL)) {
+    switch (failure_fate(&slot->envelope, &slot->rules, wall_now(), &slot->fate)) {
     case FAILURE_RETRY:
         return FLOW_RUN_FAILED;
     case FAILURE_DEAD:

@@ -38,6 +38,7 @@ struct slot {
     struct error invalid; /* why the payload is no task */
     const struct plugin_handler *handler;
     struct task_rules rules;
+    const char *fate; /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
     struct hf_job job;
