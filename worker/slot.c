@@ -100,7 +100,8 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         slot_perform(slot, flow_nothing(&slot->flow));
         return;
     case QUEUE_LOST:
-        if (slot->flow.has_task)
+        /* Also when the task had ended here and only its settling came too late: nobody died of it. */
+        if (slot->jid[0] != '\0')
             queue_absolve(worker->queue, number, slot->jid);
         slot_perform(slot, flow_claim_lost(&slot->flow));
         return;

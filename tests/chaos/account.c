@@ -25,14 +25,15 @@ struct entry {
 };
 
 struct account {
-    unsigned count, complaints;
+    unsigned first, count, complaints;
     struct entry *entries;
     struct account_sums sums;
 };
 
-struct account *account_create(unsigned count)
+struct account *account_create(unsigned first, unsigned count)
 {
     struct account *account = memory_new(struct account);
+    account->first = first;
     account->count = count;
     account->entries = memory_zeroed(count, sizeof account->entries[0]);
     return account;
@@ -51,7 +52,7 @@ void account_free(struct account *account)
 
 void account_expect(struct account *account, unsigned number, enum account_fate fate)
 {
-    account->entries[number].fate = fate;
+    account->entries[number - account->first].fate = fate;
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -60,8 +61,9 @@ void account_expect(struct account *account, unsigned number, enum account_fate 
 static struct entry *entry_of(struct account *account, const char *jid)
 {
     char *rest = NULL;
-    unsigned long number = jid[0] == 'k' ? strtoul(jid + 1, &rest, 10) : account->count;
-    return number < account->count && rest != jid + 1 ? &account->entries[number] : NULL;
+    unsigned long number = jid[0] == 'k' ? strtoul(jid + 1, &rest, 10) : 0;
+    bool is_ours = rest != NULL && rest != jid + 1 && number - account->first < account->count;
+    return is_ours ? &account->entries[number - account->first] : NULL;
 }
 
 static struct share *share_of(struct entry *entry, const char *process)
@@ -205,22 +207,29 @@ static void histories_read(struct account *account, struct fleet *fleet)
     globfree(&found);
 }
 
+void account_hasten(struct fleet *fleet)
+{
+    free(fleet_ask(fleet, "EVAL \"for _, entry in ipairs(redis.call('ZRANGEBYSCORE', 'retry', 1000000000, '+inf')) do "
+                          "redis.call('ZINCRBY', 'retry', -1000000000, entry) end return 1\" 0"));
+}
+
 /* --- judging ------------------------------------------------------------------------------------------------------ */
 
-static void complain(struct account *account, unsigned number, const char *what, FILE *out)
+static void complain(struct account *account, unsigned place, const char *what, FILE *out)
 {
-    const struct entry *entry = &account->entries[number];
+    const struct entry *entry = &account->entries[place];
     if (account->complaints++ >= COMPLAINTS_MAX)
         return;
-    fprintf(out, "k%u: %s; ends=%u retries=%u dead=%u;", number, what, entry->ends, entry->retries, entry->dead);
+    fprintf(out, "k%u: %s; ends=%u retries=%u dead=%u;", account->first + place, what, entry->ends, entry->retries,
+            entry->dead);
     for (const struct share *share = entry->shares; share != NULL; share = share->next)
         fprintf(out, " host%u: %u runs, %u times recovered from it;", share->process, share->begins, share->recoveries);
     fprintf(out, "\n");
 }
 
-static void entry_judge(struct account *account, unsigned number, FILE *out)
+static void entry_judge(struct account *account, unsigned place, FILE *out)
 {
-    const struct entry *entry = &account->entries[number];
+    const struct entry *entry = &account->entries[place];
     struct account_sums *sums = &account->sums;
     unsigned runs = 0, unexplained = 0;
     for (const struct share *share = entry->shares; share != NULL; share = share->next) {
@@ -239,9 +248,9 @@ static void entry_judge(struct account *account, unsigned number, FILE *out)
     sums->lost += is_lost;
     sums->doubled += is_doubled;
     if (is_lost)
-        complain(account, number, "lost", out);
+        complain(account, place, "lost", out);
     if (is_doubled)
-        complain(account, number, "ran again without a record", out);
+        complain(account, place, "ran again without a record", out);
 }
 
 struct account_sums account_settle(struct account *account, struct fleet *fleet, FILE *out)

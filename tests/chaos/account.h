@@ -28,14 +28,17 @@ struct account_sums {
     unsigned lost, doubled;                    /* must be 0 */
 };
 
-/* For tasks k0 to k<count - 1>. */
-struct account *account_create(unsigned count);
+/* For `count` tasks from k<first> on. Jids are for one use: the node's history is that of all tests of a program. */
+struct account *account_create(unsigned first, unsigned count);
 void account_free(struct account *account);
 void account_expect(struct account *account, unsigned number, enum account_fate fate);
 /* Reads the ledger, `dead` and the append-only file; says to `out` what cannot be accounted for. */
 struct account_sums account_settle(struct account *account, struct fleet *fleet, FILE *out);
 /* True when the sums are as they must be. */
 bool account_is_settled(const struct account_sums *sums);
+
+/* Makes what is in `retry` due: retries would take minutes. (By ZINCRBY, so that it is not taken for a retry.) */
+void account_hasten(struct fleet *fleet);
 
 /* What a queue node needs in its configuration. */
 #define ACCOUNT_NODE "appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0\nsave \"\"\n"

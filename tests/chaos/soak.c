@@ -146,15 +146,12 @@ static bool all_is_pushed(const struct soak *soak)
     return soak->stream == 0 && soak->pushed == soak->options->tasks;
 }
 
-/* Retries would take minutes. (ZINCRBY, so that the account does not take it for a retry.) */
 static void retries_hasten(struct soak *soak)
 {
     if (soak->node_stopped || !instant_reached(instant_now(), soak->next_retries))
         return;
     soak->next_retries = instant_after(instant_now(), RETRIES_NS);
-    free(fleet_ask(soak->fleet,
-                   "EVAL \"for _, entry in ipairs(redis.call('ZRANGEBYSCORE', 'retry', 1000000000, '+inf')) "
-                   "do redis.call('ZINCRBY', 'retry', -1000000000, entry) end return 1\" 0"));
+    account_hasten(soak->fleet);
 }
 
 /* --- faults ------------------------------------------------------------------------------------------------------- */
@@ -321,7 +318,7 @@ struct soak_result soak_run(struct fleet *fleet, const struct soak_options *opti
 {
     struct soak soak = {.fleet = fleet, .options = options, .started = instant_now()};
     assert_in_range(options->workers, 1, WORKERS_MAX);
-    soak.account = account_create(options->tasks);
+    soak.account = account_create(0, options->tasks);
     for (unsigned i = 0; i < 3; i++)
         soak.random[i] = (unsigned short)(options->seed >> (16 * i));
     stream_start(&soak);

@@ -5,7 +5,7 @@
  *     begin JID PROCESS             ok JID PROCESS, fail JID PROCESS, ...
  *
  * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash (the
- * process kills itself). Classes: work, and once, which runs at most once. */
+ * process kills itself). Classes: work; once, which runs at most once; steps, which reports progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 
 struct ledger {
     struct kit kit;
+    const hf_report_api *report;
     const char *journal, *process;
 };
 
@@ -53,11 +54,24 @@ static int run(hf_job *job, void *state)
     return code;
 }
 
+static int steps(hf_job *job, void *state)
+{
+    const struct ledger *ledger = state;
+    ledger->report->progress(job, "{\"done\":1}");
+    return run(job, state);
+}
+
 static int open_ledger(const hf_host *host, void **state, char *reason, size_t reason_size)
 {
     struct ledger *ledger = kit_state(sizeof *ledger, host, reason, reason_size);
     if (ledger == NULL)
         return -1;
+    ledger->report = host->api("report", 1);
+    if (ledger->report == NULL) {
+        snprintf(reason, reason_size, "the host lacks the function report");
+        free(ledger);
+        return -1;
+    }
     ledger->journal = kit_setting(host, "journal", "journal");
     ledger->process = kit_setting(host, "process", "?");
     *state = ledger;
@@ -67,7 +81,9 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
 static const hf_handler work_handler = {.size = sizeof work_handler, .name = "work", .run = run};
 static const hf_handler once_handler = {
     .size = sizeof once_handler, .name = "once", .flags = HF_AT_MOST_ONCE, .run = run};
-static const hf_handler *const handlers[] = {&work_handler, &once_handler, NULL};
+static const hf_handler steps_handler = {
+    .size = sizeof steps_handler, .name = "steps", .flags = HF_PROGRESS, .run = steps};
+static const hf_handler *const handlers[] = {&work_handler, &once_handler, &steps_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("ledger", "1.0"), .open = open_ledger, .close = free,
                                              .handlers = handlers};

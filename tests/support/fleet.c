@@ -264,9 +264,13 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
 
 /* What processes have is in the places of their slots, which hold 16 bytes when they hold no task, and in bells. */
 #define LEFT                                                                                                           \
-    "local left = redis.call('LLEN', 'queue:jobs') + redis.call('ZCARD', 'schedule') + redis.call('ZCARD', 'retry') "  \
-    "+ redis.call('ZCARD', 'dead') "                                                                                   \
-    "for _, key in ipairs(redis.call('KEYS', 'hf:*:bell:*')) do left = left + redis.call('LLEN', key) end "            \
+    "local left = redis.call('ZCARD', 'schedule') + redis.call('ZCARD', 'retry') + redis.call('ZCARD', 'dead') "       \
+    "for _, keys in ipairs({'queue:*', 'hf:*:bell:*'}) do "                                                            \
+    "  for _, key in ipairs(redis.call('KEYS', keys)) do "                                                             \
+    "    local length = redis.pcall('LLEN', key) "                                                                     \
+    "    if type(length) == 'number' then left = left + length end "                                                   \
+    "  end "                                                                                                           \
+    "end "                                                                                                             \
     "for _, key in ipairs(redis.call('KEYS', 'hf:*:process:*')) do "                                                   \
     "  for _, field in ipairs(redis.call('HKEYS', key)) do "                                                           \
     "    if tonumber(field) and redis.call('HSTRLEN', key, field) > 16 then left = left + 1 end "                      \

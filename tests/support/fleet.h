@@ -65,7 +65,7 @@ void fleet_push(struct fleet *fleet, const char *format, ...) __attribute__((for
  * (0 = none). */
 void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count, unsigned milliseconds,
                      unsigned resources);
-/* All that is waiting: in the queue, in schedule, in retry, in dead, and what processes have. */
+/* All that is waiting: in the queues, in schedule, in retry, in dead, and what processes have. */
 unsigned fleet_left(struct fleet *fleet);
 /* The keys of the queue node, without the statistics, which stay. */
 unsigned fleet_keys(struct fleet *fleet);
