@@ -44,7 +44,7 @@ static struct flow_step end_by_move(struct flow *flow, enum flow_ending ending, 
 /* Done with the task, and the call that says so claims the next one, where one call can do both. */
 static struct flow_step end_and_claim(struct flow *flow, enum flow_ending ending)
 {
-    if (flow->stopping || flow->task.is_unique)
+    if (flow->stopping || flow->task.is_unique || flow->task.is_cancelled)
         return end_by_move(flow, ending, FLOW_MOVE_FINISH);
     flow->has_task = false;
     flow->state = FLOW_CLAIMING;
@@ -175,6 +175,7 @@ struct flow_step flow_opened(struct flow *flow)
 struct flow_step flow_unwanted(struct flow *flow)
 {
     invariant(flow->state == FLOW_OPENING);
+    flow->task.is_cancelled = true;
     return end_and_claim(flow, FLOW_CANCELLED);
 }
 
@@ -204,6 +205,7 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_
     case FLOW_RUN_HOPELESS:
         return end_and_claim(flow, FLOW_DISCARDED);
     case FLOW_RUN_UNWANTED:
+        flow->task.is_cancelled = true;
         return end_and_claim(flow, FLOW_CANCELLED);
     case FLOW_RUN_FAILED:
         return end_unfinished(flow, FLOW_FAILED, FLOW_MOVE_RETRY);

@@ -59,6 +59,7 @@ struct flow_task {
     bool must_open;    /* the queue is asked once more before it runs */
     bool at_most_once; /* and ends it there; must_open is set too */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
+    bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
 };
 
 enum flow_result {

@@ -105,8 +105,8 @@ static void task_cancel(struct worker *worker, const char *jid)
 {
     for (unsigned i = 0; i < worker->slot_count; i++) {
         struct slot *slot = &worker->slots[i];
-        if (slot->flow.state == FLOW_READY && strcmp(slot->jid, jid) == 0)
-            job_cancel(&slot->job, HF_USER);
+        if (slot->flow.has_task && strcmp(slot->jid, jid) == 0)
+            slot_cancel(slot);
     }
 }
 

@@ -74,6 +74,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     buffer_append(&slot->payload, payload, length);
     failure_clear(&slot->job.failure);
     backtrace_clear(&slot->job.backtrace);
+    atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
     slot->started = false;
     slot->fate = NULL;
     if (slot->worker->report.first_claim.ns == 0)
@@ -251,12 +252,9 @@ void slot_lost(void *context, unsigned number)
         redlock_lock_release(slot->lock);
 }
 
-/* A run is told; a task that has not come so far is asked about before it runs. */
-void slot_cancel(struct slot *slot, const char *jid)
+void slot_cancel(struct slot *slot)
 {
-    if (!slot->flow.has_task || strcmp(slot->jid, jid) != 0)
-        return;
-    slot->flow.task.must_open = true;
+    slot->flow.task.is_cancelled = true;
     job_cancel(&slot->job, HF_USER);
 }
 

@@ -11,7 +11,10 @@
 static struct queue_task_name task_name(const struct slot *slot)
 {
     const char *unique = slot->flow.task.is_unique ? slot->envelope.unique : NULL;
-    return (struct queue_task_name){.jid = slot->jid, .unique = unique, .is_ended = slot->flow.committed};
+    return (struct queue_task_name){.jid = slot->jid,
+                                    .unique = unique,
+                                    .is_ended = slot->flow.committed,
+                                    .is_cancelled = slot->flow.task.is_cancelled};
 }
 
 static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns, const struct buffer *text)
@@ -23,7 +26,7 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
 static void task_finish(struct slot *slot)
 {
     struct queue_task_name name = task_name(slot);
-    if (name.unique != NULL)
+    if (name.unique != NULL || name.is_cancelled)
         queue_finish(slot->worker->queue, slot->number, &name);
     else
         queue_turn(slot->worker->queue, slot->number, false);

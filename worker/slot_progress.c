@@ -22,7 +22,7 @@ static void run_began(void *context, bool cancelled, const char *cursor, size_t 
     progress->waits = false;
     job_progress_start(&progress->reported, cursor, length);
     if (cancelled)
-        job_cancel(&progress->slot->job, HF_USER);
+        slot_cancel(progress->slot);
     slot_submit(progress->slot);
 }
 
@@ -38,7 +38,7 @@ static void report_take(void *context)
 static void run_cancelled(void *context)
 {
     struct slot_progress *progress = context;
-    job_cancel(&progress->slot->job, HF_USER);
+    slot_cancel(progress->slot);
 }
 
 static struct slot_progress *progress_create(struct slot *slot)

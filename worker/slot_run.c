@@ -142,7 +142,6 @@ void slot_run_start(struct slot *slot)
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
     slot->job.must_stop = &slot->worker->must_stop;
-    atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
     slot->job.progress = NULL;
     slot->handed_over = loop_now(slot->worker->loop);
     slot->started = false;

@@ -99,8 +99,8 @@ void slot_wake(struct slot *slot);
 void slot_answered(void *worker, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length);
 void slot_stop(struct slot *slot);
-/* Somebody cancelled the task of that jid, which may be this slot's. */
-void slot_cancel(struct slot *slot, const char *jid);
+/* Somebody cancelled the slot's task: its run is told, or does not begin. */
+void slot_cancel(struct slot *slot);
 /* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
  * process that is about to end. */
 void slot_abandon(struct slot *slot);

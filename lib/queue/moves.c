@@ -97,11 +97,14 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->move.request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_finish, 2, 4);
+    redis_request_script(out, &queue_script_finish, 4, 5);
     redis_request_text(out, queue->keys.process);
     unique_encode(queue, task, out);
+    redis_request_text(out, queue->keys.cancels);
+    queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
     slot_encode(slot, number, out);
     redis_request_text(out, task->jid);
+    redis_request_text(out, task->is_cancelled ? "1" : "0");
     errand_start(&slot->move);
 }
 

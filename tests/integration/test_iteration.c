@@ -308,6 +308,7 @@ static void the_list_of_cancelled_tasks_is_bounded(void **state)
     free(redis_server_command(server, "ZADD hf:2:cancels 1 old"));
     cancel("j1");
     assert_reply(server, "j1", "ZRANGE hf:2:cancels 0 -1");
+    assert_reply(server, "1", "PERSIST hf:2:cancels"); /* it would have gone by itself */
     free(redis_server_command(server, "EVAL \"local now = redis.call('TIME')[1] for i = 1, 10100 do "
                                       "redis.call('ZADD', KEYS[1], now, 't' .. i) end\" 1 hf:2:cancels"));
     cancel("j2");

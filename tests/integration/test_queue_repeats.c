@@ -226,7 +226,8 @@ static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
     load_scripts();
     free(redis_server_command(server, "ZADD set 1 aaaa 2 bbbb 3 cccc 99999999999 later"));
     static const char *const expected[][2] = {
-        {"10 100", "aaaa\nbbbb\ncccc"}, {"2 100", "aaaa\nbbbb"}, {"10 11", "aaaa\nbbbb"}, {"10 1", "aaaa"}};
+        {"0 10 100", "0\naaaa\nbbbb\ncccc"}, {"0 2 100", "1\naaaa\nbbbb"}, {"2 2 100", "0\ncccc"},
+        {"0 10 11", "1\naaaa\nbbbb"},        {"0 10 1", "1\naaaa"},        {"3 2 100", "0"}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_reply(server, expected[i][1], "EVALSHA %s 1 set %s", queue_script_due.sha1, expected[i][0]);
 }

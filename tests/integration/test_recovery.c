@@ -333,6 +333,24 @@ static void a_unique_task_gives_its_key_free_when_it_ends(void **state)
     }
 }
 
+static void a_cancelled_task_takes_its_marks_along_when_it_ends(void **state)
+{
+    (void)state;
+    static const struct queue_task_name name = {.jid = "j1", .is_cancelled = true};
+    start_leased(&probe, "a");
+    free(redis_server_command(server, "ZADD hf:2:cancels 1 j1 1 j2"));
+    free(redis_server_command(server, "HSET it-j1 cancelled 1 ex 0"));
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    assert_int_equal(open_slot(0, false), QUEUE_CANCELLED);
+    probe.slots[0].asked++;
+    queue_finish(probe.queue, 0, &name);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_places("");
+    assert_reply(server, "j2", "ZRANGE hf:2:cancels 0 -1");
+    assert_reply(server, "0", "EXISTS it-j1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +370,7 @@ int main(void)
         queue_test(a_task_is_opened_unless_it_is_cancelled),
         queue_test(a_task_that_runs_at_most_once_has_ended_when_it_is_opened),
         queue_test(a_unique_task_gives_its_key_free_when_it_ends),
+        queue_test(a_cancelled_task_takes_its_marks_along_when_it_ends),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

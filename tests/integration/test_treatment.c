@@ -75,6 +75,7 @@ static void a_cancelled_task_is_not_run(void **state)
     test_await(fleet_noted(&fleet, "end wanted") == 1);
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(fleet_noted(&fleet, "begin unwanted"), 0);
+    assert_int_equal(fleet_number(&fleet, "exists hf:2:cancels"), 0); /* nobody is asked any more */
     stop(worker);
     assert_true(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
 }

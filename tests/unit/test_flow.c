@@ -101,9 +101,14 @@ static void a_cancelled_task_does_not_run(void **state)
     (void)state;
     struct flow flow = flow_claiming();
     assert_true(flow_claimed(&flow, &opened).open);
-    assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_CLAIM);
+    assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_FINISH);
+    assert_true(flow.task.is_cancelled);
     flow = flow_running(&plain);
-    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, false), FLOW_CANCELLED, FLOW_MOVE_CLAIM);
+    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, false), FLOW_CANCELLED, FLOW_MOVE_FINISH);
+    assert_true(flow.task.is_cancelled);
+    flow = flow_running(&plain);
+    flow.task.is_cancelled = true; /* and the handler went on to the end */
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
 }
 
 static void what_runs_at_most_once_never_runs_again(void **state)

@@ -20,4 +20,5 @@ if kind == 'hash' or kind == 'none' then
 end
 redis.call('ZADD', KEYS[2], string.format('%.6f', now), ARGV[1])
 redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[3]) - 1)
+redis.call('EXPIRE', KEYS[2], ARGV[2]) -- while there is a list, every task is asked about before it runs
 return tonumber(marked) or 0

@@ -1,5 +1,7 @@
--- Ends a task that holds its class and arguments as unique, and gives them free.
--- KEYS: the process, the unique key. ARGV: slot, id that its place holds, new id, jid.
+-- Ends a task whose end takes something else along: its class and arguments, which it held as unique, are given free,
+-- and what says that it is to be cancelled goes with it.
+-- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash. ARGV: slot, id that its place holds,
+--       new id, jid, '1' when it was cancelled or '0'.
 -- Answers 1 when ended (also by an earlier call with the same new id), 0 when the claim is lost.
 local id = string.sub(redis.call('HGET', KEYS[1], ARGV[1]) or '', 1, 16)
 if id == ARGV[3] then
@@ -9,8 +11,14 @@ if id ~= ARGV[2] or id == '' then
     return 0
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-if redis.pcall('GET', KEYS[2]) == ARGV[4] then
+if KEYS[2] ~= '' and redis.pcall('GET', KEYS[2]) == ARGV[4] then
     redis.call('DEL', KEYS[2])
+end
+if ARGV[5] == '1' then
+    redis.pcall('ZREM', KEYS[3], ARGV[4])
+    if redis.pcall('HEXISTS', KEYS[4], 'cancelled') == 1 then
+        redis.call('UNLINK', KEYS[4])
+    end
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
