@@ -127,6 +127,7 @@ static void a_wrong_password_is_no_passing_trouble(void **state)
 /* --- trouble ---------------------------------------------------------------------------------------------------- */
 
 static struct relay *relay;
+static char *given_busy; /* what the long script answered */
 
 static void *heal_when_asked(void *ignored)
 {
@@ -157,6 +158,41 @@ static void a_lost_reply_is_asked_for_again(void **state)
     pthread_join(healer, NULL);
     inquiry_close(inquiry);
     relay_destroy(relay);
+}
+
+static void *keep_busy(void *ignored)
+{
+    given_busy = redis_server_command(server, "EVAL \"local n = 0 while n < 1e8 do n = n + 1 end return 'over'\" 0");
+    return ignored;
+}
+
+static bool is_busy(void)
+{
+    char *reply = redis_server_command(server, "PING");
+    bool busy = strncmp(reply, "-BUSY", 5) == 0;
+    free(reply);
+    return busy;
+}
+
+static void a_node_that_is_busy_is_asked_again(void **state)
+{
+    (void)state;
+    struct config_node node = node_at(redis_server_port(server));
+    struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
+    pthread_t other;
+    inquiry_begin(inquiry);
+    inquiry_ask(inquiry, "CONFIG", "SET", "lua-time-limit", "10", NULL);
+    assert_true(inquiry_run(inquiry));
+    assert_int_equal(pthread_create(&other, NULL, keep_busy, NULL), 0);
+    test_await(is_busy());
+    inquiry_begin(inquiry);
+    inquiry_ask(inquiry, "PING", NULL);
+    assert_true(inquiry_run(inquiry));
+    assert_true(redis_reply_is_status(inquiry_reply(inquiry, 0), "PONG"));
+    pthread_join(other, NULL);
+    assert_string_equal(given_busy, "over");
+    free(given_busy);
+    inquiry_close(inquiry);
 }
 
 static void patience_ends_and_what_was_sent_is_unknown(void **state)
@@ -217,6 +253,7 @@ int main(void)
         TEST(one_inquiry_runs_many_pipelines),
         TEST(a_node_that_is_not_there_is_told_at_once),
         TEST(a_lost_reply_is_asked_for_again),
+        TEST(a_node_that_is_busy_is_asked_again),
         TEST(patience_ends_and_what_was_sent_is_unknown),
         TEST(a_signal_ends_the_waiting),
         TEST(a_wrong_password_is_no_passing_trouble), /* the last: it leaves the password */
