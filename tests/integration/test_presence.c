@@ -70,8 +70,7 @@ static void quiet_shows_at_once_and_stop_ends_it(void **state)
     free(quiet);
     assert_true(fleet_logged(&fleet, worker, "worker_quiet reason=called"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"later\"}");
-    call("TERM");
-    call("TERM"); /* twice is no harm */
+    call("TERM TERM"); /* twice is no harm */
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
     assert_int_equal(fleet_left(&fleet), 1);
