@@ -68,6 +68,7 @@ static struct redis_node_options quick_options(void)
 static struct redis_node_options options_by_sentinels(void)
 {
     struct redis_node_options options = quick_options();
+    options.connect_timeout_ns = 60 * NS_PER_S; /* not what bounds the time for a sentinel */
     options.sentinels = (struct redis_sentinels){.master = SENTINEL_MASTER,
                                                  .addresses = (const char *const *)asked,
                                                  .count = asked_count,
