@@ -13,15 +13,22 @@ static void configure(void)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
-/* What wait(2) says of it; no fault when `point` is "". */
+/* What waitpid says of it; no fault when `point` is "". */
 static int run(const char *point, const char *side, const char *arguments)
 {
     char line[8192], fault[128] = "";
+    int status = 0;
     if (point[0] != '\0')
         snprintf(fault, sizeof fault, "%s:%s:kill", point, side);
     snprintf(line, sizeof line, "HOLDFAST_FAULT=%s exec %s/faults/holdfast %s >%s/said 2>&1 </dev/null", fault,
              test_build(), arguments, fleet.directory);
-    return system(line);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
 }
 
 static void assert_killed(const char *point, const char *side, const char *arguments)
