@@ -75,6 +75,30 @@ unsigned envelope_backtrace_read(struct text_span value)
 
 /* --- times --------------------------------------------------------------------------------------------------- */
 
+/* Nearly all times are of this form: digits, perhaps a point and more digits, so few that the digits as an integer and
+ * the power of ten are exact, and their quotient is what strtod would find. It takes a tenth of its time. */
+static bool short_number_read(struct text_span digits, double *out)
+{
+    static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    enum { DIGITS_MAX = 15 };
+    int64_t number = 0;
+    size_t point = digits.length;
+    if (digits.length > DIGITS_MAX + 1 || digits.bytes[digits.length - 1] == '.')
+        return false;
+    for (size_t i = 0; i < digits.length; i++) {
+        if (digits.bytes[i] >= '0' && digits.bytes[i] <= '9')
+            number = number * 10 + (digits.bytes[i] - '0');
+        else if (digits.bytes[i] == '.' && point == digits.length)
+            point = i;
+        else
+            return false;
+    }
+    size_t decimals = point < digits.length ? digits.length - point - 1 : 0;
+    *out = (double)number / powers[decimals];
+    return true;
+}
+
 /* A decimal number, or a string of one; not negative. */
 static bool number_read(struct text_span value, double *out)
 {
@@ -82,6 +106,8 @@ static bool number_read(struct text_span value, double *out)
     struct text_span digits = value.bytes != NULL ? bare(value) : value;
     if (digits.length < 1 || digits.length > NUMBER_BYTES_MAX || digits.bytes[0] < '0' || digits.bytes[0] > '9')
         return false;
+    if (short_number_read(digits, out))
+        return true;
     memcpy(text, digits.bytes, digits.length);
     text[digits.length] = '\0';
     /* strtod also knows hexadecimal digits and names. */
