@@ -11,6 +11,8 @@
  * id and address before another one waits and before the process leaves. Then no task can get into the bell of a
  * process that has gone. (An id alone would not do: a server that was restarted gives it to somebody else.)
  *
+ * No wait is sent before the process is listed: what a process that is not listed leaves behind is found by nobody.
+ *
  * A node that refuses the move (it is out of memory, say) would be asked in a tight loop, so the bell rests, and
  * rings after each rest, because nobody else would tell about tasks. Runs on the loop. */
 #include "queue/queue_private.h"
@@ -95,7 +97,7 @@ static void bell_arm(struct bell *bell)
 {
     struct queue *queue = bell->queue;
     bool is_busy = redis_call_is_outstanding(&bell->wait) || loop_timer_is_set(&bell->rest);
-    if (!queue->listening || queue->leaving || bell->is_paused || !bell->introduced || is_busy)
+    if (!queue->is_listed || !queue->listening || queue->leaving || bell->is_paused || !bell->introduced || is_busy)
         return;
     struct buffer *out = &queue->request;
     buffer_clear(out);

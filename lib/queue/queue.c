@@ -34,6 +34,8 @@ static void presence_done(struct errand *errand, const struct redis_reply *reply
     (void)reply;
     struct queue *queue = list_owner(errand, struct queue, presence);
     queue->presenting = false;
+    queue->is_listed = true;
+    bells_arm(queue);
     beat_now(queue);
 }
 
@@ -52,6 +54,7 @@ void queue_enlist(struct queue *queue)
         return;
     struct buffer names = {0}, *out = &queue->presence.request;
     queue->presenting = true;
+    queue->is_listed = false;
     for (unsigned i = 0; i < queue->options.name_count; i++)
         buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
     buffer_clear(out);
@@ -157,17 +160,18 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
-static void slot_read(struct queue *queue, unsigned number, const struct redis_reply *reply)
+static void slot_read(struct queue *queue, unsigned number, const struct redis_reply *place)
 {
-    char kind = reply->kind == REDIS_STRING && reply->length > 0 ? reply->bytes[0] : '\0';
-    if (kind == '+') {
-        slot_claimed(queue, number, reply->bytes + 1, reply->length - 1);
-    } else if (kind == '-') {
-        queue_slot_holds(&queue->slots[number], queue->slots[number].next);
-        queue_slot_answer(queue, number, QUEUE_NOTHING);
+    struct claim_slot *slot = &queue->slots[number];
+    bool tells = place->kind == REDIS_STRING;
+    bool is_ours = tells && place->length >= CLAIM_ID_BYTES && memcmp(place->bytes, slot->next, CLAIM_ID_BYTES) == 0;
+    if (!is_ours) {
+        queue_slot_lost(queue, number, tells ? place->bytes : NULL, tells ? place->length : 0);
+    } else if (place->length > CLAIM_ID_BYTES) {
+        slot_claimed(queue, number, place->bytes + CLAIM_ID_BYTES, place->length - CLAIM_ID_BYTES);
     } else {
-        bool tells = kind == '!';
-        queue_slot_lost(queue, number, tells ? reply->bytes + 1 : NULL, tells ? reply->length - 1 : 0);
+        queue_slot_holds(slot, slot->next);
+        queue_slot_answer(queue, number, QUEUE_NOTHING);
     }
 }
 

@@ -82,6 +82,7 @@ struct queue {
     void (*counted)(void *context, const struct queue_backlog *backlog);
     struct errand presence; /* enlists the process */
     bool presenting;
+    bool is_listed; /* the node has answered that it enlisted the process, and not otherwise since */
     bool has_cancels;
     /* the lease */
     struct loop_timer beat_timer;

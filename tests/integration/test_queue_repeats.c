@@ -48,15 +48,15 @@ static void test_a_repeated_claim_answers_the_same(void **state)
     push("a", "one");
     push("a", "two");
     for (int i = 0; i < 3; i++)
-        assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
     assert_places("claims one\nqueue:a two");
     for (int i = 0; i < 3; i++)
-        assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+        assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_places("claims two");
     for (int i = 0; i < 3; i++)
-        assert_claim("-", "0", ID("B"), ID("C"), "1");
+        assert_claim(ID("C"), "0", ID("B"), ID("C"), "1");
     for (int i = 0; i < 3; i++)
-        assert_claim("-", "0", ID("C"), ID("D"), "0");
+        assert_claim(ID("D"), "0", ID("C"), ID("D"), "0");
     assert_places("");
 }
 
@@ -66,13 +66,13 @@ static void test_a_late_claim_changes_nothing(void **state)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     push("a", "three");
-    assert_claim("!" ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
-    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_claim("-", "0", ID("B"), ID("C"), "0");
-    assert_claim("!" ID("C"), "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
+    assert_claim(ID("C"), "0", ID("A"), ID("B"), "1");
     assert_places("queue:a three");
 }
 
@@ -84,7 +84,7 @@ static void test_only_listed_processes_open_a_place(void **state)
     free(redis_server_command(server, "HDEL claims queues"));
     push("a", "one");
     assert_claim("-UNLISTED claims names no queues", "0", NO_ID, ID("A"), "1");
-    assert_claim("!", "0", ID("A"), ID("B"), "1");
+    assert_claim("", "0", ID("A"), ID("B"), "1");
     assert_places("queue:a one");
     assert_reply(server, "0", "EXISTS claims");
 }
@@ -95,8 +95,8 @@ static void test_one_call_mixes_repeats_and_new_claims(void **state)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
-    assert_reply(server, "+a\none\n+a\ntwo\n-\n!\n00\n0",
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_reply(server, ID("A") "a\none\n" ID("B") "a\ntwo\n" ID("C") "\n\n00\n0",
                  "EVALSHA %s 5 claims paused cancels bell queue:a 1000 a a 0 %s %s 1 1 %s %s 1 2 %s %s 0 3 %s %s 1",
                  queue_script_claim.sha1, NO_ID, ID("A"), NO_ID, ID("B"), NO_ID, ID("C"), ID("X"), ID("D"));
 }
@@ -112,7 +112,7 @@ static void test_a_repeated_postponement_moves_once(void **state)
     (void)state;
     load_scripts();
     push("a", "one");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
     assert_postpone("1", ID("A"), ID("B"));
     assert_postpone("1", ID("A"), ID("B"));
     assert_places("retry changed");
@@ -129,11 +129,11 @@ static void test_a_late_postponement_changes_nothing(void **state)
     assert_postpone("0", NO_ID, ID("A"));
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_postpone("0", ID("A"), ID("X"));
     assert_places("claims two");
-    assert_claim("-", "0", ID("B"), ID("C"), "0");
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_postpone("0", ID("C"), ID("D"));
     assert_places("");
 }
@@ -149,7 +149,7 @@ static void test_a_repeated_give_back_moves_once(void **state)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
     assert_give_back("1", ID("A"), ID("B"));
     assert_give_back("1", ID("A"), ID("B"));
     assert_places("queue:a one\nqueue:a two");
@@ -162,10 +162,10 @@ static void test_a_late_give_back_changes_nothing(void **state)
     assert_give_back("0", NO_ID, ID("A"));
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
-    assert_claim("+a\ntwo", "0", ID("A"), ID("B"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_give_back("0", ID("A"), ID("X"));
-    assert_claim("-", "0", ID("B"), ID("C"), "0");
+    assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_give_back("0", ID("C"), ID("X"));
     assert_places("");
 }
@@ -177,8 +177,8 @@ static void test_a_repeated_leave_finds_nothing(void **state)
     push("a", "one");
     push("a", "two");
     free(redis_server_command(server, "LPUSH bell bell-task"));
-    assert_claim("+a\nbell-task", "0", NO_ID, ID("A"), "1");
-    assert_claim("+a\none", "1", NO_ID, ID("B"), "1");
+    assert_claim(ID("A") "a\nbell-task", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("B") "a\none", "1", NO_ID, ID("B"), "1");
     for (int i = 0; i < 2; i++)
         assert_reply(server, "0", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
     assert_reply(server, "3", "LLEN queue:a");
@@ -193,7 +193,7 @@ static void test_a_leave_keeps_what_cannot_go_back(void **state)
     load_scripts();
     push("a", "one");
     push("a", "two");
-    assert_claim("+a\none", "0", NO_ID, ID("A"), "1");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
     assert_reply(server, "two", "LMOVE queue:a bell RIGHT LEFT");
     free(redis_server_command(server, "SET queue:a foreign"));
     assert_reply(server, "2", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);

@@ -3,8 +3,8 @@
 -- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues.
 -- ARGV: bytes of payload that one call may claim, then the name of the queue behind each list,
 --       then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or '0' to only settle.
--- Answers one string a slot: '+' queue newline payload, '-' nothing (to claim), '!' and the place as it is: lost.
--- Behind them, what was seen on the way: a '1' or '0' for each list whose queue is paused or not ('' = nobody wanted
+-- Answers for each slot what its place holds at the end: the new id, and behind it queue, newline and payload of the
+-- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0' for each list whose queue is paused or not ('' = nobody wanted
 -- to claim), and '1' when something was claimed and there are tasks to be cancelled, else '0'.
 --
 -- A place always holds the id of the last call that changed it, so a repetition after a lost reply is recognised by
@@ -25,16 +25,13 @@ for s = 1, #numbers - 1 do
     local at = first + (s - 1) * 4
     local place = places[s + 1]
     local id = place and string.sub(place, 1, 16) or ''
-    if id == ARGV[at + 2] then
-        answers[s] = #place > 16 and '+' .. string.sub(place, 17) or '-'
-    elseif id == ARGV[at + 1] then
+    answers[s] = place or ''
+    if id == ARGV[at + 1] and id ~= ARGV[at + 2] then
         moved[#moved + 1] = s
         opens = opens or not place
         if ARGV[at + 3] == '1' then
             wanted = wanted + 1
         end
-    else
-        answers[s] = '!' .. (place or '')
     end
 end
 if opens and not places[1] then
@@ -54,7 +51,7 @@ if wanted > 0 then
     paused = not paused.err and paused or nil
     seen = paused and table.concat(paused) or ''
 end
-local tasks = {}
+local tasks, names = {}, {}
 for l = 1, lists do
     if wanted == 0 then
         break
@@ -80,7 +77,8 @@ for l = 1, lists do
                     break
                 end
                 budget = budget - #popped[i]
-                tasks[#tasks + 1] = ARGV[1 + l] .. '\n' .. popped[i]
+                tasks[#tasks + 1] = popped[i]
+                names[#tasks] = ARGV[1 + l]
                 taken = i
             end
             for i = #popped, taken + 1, -1 do
@@ -95,14 +93,14 @@ local fields, next_task = {}, 1
 for m = 1, #moved do
     local s = moved[m]
     local at = first + (s - 1) * 4
-    local task = ''
     if ARGV[at + 3] == '1' and tasks[next_task] then
-        task = tasks[next_task]
+        answers[s] = ARGV[at + 2] .. names[next_task] .. '\n' .. tasks[next_task]
         next_task = next_task + 1
+    else
+        answers[s] = ARGV[at + 2]
     end
-    answers[s] = task ~= '' and '+' .. task or '-'
-    fields[#fields + 1] = numbers[s + 1]
-    fields[#fields + 1] = ARGV[at + 2] .. task
+    fields[2 * m - 1] = numbers[s + 1]
+    fields[2 * m] = answers[s]
 end
 if #fields > 0 then
     redis.call('HSET', process, unpack(fields))
