@@ -8,6 +8,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "base/quantity.h"
+#include "base/real.h"
 #include "worker/config_table.h"
 #include "worker/config_text.h"
 
@@ -73,7 +74,7 @@ static bool count_parse(const struct config_key *key, const char *text, unsigned
 static bool ratio_parse(const struct config_key *key, const char *text, double *field, struct error *error)
 {
     char *rest;
-    double value = strtod(text, &rest);
+    double value = real_read(text, &rest);
     if (rest == text || *rest != '\0' || !isfinite(value) || value * MILLION < (double)key->min ||
         value * MILLION > (double)key->max)
         return expects(key, text, error);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/real.h"
 
 enum { ASKED_AT_ONCE = 100, SCAN_COUNT = 500, FIELD_COUNT = 7 };
 
@@ -39,7 +40,7 @@ static int leased_read(struct fleet *fleet, struct console *console)
         if (process == NULL)
             break;
         process->is_leased = true;
-        process->lease_end.us = (int64_t)(strtod(reply->elements[i + 1].bytes, NULL) * 1e6);
+        process->lease_end = wall_read(reply->elements[i + 1].bytes);
     }
     return code;
 }
@@ -81,7 +82,7 @@ void fleet_process_read(struct fleet_process *process, const struct redis_reply 
     process_info_read(&process->info, values[0]->bytes, values[0]->length);
     process->concurrency = process->info.concurrency;
     process->busy = number_of(values[1]);
-    process->beat.us = values[2]->bytes != NULL ? (int64_t)(strtod(values[2]->bytes, NULL) * 1e6) : 0;
+    process->beat.us = values[2]->bytes != NULL ? wall_read(values[2]->bytes).us : 0;
     process->rtt_us = number_of(values[3]);
     process->is_quiet =
         values[4]->bytes != NULL && (strcmp(values[4]->bytes, "true") == 0 || strcmp(values[4]->bytes, "1") == 0);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/real.h"
 
 enum { CLAIM_ID_BYTES = 16, PROCESSES_MAX = 10000, QUEUES_TRIED_MAX = 1000 };
 
@@ -93,8 +94,8 @@ static int processes_read(struct task_walk *walk)
         return code;
     const struct redis_reply *reply = inquiry_reply_of(inquiry, 0, REDIS_ARRAY);
     for (size_t i = 0; reply != NULL && i + 1 < reply->count; i += 2) {
-        double end = strtod(reply->elements[i + 1].bytes, NULL);
-        process_add(walk, reply->elements[i].bytes, 2, end * 1e6 >= (double)walk->console->now.us);
+        struct wall_time end = wall_read(reply->elements[i + 1].bytes);
+        process_add(walk, reply->elements[i].bytes, 2, end.us >= walk->console->now.us);
     }
     code = former_read(walk);
     if (walk->process_count > 0)

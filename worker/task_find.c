@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/real.h"
 #include "worker/human.h"
 #include "worker/progress.h"
 
@@ -86,13 +87,13 @@ static int score_search(struct task_search *search, enum task_place place, const
     char cursor[SCORE_MAX + 4];
     const char *jid = id + score_length + 1;
     snprintf(cursor, sizeof cursor, "%.*s+0", (int)score_length, id);
-    double score = strtod(cursor, NULL);
+    double score = real_read(cursor, NULL);
     int code = walk_begin(search, place, NULL, cursor);
     bool is_same = true;
     while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && is_same) {
         code = task_walk_next(&search->walk, PAGE);
         for (size_t i = 0; code == EXIT_CODE_OK && is_same && i < search->walk.count && search->found == NULL; i++) {
-            double other = strtod(search->walk.entries[i].score, NULL);
+            double other = real_read(search->walk.entries[i].score, NULL);
             is_same = other <= score && other >= score;
             if (is_same && is_wanted(search, &search->walk.entries[i], jid))
                 search->found = &search->walk.entries[i];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/real.h"
 #include "worker/backtrace_text.h"
 
 enum { TIME_TEXT_MAX = 40 };
@@ -57,7 +58,7 @@ struct wall_time task_view_time(const struct task_view *view, const char *name)
         return (struct wall_time){0};
     memcpy(text, value.bytes, value.length);
     text[value.length] = '\0';
-    double number = strtod(text, &after);
+    double number = real_read(text, &after);
     if (after == text || *after != '\0' || !isfinite(number) || number <= 0 || number > 1e15)
         return (struct wall_time){0};
     return (struct wall_time){(int64_t)(number * (number >= MILLISECONDS_FROM ? 1e3 : 1e6))};

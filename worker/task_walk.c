@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/real.h"
 
 static const char *const place_names[TASK_PLACES] = {[TASK_IN_QUEUE] = "queue",
                                                      [TASK_IN_SCHEDULE] = "schedule",
@@ -97,7 +98,7 @@ static bool set_begin(struct task_walk *walk, const char *cursor, struct error *
         return error_set(error, "'%s' is no cursor of a set, which looks like 1795194409.25+1", cursor);
     memcpy(walk->from, cursor, length);
     walk->from[length] = '\0';
-    double score = strtod(walk->from, &after);
+    double score = real_read(walk->from, &after);
     if (*after != '\0' || isnan(score))
         return error_set(error, "'%s' is no cursor of a set, which looks like 1795194409.25+1", cursor);
     walk->skip = strtoull(plus + 1, &after, 10);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/real.h"
 #include "worker/human.h"
 #include "worker/table.h"
 
@@ -38,7 +39,7 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
         struct buffer key = {0};
         buffer_format(&key, "%s-%s", entry->score, jid);
         json_text(json, "key", buffer_text(&key));
-        json_seconds(json, "at", (int64_t)(strtod(entry->score, NULL) * 1e6));
+        json_seconds(json, "at", wall_read(entry->score).us);
         buffer_fini(&key);
     } else if (entry->place == TASK_IN_QUEUE) {
         json_text(json, "in_queue", entry->queue);
@@ -80,7 +81,7 @@ static void set_row(struct table *table, const struct task_entry *entry, struct 
 {
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     struct buffer error = {0};
-    struct wall_time at = {(int64_t)(strtod(entry->score, NULL) * 1e6)};
+    struct wall_time at = wall_read(entry->score);
     table_cell(table, TABLE_PLAIN, "%s", human_moment(at, now, human));
     bool has_jid = view->is_task && view->envelope.jid[0] != '\0';
     table_cell(table, TABLE_PLAIN, "%s-%s", entry->score, has_jid ? jid_of(view, quoted) : "");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/real.h"
 #include "worker/human.h"
 
 struct showing {
@@ -59,7 +60,7 @@ static void recoveries_json(const struct showing *showing, struct json_writer *j
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         json_open(json, NULL, '{');
         json_bytes(json, "identity", reply->elements[i].bytes, reply->elements[i].length);
-        json_seconds(json, "at", (int64_t)(strtod(reply->elements[i + 1].bytes, NULL) * 1e6));
+        json_seconds(json, "at", wall_read(reply->elements[i + 1].bytes).us);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -79,7 +80,7 @@ static void iteration_json(const struct showing *showing, struct json_writer *js
         json_raw(json, "progress", progress, strlen(progress));
     else
         json_text(json, "progress", progress);
-    json_seconds(json, "seconds", seconds != NULL ? (int64_t)(strtod(seconds, NULL) * 1e6) : 0);
+    json_seconds(json, "seconds", seconds != NULL ? wall_read(seconds).us : 0);
     if (cancelled != NULL)
         json_number(json, "cancelled", strtoll(cancelled, NULL, 10));
     else
@@ -113,7 +114,7 @@ static void place_print(const struct showing *showing)
     char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     printf("place         ");
     if (task_place_is_set(entry->place)) {
-        struct wall_time at = {(int64_t)(strtod(entry->score, NULL) * 1e6)};
+        struct wall_time at = wall_read(entry->score);
         printf("%s, %s (%s, score %s)\n", task_place_name(entry->place),
                human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);
     } else if (entry->place == TASK_IN_QUEUE) {
@@ -174,7 +175,7 @@ static void facts_print(const struct showing *showing)
     const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
-        struct wall_time at = {(int64_t)(strtod(reply->elements[i + 1].bytes, NULL) * 1e6)};
+        struct wall_time at = wall_read(reply->elements[i + 1].bytes);
         printf("recovered     from %s, %s\n", log_quote(reply->elements[i].bytes, quoted),
                human_moment(at, showing->tasks->console.now, human));
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/real.h"
 #include "queue/json_text.h"
 
 /* From here on a time is in milliseconds: in seconds it would lie in the year 5138. */
@@ -110,11 +111,11 @@ static bool number_read(struct text_span value, double *out)
         return true;
     memcpy(text, digits.bytes, digits.length);
     text[digits.length] = '\0';
-    /* strtod also knows hexadecimal digits and names. */
+    /* It also knows hexadecimal digits and names. */
     if (strspn(text, "0123456789.eE+-") != digits.length)
         return false;
     char *rest = NULL;
-    *out = strtod(text, &rest);
+    *out = real_read(text, &rest);
     return *rest == '\0' && isfinite(*out);
 }
 

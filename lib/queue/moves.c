@@ -1,7 +1,5 @@
 /* Moves of single tasks: out of a slot's place into a list, a sorted set, or out of the world. One script each. Every
  * call names the id that it expects in the place and the one that it leaves, so it is repeated until it is answered. */
-#include <stdio.h>
-
 #include "base/invariant.h"
 #include "base/random.h"
 #include "queue/queue_private.h"
@@ -75,15 +73,13 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->move.request;
-    char seconds[32];
-    int digits = snprintf(seconds, sizeof seconds, "%.6f", (double)delay_ns / (double)NS_PER_S);
     buffer_clear(out);
     redis_request_script(out, &queue_script_postpone, 3, 9);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, place_key(queue, place));
     unique_encode(queue, task, out);
     slot_encode(slot, number, out);
-    redis_request_bytes(out, seconds, (size_t)digits);
+    redis_request_seconds(out, delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
     redis_request_text(out, task->jid);
     redis_request_integer(out, DEAD_AGE_S);

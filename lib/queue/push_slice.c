@@ -1,6 +1,5 @@
 #include "queue/push_slice.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,17 +42,10 @@ bool slice_takes(const struct slice *slice, const struct intake_task *task)
     return slice->is_scheduled == is_scheduled && (is_scheduled || strcmp(slice->queue, task->queue) == 0);
 }
 
-static void score_add(struct buffer *body, int64_t score_us)
-{
-    char score[48];
-    snprintf(score, sizeof score, "%lld.%06lld", (long long)(score_us / US_PER_S), (long long)(score_us % US_PER_S));
-    redis_request_text(body, score);
-}
-
 void slice_add(struct slice *slice, const struct intake_task *task, int64_t score_us, uint64_t number)
 {
     if (slice->is_scheduled)
-        score_add(&slice->body, score_us);
+        redis_request_seconds(&slice->body, score_us);
     redis_request_bytes(&slice->body, task->payload.bytes, task->payload.length);
     buffer_append(&slice->numbers, &number, sizeof number);
     slice->bytes += task->payload.length;

@@ -1,7 +1,6 @@
 /* Turns of slots: gathering, and the claim script. See queue.h for the protocol. */
 #include "queue/queue_private.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,12 +38,9 @@ static void presence_done(struct errand *errand, const struct redis_reply *reply
     beat_now(queue);
 }
 
-/* In seconds. */
 void queue_request_lease(const struct queue *queue, struct buffer *out)
 {
-    char seconds[32];
-    int digits = snprintf(seconds, sizeof seconds, "%.3f", (double)queue->options.lease_ns / (double)NS_PER_S);
-    redis_request_bytes(out, seconds, (size_t)digits);
+    redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
 }
 
 /* Listed before anything can be claimed, so that the claims of a process that dies can be found. */

@@ -2,8 +2,10 @@
  * no format string, no allocation once the buffer has grown to its working size. */
 #include "redis/request.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/invariant.h"
 
 /* "$18446744073709551615\r\n" and the "\r\n" behind the bytes, rounded up. */
@@ -74,6 +76,14 @@ void redis_request_integer(struct buffer *out, int64_t value)
         *end++ = '-';
     end = put_number(end, value < 0 ? UINT64_C(0) - (uint64_t)value : (uint64_t)value);
     redis_request_bytes(out, digits, (size_t)(end - digits));
+}
+
+void redis_request_seconds(struct buffer *out, int64_t us)
+{
+    char text[32];
+    invariant(us >= 0);
+    int length = snprintf(text, sizeof text, "%lld.%06lld", (long long)(us / US_PER_S), (long long)(us % US_PER_S));
+    redis_request_bytes(out, text, (size_t)length);
 }
 
 void redis_request_script(struct buffer *out, const struct redis_script *script, size_t keys, size_t arguments)

@@ -25,6 +25,8 @@ void redis_request_begin(struct buffer *out, size_t arguments);
 void redis_request_bytes(struct buffer *out, const void *bytes, size_t length);
 void redis_request_text(struct buffer *out, const char *text);
 void redis_request_integer(struct buffer *out, int64_t value);
+/* Microseconds, not negative, as seconds with six decimals: for scores and Lua. No locale puts a comma there. */
+void redis_request_seconds(struct buffer *out, int64_t us);
 /* EVALSHA sha1 keys: the caller appends `keys` keys and then `arguments` further arguments. */
 void redis_request_script(struct buffer *out, const struct redis_script *script, size_t keys, size_t arguments);
 
