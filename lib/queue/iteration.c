@@ -5,12 +5,14 @@
  * There is one call and one timer: it repeats the call of BEGINNING and ENDING, and asks for progress in RUNNING. */
 #include "queue/iteration.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/real.h"
 #include "queue/scripts.h"
 
 #define INTERVAL_NS (5 * NS_PER_S)
@@ -67,14 +69,12 @@ static void begin_encode(const struct iteration *iteration, struct buffer *out)
 static void flush_encode(const struct iteration *iteration, struct buffer *out)
 {
     bool ends = iteration->phase == ENDING;
-    char seconds[32];
     double took = ends ? iteration->took_s : seconds_so_far(iteration);
-    int length = snprintf(seconds, sizeof seconds, "%.3f", iteration->earlier_s + took);
     redis_request_script(out, &queue_script_iteration_flush, 1, 4);
     queue_keys_request(iteration->options.keys->iteration_prefix, iteration->jid, out);
     redis_request_text(out, iteration->run);
     redis_request_text(out, ends && iteration->is_done ? "end" : "go on");
-    redis_request_bytes(out, seconds, (size_t)length);
+    redis_request_seconds(out, llround((iteration->earlier_s + took) * (double)US_PER_S));
     redis_request_bytes(out, iteration->cursor.bytes, iteration->cursor.length);
 }
 
@@ -114,7 +114,7 @@ static void begin_read(struct iteration *iteration, const struct redis_reply *re
         is_sound && iteration_text_is_sound(cursor->bytes, cursor->length) && strcmp(cursor->bytes, "null") != 0;
     iteration->phase = RUNNING;
     iteration->began = loop_now(iteration->loop);
-    iteration->earlier_s = is_sound ? strtod(reply->elements[2].bytes, NULL) : 0;
+    iteration->earlier_s = is_sound ? real_read(reply->elements[2].bytes, NULL) : 0;
     if (!(iteration->earlier_s >= 0 && iteration->earlier_s < 1e12))
         iteration->earlier_s = 0;
     timer_after(iteration, iteration->options.interval_ns);
@@ -183,6 +183,10 @@ void iteration_end(struct iteration *iteration, bool is_done)
         return;
     redis_call_cancel(&iteration->call);
     loop_timer_clear(iteration->loop, &iteration->timer);
+    if (iteration->phase == BEGINNING && !is_done) {
+        iteration->phase = IDLE; /* what earlier runs have reached is not known here, and stays */
+        return;
+    }
     iteration->took_s = iteration->phase == RUNNING ? seconds_so_far(iteration) : 0;
     iteration->is_done = is_done;
     iteration->phase = ENDING;

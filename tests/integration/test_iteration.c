@@ -157,6 +157,20 @@ static void one_slot_runs_one_task_after_the_other(void **state)
     assert_reply(server, "1\nnull", "HMGET it-j2 ex c");
 }
 
+static void a_run_that_is_called_off_before_it_begins_leaves_what_was_reached(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "HSET it-j1 ex 1 c null rt 100"));
+    free(redis_server_command(server, "HSET it-j2 ex 1 c 7 rt 2.5"));
+    begin("j1");
+    end(false);
+    iteration_begin(probe.iteration, "j2");
+    iteration_end(probe.iteration, false);
+    begin("j3"); /* behind all that was sent for the second */
+    assert_reply(server, "2\n7\n2.5", "HMGET it-j2 ex c rt");
+    end(false);
+}
+
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
 static void a_begin_whose_reply_was_lost_counts_once(void **state)
@@ -324,6 +338,7 @@ int main(void)
         iteration_test(the_next_run_goes_on_where_the_last_stopped),
         iteration_test(a_task_that_is_done_leaves_nothing),
         iteration_test(one_slot_runs_one_task_after_the_other),
+        iteration_test(a_run_that_is_called_off_before_it_begins_leaves_what_was_reached),
         iteration_test(a_begin_whose_reply_was_lost_counts_once),
         iteration_test(an_end_is_written_when_the_node_is_back),
         iteration_test(a_run_that_was_taken_over_writes_nothing),
