@@ -156,12 +156,17 @@ static void client_command(struct bell *bell, struct redis_node *node, const cha
 
 static void line_ask(struct bell *bell);
 
+static bool line_is_free(const struct bell *bell)
+{
+    return redis_node_state(bell->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&bell->asking);
+}
+
 /* Killed, or there is no such connection, or we have no right to kill: then nothing better can be done. When the answer
  * does not come in time, the introduction begins anew, because a bell that is not introduced never rings. */
 static void line_killed(struct redis_call *call, const struct redis_result *result)
 {
     struct bell *bell = list_owner(call, struct bell, ending);
-    bool is_free = redis_node_state(bell->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&bell->asking);
+    bool is_free = line_is_free(bell);
     if (result->reply != NULL)
         bell->waits = false;
     if (is_free && result->reply != NULL)
@@ -170,9 +175,13 @@ static void line_killed(struct redis_call *call, const struct redis_result *resu
         line_ask(bell);
 }
 
+/* The wait itself answers. When its connection was replaced meanwhile, the introduction waits for this call. */
 static void wait_unblocked(struct redis_call *call, const struct redis_result *result)
 {
-    (void)call, (void)result; /* the wait itself answers */
+    (void)result;
+    struct bell *bell = list_owner(call, struct bell, ending);
+    if (!bell->introduced && line_is_free(bell) && !bell->queue->leaving)
+        line_ask(bell);
 }
 
 /* --- the connection ------------------------------------------------------------------------------------------- */
