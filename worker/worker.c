@@ -21,7 +21,7 @@
 #include "worker/worker_state.h"
 
 #define LOOK_NS (100 * NS_PER_MS)
-/* `--drain` also waits for tasks that were parked a moment ago. */
+/* `--drain` also waits for tasks that were parked a moment ago, or became due while the promoter looked. */
 #define DRAIN_SLACK_NS (5 * NS_PER_S)
 
 /* --- which slots claim ------------------------------------------------------------------------------------------ */
@@ -98,6 +98,17 @@ static void drain_told(void *context, const struct queue_backlog *backlog)
         worker_stop(worker, "drained");
 }
 
+/* What the promoter has seen and left where it is, is for others. */
+static void drain_look(struct worker *worker)
+{
+    struct instant seen = promoter_seen(worker->promoter);
+    if (worker->quiet)
+        worker_stop(worker, "drained"); /* it takes nothing more, so nothing would change */
+    else if (worker->ready && seen.ns != 0)
+        queue_count(worker->queue, instant_since(seen, loop_now(worker->loop)) + DRAIN_SLACK_NS,
+                    2 * worker->options.config->lock.park_delay_ns + DRAIN_SLACK_NS, drain_told);
+}
+
 static void locks_look(struct worker *worker)
 {
     const struct config *config = worker->options.config;
@@ -128,8 +139,8 @@ static void look_fire(struct loop_timer *timer)
     bool all_idle = worker->idle_count == worker->slot_count;
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
-    else if (all_idle && worker->ready && worker->options.drain)
-        queue_count(worker->queue, 2 * worker->options.config->lock.park_delay_ns + DRAIN_SLACK_NS, drain_told);
+    else if (all_idle && worker->options.drain)
+        drain_look(worker);
 }
 
 /* --- building --------------------------------------------------------------------------------------------------- */

@@ -99,7 +99,7 @@ static void backlog_told(struct redis_call *call, const struct redis_result *res
     queue->counted(queue->options.context, &backlog);
 }
 
-void queue_count(struct queue *queue, int64_t horizon_ns,
+void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
                  void (*told)(void *context, const struct queue_backlog *backlog))
 {
     struct buffer *out = &queue->request;
@@ -107,10 +107,11 @@ void queue_count(struct queue *queue, int64_t horizon_ns,
     queue->counted = told;
     queue->count_call.done = backlog_told;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_backlog, 1 + (size_t)queue->options.name_count, 1);
+    redis_request_script(out, &queue_script_backlog, 1 + (size_t)queue->options.name_count, 2);
     redis_request_text(out, queue->keys.schedule);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         queue_keys_request_queue(&queue->keys, queue->names[i], out);
+    redis_request_integer(out, since_ns / NS_PER_S);
     redis_request_integer(out, horizon_ns / NS_PER_S);
     struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
     if (!redis_node_call(queue->node, out, deadline, &queue->count_call))

@@ -40,11 +40,13 @@ struct promoter {
     struct buffer request, keys, entries, text, name;
     unsigned set;          /* which one is being looked at */
     long long stays[SETS]; /* entries at the front that were seen and stay */
-    unsigned idle_pages;   /* since this set's turn: nothing was moved */
-    unsigned busy_pages;   /* something was moved, and there was more */
-    bool again;            /* some set was left in the middle of being moved */
-    size_t shown, sent;    /* entries of this page, and how many of them may be moved */
-    bool more;             /* more is due behind this page */
+    struct instant round_began[SETS];
+    struct instant seen[SETS]; /* when the last round began that came to the end of what was due */
+    unsigned idle_pages;       /* since this set's turn: nothing was moved */
+    unsigned busy_pages;       /* something was moved, and there was more */
+    bool again;                /* some set was left in the middle of being moved */
+    size_t shown, sent;        /* entries of this page, and how many of them may be moved */
+    bool more;                 /* more is due behind this page */
     uint64_t moved;
 };
 
@@ -76,6 +78,8 @@ static void page_answered(struct redis_call *call, const struct redis_result *re
 static void page_send(struct promoter *promoter)
 {
     struct buffer *out = &promoter->request;
+    if (promoter->stays[promoter->set] == 0)
+        promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
     redis_request_script(out, &queue_script_due, 1, 3);
     redis_request_text(out, set_key(promoter));
@@ -106,6 +110,8 @@ static void set_next(struct promoter *promoter)
 static void page_next(struct promoter *promoter, size_t moved)
 {
     long long *stays = &promoter->stays[promoter->set];
+    if (!promoter->more)
+        promoter->seen[promoter->set] = promoter->round_began[promoter->set];
     *stays = promoter->more ? *stays + (long long)(promoter->shown - moved) : 0;
     promoter->idle_pages += moved == 0;
     promoter->busy_pages += moved > 0 && promoter->more;
@@ -287,6 +293,11 @@ void promoter_destroy(struct promoter *promoter)
         free(promoter->names[i]);
     free(promoter->names);
     free(promoter);
+}
+
+struct instant promoter_seen(const struct promoter *promoter)
+{
+    return promoter->seen[SET_SCHEDULE];
 }
 
 uint64_t promoter_moved(const struct promoter *promoter)

@@ -123,13 +123,13 @@ bool queue_was_reached(const struct queue *queue);
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 
-/* What there is to do: tasks in the queues, and entries of `schedule` that are due within the horizon. `told` runs
- * once, with known = false when the node is silent. */
+/* What there is to do: tasks in the queues, and entries of `schedule` that became due `since_ns` ago at most, or will
+ * within the horizon. `told` runs once, with known = false when the node is silent. */
 struct queue_backlog {
     bool known;
     long long waiting, scheduled;
 };
-void queue_count(struct queue *queue, int64_t horizon_ns,
+void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
                  void (*told)(void *context, const struct queue_backlog *backlog));
 
 struct queue_counters {

@@ -102,6 +102,22 @@ static void an_idle_worker_drains_at_once(void **state)
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
+/* It claims nothing any more, so its queues will never be empty by its doing. */
+static void a_quiet_worker_that_is_called_to_drain_ends(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
+    fleet_signal(&fleet, worker, SIGTSTP);
+    test_await(fleet_logged(&fleet, worker, "worker_quiet"));
+    push("note", "later", 0);
+    char *identity = fleet_ask(&fleet, "ZRANGE hf:2:processes 0 0");
+    free(fleet_ask(&fleet, "LPUSH hf:2:calls:%s DRAIN", identity));
+    free(identity);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(waiting(), 1);
+}
+
 /* Each may come again and in any order; a later one goes further, none goes back. */
 static void signals_may_come_in_any_order(void **state)
 {
@@ -297,6 +313,7 @@ int main(void)
         fleet_test(another_worker_takes_what_a_quiet_one_leaves),
         fleet_test(drain_ends_after_what_runs_and_leaves_the_queue_alone),
         fleet_test(an_idle_worker_drains_at_once),
+        fleet_test(a_quiet_worker_that_is_called_to_drain_ends),
         fleet_test(signals_may_come_in_any_order),
         fleet_test(a_rolling_restart_has_no_gap_and_loses_nothing),
         fleet_test(sigusr1_opens_the_log_file_again),

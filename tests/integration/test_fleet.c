@@ -165,6 +165,17 @@ static void drain_ends_at_once_when_there_is_nothing(void **state)
 
 /* --- tasks that end otherwise ------------------------------------------------------------------------------------- */
 
+static void drain_does_what_is_due_and_leaves_what_is_for_others(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet,
+                   "ZADD schedule 1 '{\"class\":\"note\",\"args\":[],\"jid\":\"foreign\",\"queue\":\"others\"}'"));
+    free(fleet_ask(&fleet, "ZADD schedule 2 '{\"class\":\"note\",\"args\":[],\"jid\":\"own\",\"queue\":\"jobs\"}'"));
+    work_until_drained(NULL);
+    assert_int_equal(fleet_noted(&fleet, "end own"), 1);
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
+}
+
 static void a_class_nobody_serves_is_retried_and_not_counted(void **state)
 {
     (void)state;
@@ -355,6 +366,7 @@ int main(void)
         fleet_test(max_tasks_leaves_the_rest_to_others),
         fleet_test(max_tasks_waits_until_there_are_so_many),
         fleet_test(drain_ends_at_once_when_there_is_nothing),
+        fleet_test(drain_does_what_is_due_and_leaves_what_is_for_others),
         fleet_test(a_class_nobody_serves_is_retried_and_not_counted),
         fleet_test(what_is_not_json_is_buried_and_can_be_recovered),
         fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
