@@ -1,0 +1,27 @@
+-- The arrows from a claim into a sorted set: a failed task into `retry`, a refused one into `schedule` (parking will
+-- extend this), a hopeless one into `dead`.
+--
+-- KEYS: claims of the process, the sorted set.
+-- ARGV: slot, id that its place holds, new id, delay in seconds, payload, then for `dead` the longest age in seconds
+--       and the greatest number of entries (0 = no trimming).
+-- Answers 1 when moved (also by an earlier call with the same new id), 0 when the claim is lost.
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
+if id == ARGV[3] then
+    return 1
+end
+if id ~= ARGV[2] or #place <= 16 then
+    return 0
+end
+redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
+redis.call('HDEL', KEYS[1], ARGV[1])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+redis.call('ZADD', KEYS[2], string.format('%.6f', now + tonumber(ARGV[4])), ARGV[5])
+local age, most = tonumber(ARGV[6]), tonumber(ARGV[7])
+if most > 0 then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.6f', now - age))
+    redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -most)
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
