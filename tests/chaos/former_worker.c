@@ -7,36 +7,18 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 
-#define CLAIMS "hf:claims:" FORMER_IDENTITY
-#define BELL   "hf:bell:" FORMER_IDENTITY ":jobs"
-
-/* The digest under which the node keeps it. */
-static char *script_load(struct fleet *fleet, const char *name)
-{
-    char path[128];
-    struct buffer text = {0};
-    snprintf(path, sizeof path, "tests/support/scheme1/%s.lua", name);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    for (int byte; (byte = getc(file)) != EOF;)
-        if (byte == '\n')
-            buffer_append_text(&text, "\\n");
-        else
-            buffer_format(&text, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
-    fclose(file);
-    char *digest = fleet_ask(fleet, "SCRIPT LOAD \"%s\"", buffer_text(&text));
-    buffer_fini(&text);
-    return digest;
-}
+#define SCRIPTS "tests/support/scheme1/"
+#define CLAIMS  "hf:claims:" FORMER_IDENTITY
+#define BELL    "hf:bell:" FORMER_IDENTITY ":jobs"
 
 void former_worker_start(struct former_worker *worker, struct fleet *fleet)
 {
     *worker = (struct former_worker){.fleet = fleet};
-    worker->claim = script_load(fleet, "claim");
-    worker->postpone = script_load(fleet, "postpone");
-    worker->give_back = script_load(fleet, "give_back");
-    worker->leave = script_load(fleet, "leave");
-    char *enlist = script_load(fleet, "enlist");
+    worker->claim = fleet_script(fleet, SCRIPTS "claim.lua");
+    worker->postpone = fleet_script(fleet, SCRIPTS "postpone.lua");
+    worker->give_back = fleet_script(fleet, SCRIPTS "give_back.lua");
+    worker->leave = fleet_script(fleet, SCRIPTS "leave.lua");
+    char *enlist = fleet_script(fleet, SCRIPTS "enlist.lua");
     free(fleet_ask(fleet, "EVALSHA %s 1 hf:processes " FORMER_IDENTITY, enlist));
     free(enlist);
 }

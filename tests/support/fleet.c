@@ -233,6 +233,22 @@ long long fleet_number(struct fleet *fleet, const char *format, ...)
     return number;
 }
 
+char *fleet_script(struct fleet *fleet, const char *path)
+{
+    struct buffer text = {0};
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    for (int byte; (byte = getc(file)) != EOF;)
+        if (byte == '\n')
+            buffer_append_text(&text, "\\n");
+        else
+            buffer_format(&text, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+    fclose(file);
+    char *digest = fleet_ask(fleet, "SCRIPT LOAD \"%s\"", buffer_text(&text));
+    buffer_fini(&text);
+    return digest;
+}
+
 void fleet_push(struct fleet *fleet, const char *format, ...)
 {
     char *task = NULL;

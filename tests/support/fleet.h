@@ -59,6 +59,8 @@ int fleet_wait(struct fleet *fleet, unsigned worker);
 /* Runs a command at the queue node as redis_server_command does, and fails the test on an error. */
 char *fleet_ask(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 long long fleet_number(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Loads a Lua file; the digest under which the queue node has it, to be freed. */
+char *fleet_script(struct fleet *fleet, const char *path);
 /* Pushes one task; the JSON must hold no single quote. */
 void fleet_push(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Pushes `count` tasks of the class: jids t1, t2 and so on; resource, and thing to work at, r1 to r<resources> in turn
