@@ -20,15 +20,6 @@ static const struct command_option options[] = {
     {0, NULL, NULL, NULL},
 };
 
-static bool jid_is_sound(const char *jid)
-{
-    size_t length = strlen(jid);
-    for (size_t i = 0; i < length; i++)
-        if (jid[i] <= ' ' || jid[i] > '~')
-            return false;
-    return length > 0 && length <= ENVELOPE_JID_BYTES_MAX;
-}
-
 static int jids_mark(struct console *console, char *const *jids, int count)
 {
     inquiry_begin(console->inquiry);
@@ -95,7 +86,7 @@ static int run(int argc, char **argv)
     if (line.argument_count == 0)
         return command_misused(&command_cancel, "name the tasks by their jids");
     for (int i = 0; i < line.argument_count; i++)
-        if (!jid_is_sound(line.arguments[i]))
+        if (!envelope_jid_is_sound(line.arguments[i], strlen(line.arguments[i])))
             return command_misused(&command_cancel, "argument %d cannot be a jid", i + 1);
     struct console console;
     long long called = 0;

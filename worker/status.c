@@ -19,13 +19,6 @@ static struct tm parts_of(struct wall_time moment)
     return parts;
 }
 
-void status_minute_key(struct wall_time minute, char *out, size_t size)
-{
-    struct tm parts = parts_of(minute);
-    snprintf(out, size, "j|%02d%02d%02d|%d:%02d", parts.tm_year % 100, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-             parts.tm_min);
-}
-
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 static long long number_of(const struct redis_reply *reply)
@@ -70,25 +63,31 @@ static void minute_take(struct status *status, const struct redis_reply *fields)
     }
 }
 
+/* The caller adds the key. */
+static struct buffer *request_begin(struct inquiry *inquiry, const char *command)
+{
+    struct buffer *request = inquiry_compose(inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, command);
+    return request;
+}
+
 static int numbers_read(struct status *status, struct console *console)
 {
     struct inquiry *inquiry = console->inquiry;
     struct wall_time minute = {console->now.us - MINUTE_US};
-    struct tm now = parts_of(console->now), then = parts_of(minute);
-    char key[64], processed[64], failed[64];
-    status_minute_key(minute, key, sizeof key);
+    struct tm then = parts_of(minute);
+    const char *processed = console->keys.processed, *failed = console->keys.failed;
     strftime(status->minute, sizeof status->minute, "%Y-%m-%dT%H:%MZ", &then);
-    strftime(processed, sizeof processed, "stat:processed:%Y-%m-%d", &now);
-    strftime(failed, sizeof failed, "stat:failed:%Y-%m-%d", &now);
     inquiry_begin(inquiry);
     inquiry_ask(inquiry, "ZCARD", console->keys.schedule, NULL);
     inquiry_ask(inquiry, "ZCARD", console->keys.retry, NULL);
     inquiry_ask(inquiry, "ZCARD", console->keys.dead, NULL);
-    inquiry_ask(inquiry, "GET", "stat:processed", NULL);
-    inquiry_ask(inquiry, "GET", "stat:failed", NULL);
     inquiry_ask(inquiry, "GET", processed, NULL);
     inquiry_ask(inquiry, "GET", failed, NULL);
-    inquiry_ask(inquiry, "HGETALL", key, NULL);
+    queue_keys_request_day(processed, console->now, request_begin(inquiry, "GET"));
+    queue_keys_request_day(failed, console->now, request_begin(inquiry, "GET"));
+    queue_keys_request_period(&console->keys, QUEUE_MINUTE_8, minute, request_begin(inquiry, "HGETALL"));
     inquiry_ask(inquiry, "INFO", NULL);
     int code = console_run(console);
     if (code != EXIT_CODE_OK)

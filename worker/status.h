@@ -37,7 +37,4 @@ void status_judge(const struct status *status, const struct status_bounds *bound
 /* Processes that are alive and take tasks. */
 long long status_serving(const struct status *status);
 
-/* The key of the minute's numbers of runs, in the form of Sidekiq 8: j|YYMMDD|H:MM. Pure. */
-void status_minute_key(struct wall_time minute, char *out, size_t size);
-
 #endif

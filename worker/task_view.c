@@ -30,13 +30,7 @@ void task_view_fini(struct task_view *view)
 
 struct text_span task_view_member(const struct task_view *view, const char *name)
 {
-    size_t length = strlen(name);
-    for (size_t i = 0; view->is_task && i < view->envelope.member_count; i++) {
-        const struct envelope_member *member = &view->envelope.members[i];
-        if (member->name.length == length && memcmp(member->name.bytes, name, length) == 0)
-            return member->value;
-    }
-    return (struct text_span){NULL, 0};
+    return view->is_task ? envelope_member_value(&view->envelope, name) : (struct text_span){NULL, 0};
 }
 
 const char *task_view_text(struct task_view *view, const char *name)

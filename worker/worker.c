@@ -148,11 +148,10 @@ static void look_fire(struct loop_timer *timer)
 /* HOST:PID:NONCE, as the data model wants it. */
 static void identity_make(struct worker *worker)
 {
-    unsigned char nonce[6];
-    random_bytes(nonce, sizeof nonce);
-    snprintf(worker->identity, sizeof worker->identity, "%.200s:%ld:%02x%02x%02x%02x%02x%02x",
-             worker->options.config->worker.host, (long)getpid(), nonce[0], nonce[1], nonce[2], nonce[3], nonce[4],
-             nonce[5]);
+    char nonce[12];
+    random_digits(nonce, sizeof nonce);
+    snprintf(worker->identity, sizeof worker->identity, "%.200s:%ld:%.12s", worker->options.config->worker.host,
+             (long)getpid(), nonce);
 }
 
 static bool locks_create(struct worker *worker, struct error *error)

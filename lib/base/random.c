@@ -109,3 +109,15 @@ int64_t random_between(int64_t low, int64_t high)
         random_bytes(&draw, sizeof draw);
     return (int64_t)((uint64_t)low + draw % outcomes);
 }
+
+void random_digits(char *out, size_t digits)
+{
+    static const char hex[] = "0123456789abcdef";
+    invariant(digits % 2 == 0);
+    random_bytes(out, digits / 2);
+    for (size_t i = digits / 2; i-- > 0;) { /* from behind: each byte makes room for two */
+        unsigned char byte = (unsigned char)out[i];
+        out[2 * i] = hex[byte >> 4];
+        out[2 * i + 1] = hex[byte & 15];
+    }
+}

@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 void random_bytes(void *out, size_t length);
+/* That many hexadecimal digits, an even number, without a NUL behind them. */
+void random_digits(char *out, size_t digits);
 
 /* Uniform in [low, high], both included; low <= high. For jitter and back-off. */
 int64_t random_between(int64_t low, int64_t high);

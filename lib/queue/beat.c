@@ -80,19 +80,13 @@ static void slot_compare(struct queue *queue, unsigned number, const struct redi
         stray_give_back(queue, number, place);
 }
 
-static bool text_is(const struct redis_reply *reply, const char *text)
-{
-    return reply->kind == REDIS_STRING && reply->length == strlen(text) &&
-           memcmp(reply->bytes, text, reply->length) == 0;
-}
-
 static void beat_read(struct queue *queue, const struct redis_reply *answers)
 {
-    bool is_lost = text_is(&answers[BEAT_STATE], "lost");
+    bool is_lost = redis_reply_is_text(&answers[BEAT_STATE], "lost");
     if (is_lost)
         lease_guard_broken(&queue->guard);
     else
-        lease_guard_renewed(&queue->guard, text_is(&answers[BEAT_STATE], "held"),
+        lease_guard_renewed(&queue->guard, redis_reply_is_text(&answers[BEAT_STATE], "held"),
                             answers[BEAT_RUN_ID].kind == REDIS_STRING ? answers[BEAT_RUN_ID].bytes : "",
                             queue->beat_sent);
     if (answers[BEAT_PAUSED].kind == REDIS_STRING)

@@ -28,16 +28,6 @@ struct control {
 
 /* --- what is called -------------------------------------------------------------------------------------------- */
 
-static bool is_jid(const char *text, size_t length)
-{
-    if (length < 1 || length > ENVELOPE_JID_BYTES_MAX)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 0x7f)
-            return false;
-    return true;
-}
-
 bool control_parse(const char *text, size_t length, enum control_call *call, const char **jid)
 {
     static const struct {
@@ -53,7 +43,7 @@ bool control_parse(const char *text, size_t length, enum control_call *call, con
             return true;
         }
     size_t before = sizeof cancel - 1;
-    if (length <= before || memcmp(text, cancel, before) != 0 || !is_jid(text + before, length - before))
+    if (length <= before || memcmp(text, cancel, before) != 0 || !envelope_jid_is_sound(text + before, length - before))
         return false;
     *call = CONTROL_CANCEL;
     *jid = text + before;

@@ -262,7 +262,16 @@ static bool args_read(struct envelope *envelope, struct text_span value, struct 
     return true;
 }
 
-/* A jid is written into lock values, file names and log lines, hence printable ASCII only. */
+bool envelope_jid_is_sound(const char *text, size_t length)
+{
+    if (length < 1 || length > ENVELOPE_JID_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return true;
+}
+
 static bool jid_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
     envelope->jid = "";
@@ -273,10 +282,9 @@ static bool jid_read(struct envelope *envelope, struct text_span value, struct e
     envelope->jid = text_read(envelope, value, "\"jid\"", 0, ENVELOPE_JID_BYTES_MAX, error);
     if (envelope->jid == NULL)
         return false;
-    for (const char *at = envelope->jid; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~')
-            return error_set(error, "\"jid\" holds other characters than printable ASCII");
-    return true;
+    size_t jid_length = strlen(envelope->jid);
+    return jid_length == 0 || envelope_jid_is_sound(envelope->jid, jid_length) ||
+           error_set(error, "\"jid\" holds other characters than printable ASCII");
 }
 
 static bool queue_read(struct envelope *envelope, struct text_span value, struct error *error)

@@ -138,6 +138,8 @@ void envelope_write_invalid(const char *text, size_t length, const char *queue, 
  * text that broke them, perhaps. */
 bool envelope_recover_invalid(const char *record, size_t length, struct buffer *out, struct error *error) MUST_CHECK;
 
+/* Whether it can be a jid: 1 to 128 printable ASCII characters. They are written into lock values and log lines. */
+bool envelope_jid_is_sound(const char *text, size_t length);
 /* 24 random hexadecimal digits, NUL-terminated. */
 enum { ENVELOPE_NEW_JID_SIZE = 25 };
 void envelope_new_jid(char jid[ENVELOPE_NEW_JID_SIZE]);

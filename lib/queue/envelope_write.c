@@ -95,13 +95,8 @@ static void append_span(struct buffer *out, struct text_span span)
 
 void envelope_new_jid(char jid[ENVELOPE_NEW_JID_SIZE])
 {
-    unsigned char bytes[(ENVELOPE_NEW_JID_SIZE - 1) / 2];
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        jid[2 * i] = hex_digits[bytes[i] >> 4];
-        jid[2 * i + 1] = hex_digits[bytes[i] & 15];
-    }
-    jid[2 * sizeof bytes] = '\0';
+    random_digits(jid, ENVELOPE_NEW_JID_SIZE - 1);
+    jid[ENVELOPE_NEW_JID_SIZE - 1] = '\0';
 }
 
 /* --- rewriting ----------------------------------------------------------------------------------------------- */

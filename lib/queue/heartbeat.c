@@ -210,7 +210,7 @@ static void beat_read(struct heartbeat *heartbeat, const struct redis_reply *rep
     if (reply->kind != REDIS_ARRAY || reply->count != 2)
         return;
     const struct redis_reply *state = &reply->elements[0], *refused = &reply->elements[1];
-    bool is_new = state->kind == REDIS_STRING && strcmp(state->bytes, "new") == 0;
+    bool is_new = redis_reply_is_text(state, "new");
     if (is_new && heartbeat->is_shown && !heartbeat->batch.leaves) {
         heartbeat->counters.recoveries++;
         log_event(LOG_WARN, "heartbeat_recovered",

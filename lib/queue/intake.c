@@ -187,19 +187,9 @@ static bool arguments_wrap(struct intake *intake, struct text_span *text, struct
     return true;
 }
 
-/* Its value; bytes == NULL when there is none. */
-static struct text_span member_of(const struct envelope *envelope, const char *name)
-{
-    size_t length = strlen(name);
-    for (size_t i = 0; i < envelope->member_count; i++)
-        if (envelope->members[i].name.length == length && memcmp(envelope->members[i].name.bytes, name, length) == 0)
-            return envelope->members[i].value;
-    return (struct text_span){NULL, 0};
-}
-
 static bool has_member(const struct envelope *envelope, const char *name)
 {
-    return member_of(envelope, name).bytes != NULL;
+    return envelope_member_value(envelope, name).bytes != NULL;
 }
 
 static bool is_null(struct text_span value)
@@ -215,11 +205,6 @@ static bool task_check(struct intake *intake, struct error *error)
     if (envelope->queue[0] != '\0' && !queue_name_is_sound(envelope->queue))
         return error_set(error, "\"queue\" is no name of a queue: it has blanks or begins with \"hf:\"");
     return true;
-}
-
-static struct text_span span_of(const struct buffer *buffer)
-{
-    return (struct text_span){buffer->bytes, buffer->length};
 }
 
 struct additions {
@@ -241,15 +226,15 @@ static void identity_add(struct intake *intake, struct additions *additions)
         envelope_append_string(&intake->jid, intake->jid_text, strlen(intake->jid_text));
     }
     if (intake->envelope.jid[0] == '\0')
-        add(additions, "jid", span_of(&intake->jid));
+        add(additions, "jid", text_span_of(&intake->jid));
     if (intake->envelope.queue[0] == '\0')
-        add(additions, "queue", span_of(&intake->queue));
+        add(additions, "queue", text_span_of(&intake->queue));
 }
 
 /* When the task shall run by its own word, else by the options; 0 = now. */
 static bool time_find(const struct intake *intake, struct wall_time now, int64_t *at_us, struct error *error)
 {
-    struct text_span own = member_of(&intake->envelope, "at");
+    struct text_span own = envelope_member_value(&intake->envelope, "at");
     *at_us = intake->in_ms > 0 ? now.us + intake->in_ms * 1000 : intake->at_us;
     if (own.bytes != NULL && !is_null(own)) {
         if (!json_seconds_read(own, at_us))
@@ -266,7 +251,7 @@ static bool time_find(const struct intake *intake, struct wall_time now, int64_t
 
 static bool expiry_add(struct intake *intake, int64_t at_us, struct additions *additions, struct error *error)
 {
-    struct text_span own = member_of(&intake->envelope, "expires_in");
+    struct text_span own = envelope_member_value(&intake->envelope, "expires_in");
     int64_t expires_in_us = intake->expires_in_us;
     bool has_own = own.bytes != NULL && !is_null(own), is_told = has_member(&intake->envelope, "expires_at");
     if (has_own && (!json_seconds_read(own, &expires_in_us) || expires_in_us < 0 || expires_in_us > AT_MOST_US))
@@ -274,12 +259,12 @@ static bool expiry_add(struct intake *intake, int64_t at_us, struct additions *a
     if (is_told || (!has_own && expires_in_us == 0))
         return true;
     if (!has_own)
-        add(additions, "expires_in", span_of(&intake->expires_in));
+        add(additions, "expires_in", text_span_of(&intake->expires_in));
     if (at_us == 0)
         return true;
     buffer_clear(&intake->expires_at);
     envelope_append_time(&intake->expires_at, (struct wall_time){at_us + expires_in_us});
-    add(additions, "expires_at", span_of(&intake->expires_at));
+    add(additions, "expires_at", text_span_of(&intake->expires_at));
     return true;
 }
 
@@ -297,7 +282,7 @@ static void unique_add(struct intake *intake, struct additions *additions)
     digest_end(&digest, intake->digest);
     buffer_clear(&intake->unique);
     envelope_append_string(&intake->unique, intake->digest, strlen(intake->digest));
-    add(additions, "hf_unique", span_of(&intake->unique));
+    add(additions, "hf_unique", text_span_of(&intake->unique));
 }
 
 static void missing_add(struct intake *intake, struct wall_time now, bool is_scheduled, struct additions *additions)
@@ -305,19 +290,19 @@ static void missing_add(struct intake *intake, struct wall_time now, bool is_sch
     const struct envelope *envelope = &intake->envelope;
     identity_add(intake, additions);
     if (intake->resource.length > 0 && !has_member(envelope, "resource"))
-        add(additions, "resource", span_of(&intake->resource));
+        add(additions, "resource", text_span_of(&intake->resource));
     if (!has_member(envelope, "retry"))
-        add(additions, "retry", span_of(&intake->retry));
+        add(additions, "retry", text_span_of(&intake->retry));
     if (intake->tags.length > 0 && !has_member(envelope, "tags"))
-        add(additions, "tags", span_of(&intake->tags));
+        add(additions, "tags", text_span_of(&intake->tags));
     if (has_member(envelope, "at"))
         add(additions, "at", (struct text_span){NULL, 0});
     buffer_clear(&intake->times);
     envelope_append_time(&intake->times, now);
     if (!has_member(envelope, "created_at"))
-        add(additions, "created_at", span_of(&intake->times));
+        add(additions, "created_at", text_span_of(&intake->times));
     if (!is_scheduled && !has_member(envelope, "enqueued_at"))
-        add(additions, "enqueued_at", span_of(&intake->times));
+        add(additions, "enqueued_at", text_span_of(&intake->times));
 }
 
 /* The strings of the task; what was drawn or given for it stands in for what was missing. */
@@ -348,7 +333,7 @@ bool intake_take(struct intake *intake, const char *bytes, size_t length, struct
     if (additions.count > 0) {
         buffer_clear(&intake->rewritten);
         envelope_rewrite(&intake->envelope, additions.list, additions.count, &intake->rewritten);
-        text = span_of(&intake->rewritten);
+        text = text_span_of(&intake->rewritten);
     }
     task->payload = text;
     task_tell(intake, now, task);

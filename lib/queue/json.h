@@ -17,6 +17,12 @@ struct text_span {
     size_t length;
 };
 
+/* All of a buffer, until it changes. */
+static inline struct text_span text_span_of(const struct buffer *buffer)
+{
+    return (struct text_span){buffer->bytes, buffer->length};
+}
+
 /* What a text from a stranger may cost. */
 struct envelope_limits {
     size_t size;  /* bytes of the whole text */

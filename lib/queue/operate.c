@@ -20,13 +20,8 @@ static const char *kind_name(enum operate_kind kind)
 
 void operate_new_id(char id[OPERATE_ID_SIZE])
 {
-    unsigned char bytes[(OPERATE_ID_SIZE - 1) / 2];
-    random_bytes(bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        id[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-        id[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-    }
-    id[2 * sizeof bytes] = '\0';
+    random_digits(id, OPERATE_ID_SIZE - 1);
+    id[OPERATE_ID_SIZE - 1] = '\0';
 }
 
 static void request_span(struct buffer *out, struct text_span span)

@@ -37,11 +37,6 @@ static const char *identity(const struct recovery *recovery)
 
 /* --- records ----------------------------------------------------------------------------------------------------- */
 
-static struct text_span span_of(const struct buffer *buffer)
-{
-    return (struct text_span){buffer->bytes, buffer->length};
-}
-
 static void record_write(struct recovery *recovery, const char *queue)
 {
     struct buffer name = {0}, time = {0}, message = {0}, text = {0};
@@ -52,10 +47,10 @@ static void record_write(struct recovery *recovery, const char *queue)
     envelope_append_string(&message, text.bytes, text.length);
     static const char error_class[] = "\"HF::PoisonPill\"";
     struct envelope_change changes[] = {
-        {"queue", span_of(&name)},
-        {"error_message", span_of(&message)},
+        {"queue", text_span_of(&name)},
+        {"error_message", text_span_of(&message)},
         {"error_class", {error_class, sizeof error_class - 1}},
-        {recovery->envelope.was_retried ? "retried_at" : "failed_at", span_of(&time)},
+        {recovery->envelope.was_retried ? "retried_at" : "failed_at", text_span_of(&time)},
     };
     envelope_rewrite(&recovery->envelope, changes, sizeof changes / sizeof changes[0], &recovery->record);
     buffer_fini(&name);
@@ -161,11 +156,6 @@ static void next_one(struct recovery *recovery)
         recovery_stop(recovery);
 }
 
-static bool text_is(const struct redis_reply *reply, const char *text)
-{
-    return reply->kind == REDIS_STRING && strcmp(reply->bytes, text) == 0;
-}
-
 static void task_tell(const struct recovery *recovery, const char *jid, bool is_buried)
 {
     char text[LOG_QUOTE_MAX], from[LOG_QUOTE_MAX];
@@ -186,10 +176,11 @@ static void recovered(struct redis_call *call, const struct redis_result *result
     bool poison = false;
     const char *jid = recovery->jids.bytes, *end = jid + recovery->jids.length;
     for (size_t i = 0; i + 1 < reply->count && jid < end; i++, jid += strlen(jid) + 1) {
-        bool is_back = text_is(&reply->elements[i], "back"), is_dead = text_is(&reply->elements[i], "dead");
+        bool is_back = redis_reply_is_text(&reply->elements[i], "back"),
+             is_dead = redis_reply_is_text(&reply->elements[i], "dead");
         back += is_back;
         buried += is_dead;
-        poison = poison || text_is(&reply->elements[i], "poison");
+        poison = poison || redis_reply_is_text(&reply->elements[i], "poison");
         if (is_back || is_dead)
             task_tell(recovery, jid, is_dead);
     }
@@ -197,7 +188,7 @@ static void recovered(struct redis_call *call, const struct redis_result *result
     recovery->buried += buried;
     recovery->queue->counters.recovered += back;
     recovery->queue->counters.poisoned += buried;
-    bool more = text_is(&reply->elements[reply->count - 1], "more");
+    bool more = redis_reply_is_text(&reply->elements[reply->count - 1], "more");
     if (more && (back + buried > 0 || (poison && !recovery->with_records))) {
         recovery->with_records = poison;
         orphans_ask(recovery);

@@ -203,9 +203,7 @@ static bool refused(struct redis_node *node, const struct pending *entry, const 
 
 static bool role_is(const struct redis_reply *reply, const char *role)
 {
-    const struct redis_reply *first = reply->elements;
-    return first->kind == REDIS_STRING && first->length == strlen(role) &&
-           memcmp(first->bytes, role, first->length) == 0;
+    return redis_reply_is_text(&reply->elements[0], role);
 }
 
 /* A server, a proxy or a user that has no such command. Every other refusal would meet the next request as well. */

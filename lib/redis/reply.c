@@ -122,8 +122,17 @@ const char *redis_error_name(enum redis_error error)
     invariant_unreachable("a value that is no enum redis_error");
 }
 
+static bool bytes_are(const struct redis_reply *reply, const char *text)
+{
+    return reply->length == strlen(text) && memcmp(reply->bytes, text, reply->length) == 0;
+}
+
 bool redis_reply_is_status(const struct redis_reply *reply, const char *text)
 {
-    return reply->kind == REDIS_STATUS && reply->length == strlen(text) &&
-           memcmp(reply->bytes, text, reply->length) == 0;
+    return reply->kind == REDIS_STATUS && bytes_are(reply, text);
+}
+
+bool redis_reply_is_text(const struct redis_reply *reply, const char *text)
+{
+    return reply->kind == REDIS_STRING && bytes_are(reply, text);
 }

@@ -60,5 +60,7 @@ const char *redis_error_name(enum redis_error error); /* "READONLY", "down", ...
 
 /* True when `reply` is the simple string `text`. */
 bool redis_reply_is_status(const struct redis_reply *reply, const char *text);
+/* True when it is the string `text`, as scripts answer it. */
+bool redis_reply_is_text(const struct redis_reply *reply, const char *text);
 
 #endif

@@ -60,14 +60,8 @@ static enum lease_vote grant_vote(const struct lock_call *asked, const struct re
 /* 32 digits from the kernel's generator, fresh for every pass (E4, E23), then the owner for people. */
 static void value_draw(struct redlock_lock *lock)
 {
-    static const char digits[] = "0123456789abcdef";
-    unsigned char random[VALUE_RANDOM_BYTES];
-    random_bytes(random, sizeof random);
-    char *to = lock->value;
-    for (size_t i = 0; i < sizeof random; i++) {
-        *to++ = digits[random[i] >> 4];
-        *to++ = digits[random[i] & 15];
-    }
+    char *to = lock->value + 2 * VALUE_RANDOM_BYTES;
+    random_digits(lock->value, 2 * VALUE_RANDOM_BYTES);
     size_t owner = strlen(lock->owner);
     if (owner > 0) {
         *to++ = ':';

@@ -238,7 +238,7 @@ static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
     assert_string_equal(result.out, "j1 is to be cancelled\n2 processes were called\n");
     assert_reply(server, first, "HGET it-j1 cancelled"); /* the first mark stays */
     free(first);
-    admin("cancel", "not a jid");
+    admin("cancel", "not\ta jid");
     assert_int_equal(result.exit_code, 2);
     admin("cancel");
     assert_int_equal(result.exit_code, 2);

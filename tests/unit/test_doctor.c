@@ -75,16 +75,6 @@ static void what_is_healthy_is_bounded(void **state)
     assert_string_equal(judged(&status, &bounds), "0 processes take tasks, at least 1 should");
 }
 
-static void minutes_have_their_keys(void **state)
-{
-    (void)state;
-    char key[64];
-    status_minute_key((struct wall_time){1795284306 * US_PER_S}, key, sizeof key);
-    assert_string_equal(key, "j|261121|18:05");
-    status_minute_key((struct wall_time){1795251900 * US_PER_S}, key, sizeof key);
-    assert_string_equal(key, "j|261121|9:05"); /* hours without padding */
-}
-
 static void processes_may_say_anything(void **state)
 {
     (void)state;
@@ -110,7 +100,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_lose_tasks_is_found),
         cmocka_unit_test(what_is_healthy_is_bounded),
-        cmocka_unit_test(minutes_have_their_keys),
         cmocka_unit_test(processes_may_say_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,10 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], time[1], '+inf')
 for i = 1, #living do
     -- One that was recovered is listed for a while.
     if redis.call('HEXISTS', ARGV[3] .. living[i], 'gone') == 0 then
-        redis.call('LPUSH', ARGV[2] .. living[i], 'LOOK')
-        redis.call('EXPIRE', ARGV[2] .. living[i], 60)
+        local calls = ARGV[2] .. living[i] -- as in call.lua: bounded, and in vain where nobody listens
+        redis.pcall('LTRIM', calls, 0, 98)
+        redis.pcall('LPUSH', calls, 'LOOK')
+        redis.pcall('EXPIRE', calls, 60)
         told = told + 1
     end
 end
