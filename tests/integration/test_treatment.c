@@ -80,6 +80,22 @@ static void a_cancelled_task_is_not_run(void **state)
     assert_true(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
 }
 
+static void a_running_task_that_is_called_off_ends_as_cancelled(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"long\"}");
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    char *identity = fleet_ask(&fleet, "zrange hf:2:processes 0 0");
+    free(fleet_ask(&fleet, "zadd hf:2:cancels 1 long"));
+    free(fleet_ask(&fleet, "lpush hf:2:calls:%s 'CANCEL long'", identity));
+    free(identity);
+    test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=long"));
+    test_await(fleet_number(&fleet, "exists hf:2:cancels") == 0);
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+}
+
 static void a_unique_task_gives_its_key_free_when_it_is_done_or_dead(void **state)
 {
     (void)state;
@@ -161,6 +177,7 @@ int main(void)
         fleet_test(a_task_that_runs_at_most_once_dies_with_its_process),
         fleet_test(a_failure_of_one_that_runs_at_most_once_is_buried),
         fleet_test(a_cancelled_task_is_not_run),
+        fleet_test(a_running_task_that_is_called_off_ends_as_cancelled),
         fleet_test(a_unique_task_gives_its_key_free_when_it_is_done_or_dead),
         fleet_test(a_queue_runs_only_the_classes_that_it_may),
         fleet_test(what_only_others_can_run_is_buried_with_the_reason),
