@@ -1,6 +1,6 @@
 /* A worker of the release before, whose keys are of scheme 1 (hf:processes, hf:claims:IDENTITY, hf:bell:IDENTITY:QUEUE;
- * no leases): what it sends to the queue node, with the very texts of its scripts (tests/support/scheme1). It serves the
- * queue "jobs" with few slots, one turn at a time, and a run is what the test does between two turns. */
+ * no leases): what it sends to the queue node, with the very texts of its scripts (tests/support/scheme1). It serves
+ * the queue "jobs" with few slots, one turn at a time, and a run is what the test does between two turns. */
 #ifndef CHAOS_FORMER_WORKER_H
 #define CHAOS_FORMER_WORKER_H
 

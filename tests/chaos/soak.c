@@ -256,7 +256,7 @@ static void seat_look(struct soak *soak, struct seat *seat)
         waitid(P_PID, (id_t)soak->fleet->workers[seat->worker].pid, &ended, WEXITED | WNOHANG | WNOWAIT);
         if (ended.si_pid == 0)
             break;
-        fleet_wait(soak->fleet, seat->worker); /* 1, when the node was away for too long to leave */
+        assert_in_range(fleet_wait(soak->fleet, seat->worker), 0, 1); /* 1: the node was away for too long to leave */
         seat->state = SEAT_EMPTY;
         seat->until = from_now(draw(soak, 300));
         break;
@@ -297,6 +297,14 @@ static bool all_seats_work(const struct soak *soak)
     return true;
 }
 
+/* A worker that found a fault in itself may have been killed before anybody saw its exit code. */
+static void logs_look(const struct soak *soak)
+{
+    for (unsigned i = 0; i < soak->fleet->worker_count; i++)
+        if (fleet_logged(soak->fleet, i, "Sanitizer") || fleet_logged(soak->fleet, i, "runtime error"))
+            fail_msg("%s", fleet_log(soak->fleet, i));
+}
+
 /* No more faults: what is left must be done, and every worker must leave in peace. */
 static void soak_end(struct soak *soak)
 {
@@ -312,6 +320,7 @@ static void soak_end(struct soak *soak)
         fleet_signal(soak->fleet, soak->seats[i].worker, SIGTERM);
     for (unsigned i = 0; i < soak->options->workers; i++)
         assert_int_equal(fleet_wait(soak->fleet, soak->seats[i].worker), 0);
+    logs_look(soak);
 }
 
 struct soak_result soak_run(struct fleet *fleet, const struct soak_options *options)

@@ -1,5 +1,5 @@
-/* Large tasks, texts that are none, and a queue of a million: the worker's memory stays bounded, its log has one line an
- * event whatever tasks say, what cannot be run can be had back, and a claim costs no more when more is waiting. */
+/* Large tasks, texts that are none, and a queue of a million: the worker's memory stays bounded, its log has one line
+ * an event whatever tasks say, what cannot be run can be had back, and a claim costs no more when more is waiting. */
 #include "tests/support/test.h"
 
 #include <ctype.h>
