@@ -5,7 +5,7 @@
 # found by their place, so a new file needs no change here:
 #
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer
-#   worker/*.c                                 -> lib/libworker.a      (main.c left out) and holdfast
+#   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
@@ -39,7 +39,7 @@ SHELL := /bin/bash
 # ---------------------------------------------------------------------------------------- sources
 LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
-WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c))
+WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
 TEST_KINDS  := unit sim integration chaos

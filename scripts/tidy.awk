@@ -17,9 +17,9 @@ BEGIN {
     # The only files that may include a dependency: a later change of library stays in one place.
     home["^uv\\.h$"] = "^lib/base/loop[a-z_]*\\.[ch]$"
     home["^hiredis/"] = "^lib/redis/"
-    home["^libconfig\\.h$"] = "^worker/config_file\\.c$"
-    home["^dlfcn\\.h$"] = "^worker/plugin\\.c$"
-    home["^zlib\\.h$"] = "^(worker/backtrace(_text)?\\.c|tests/unit/test_backtrace\\.c)$"
+    home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
+    home["^dlfcn\\.h$"] = "^worker/plugin/plugin\\.c$"
+    home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^worker/"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/test_transfer\\.c$)"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"

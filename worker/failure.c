@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "queue/utf8.h"
-#include "worker/backtrace.h"
+#include "worker/plugin/backtrace.h"
 
 #define DELAY_BASE_S 15
 #define JITTER_S     10

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "redlock/redlock_loop.h"
-#include "worker/config.h"
+#include "worker/config/config.h"
 
 /* The options of the group; `nodes` is filled and, like the configuration, must live as long as they do. */
 struct redlock_options lock_setup_options(const struct config *config, const char *identity,

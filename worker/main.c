@@ -1,4 +1,4 @@
-#include "worker/command.h"
+#include "worker/commands/command.h"
 #include "worker/fault_names.h"
 
 int main(int argc, char **argv)

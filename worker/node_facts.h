@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "worker/findings.h"
+#include "worker/config/findings.h"
 
 struct node_facts {
     char run_id[48];

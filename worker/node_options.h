@@ -4,7 +4,7 @@
 
 #include "redis/node.h"
 #include "redlock/redlock.h"
-#include "worker/config.h"
+#include "worker/config/config.h"
 
 struct redis_node_options node_options(const struct config_node *node, const char *client_name);
 struct redlock_node node_for_locks(const struct config_node *node);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "worker/config.h"
+#include "worker/config/config.h"
 #include "worker/node_facts.h"
 
 enum probe_state {

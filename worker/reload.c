@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/config_change.h"
+#include "worker/config/config_change.h"
 #include "worker/lock_setup.h"
 #include "worker/service_notify.h"
 #include "worker/startup.h"

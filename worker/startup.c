@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "worker/suggest.h"
+#include "worker/config/suggest.h"
 
 enum config_lock_mode startup_lock_mode(const struct config *config, const struct plugin_handler *handler)
 {

@@ -3,9 +3,9 @@
 #ifndef WORKER_STARTUP_H
 #define WORKER_STARTUP_H
 
-#include "worker/config.h"
-#include "worker/findings.h"
-#include "worker/plugin.h"
+#include "worker/config/config.h"
+#include "worker/config/findings.h"
+#include "worker/plugin/plugin.h"
 
 /* How tasks of this handler are locked; never CONFIG_LOCK_BY_HANDLER. */
 enum config_lock_mode startup_lock_mode(const struct config *config, const struct plugin_handler *handler);

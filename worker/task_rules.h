@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "queue/envelope.h"
-#include "worker/config.h"
-#include "worker/plugin.h"
+#include "worker/config/config.h"
+#include "worker/plugin/plugin.h"
 
 struct task_rules {
     bool retry_off;          /* a failure is the end, and nothing is buried: the task says so itself */

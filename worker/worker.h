@@ -6,9 +6,9 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-#include "worker/config.h"
+#include "worker/config/config.h"
 #include "worker/exit_code.h"
-#include "worker/plugin.h"
+#include "worker/plugin/plugin.h"
 
 struct worker_options {
     struct config *config;         /* the worker changes reloadable settings of it */

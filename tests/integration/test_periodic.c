@@ -11,7 +11,7 @@
 #include "queue/scripts.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/queue_fixture.h"
-#include "worker/periodic.h"
+#include "worker/periodic/periodic.h"
 
 enum { ZONES_MAX = 3 };
 

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "tests/support/private_directory.h"
-#include "worker/config.h"
+#include "worker/config/config.h"
 
 struct config_place {
     char directory[PRIVATE_DIRECTORY_MAX];

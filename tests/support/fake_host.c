@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "tests/support/test.h"
-#include "worker/plugin.h"
+#include "worker/plugin/plugin.h"
 
 struct fake_plugin {
     hf_host host; /* first: the plugin gives it back to setting() */

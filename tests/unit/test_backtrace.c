@@ -9,8 +9,8 @@
 #include "jobs/job.h"
 #include "queue/base64.h"
 #include "queue/envelope.h"
-#include "worker/backtrace.h"
-#include "worker/plugin.h"
+#include "worker/plugin/backtrace.h"
+#include "worker/plugin/plugin.h"
 
 static struct backtrace trace;
 static size_t wanted;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/support/config_place.h"
-#include "worker/config_change.h"
+#include "worker/config/config_change.h"
 
 static void change_note(void *context, const struct config_change *change)
 {

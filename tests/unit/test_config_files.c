@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/config_place.h"
-#include "worker/config_print.h"
+#include "worker/config/config_print.h"
 
 /* --- files -------------------------------------------------------------------------------------------------- */
 

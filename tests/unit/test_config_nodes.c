@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/support/config_place.h"
-#include "worker/config_change.h"
-#include "worker/config_print.h"
+#include "worker/config/config_change.h"
+#include "worker/config/config_print.h"
 #include "worker/node_options.h"
 
 #define CANARY "canary-77ab"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/support/config_place.h"
-#include "worker/config_print.h"
-#include "worker/config_table.h"
+#include "worker/config/config_print.h"
+#include "worker/config/config_table.h"
 
 /* --- the table ---------------------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/random.h"
-#include "worker/civil.h"
-#include "worker/cron.h"
+#include "worker/periodic/civil.h"
+#include "worker/periodic/cron.h"
 
 static struct cron cron_of(const char *text)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "worker/doctor.h"
+#include "worker/commands/doctor.h"
 
 #define INFO_OF(more)                                                                                                  \
     "redis_version:7.0.15\r\nrun_id:0123\r\nrole:master\r\ncluster_enabled:0\r\nmaxmemory_policy:noeviction\r\n" more

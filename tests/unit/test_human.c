@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "worker/human.h"
-#include "worker/table.h"
+#include "worker/commands/human.h"
+#include "worker/commands/table.h"
 
 static char out[HUMAN_TEXT_MAX];
 

@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "tests/support/loop_until.h"
-#include "worker/line_source.h"
+#include "worker/commands/line_source.h"
 
 enum { LINE_MAX_BYTES = 1000000 };
 

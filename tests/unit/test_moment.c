@@ -1,7 +1,7 @@
 /* Points in time as people write them. */
 #include "tests/support/test.h"
 
-#include "worker/moment.h"
+#include "worker/commands/moment.h"
 
 static void test_what_is_understood(void **state)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
-#include "worker/periodic_entry.h"
+#include "worker/periodic/periodic_entry.h"
 
 #define NOW INT64_C(1795284300) /* 2026-11-21 18:05:00 UTC */
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/private_directory.h"
-#include "worker/plugin.h"
+#include "worker/plugin/plugin.h"
 #include "worker/startup.h"
 
 /* A directory of plugins that every test fills for itself. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "worker/progress.h"
+#include "worker/commands/progress.h"
 
 static struct progress of_total(uint64_t total)
 {

@@ -2,7 +2,7 @@
  * and the form that Ruby would generate. */
 #include "tests/unit/failure_fixture.h"
 
-#include "worker/backtrace.h"
+#include "worker/plugin/backtrace.h"
 
 /* --- conformance ------------------------------------------------------------------------------------------------ */
 

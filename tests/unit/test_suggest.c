@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "worker/suggest.h"
+#include "worker/config/suggest.h"
 
 static const char *suggest(const char *wrong)
 {

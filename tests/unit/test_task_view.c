@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "worker/backtrace_text.h"
-#include "worker/json_writer.h"
-#include "worker/tasks.h"
+#include "worker/commands/backtrace_text.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/tasks.h"
 
 static struct task_view view;
 

@@ -7,9 +7,9 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
-#include "worker/civil.h"
-#include "worker/time_zone.h"
-#include "worker/time_zone_rule.h"
+#include "worker/periodic/civil.h"
+#include "worker/periodic/time_zone.h"
+#include "worker/periodic/time_zone_rule.h"
 
 /* --- the calendar ----------------------------------------------------------------------------------------------- */
 

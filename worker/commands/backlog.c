@@ -1,0 +1,127 @@
+/* Names first, in bounded pieces; then length, oldest task and pause of each, in one pipeline for a hundred. */
+#include "worker/commands/backlog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "worker/commands/task_view.h"
+
+enum { ASKED_AT_ONCE = 100, ASKED_OF_EACH = 3, NAME_MAX_SHOWN = 512 };
+
+static void name_add(struct backlog *backlog, const struct redis_reply *name, bool is_listed)
+{
+    for (size_t i = 0; i < backlog->count; i++)
+        if (strcmp(backlog->items[i].name, name->bytes) == 0)
+            return;
+    if (backlog->count == BACKLOG_MAX || name->length > NAME_MAX_SHOWN) {
+        backlog->is_cut = true;
+        return;
+    }
+    backlog->items = memory_resize(backlog->items, backlog->count + 1, sizeof *backlog->items);
+    backlog->items[backlog->count++] = (struct backlog_queue){.name = memory_text(name->bytes), .is_listed = is_listed};
+}
+
+static int names_read(struct backlog *backlog, struct console *console, const char *key, bool is_listed)
+{
+    char cursor[32] = "0";
+    do {
+        inquiry_begin(console->inquiry);
+        inquiry_ask(console->inquiry, "SSCAN", key, cursor, "COUNT", "500", NULL);
+        int code = console_run(console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
+        if (reply == NULL || reply->count != 2)
+            return console_complain(console, "%s: %s", key, inquiry_reply(console->inquiry, 0)->bytes);
+        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
+        for (size_t i = 0; i < reply->elements[1].count; i++)
+            name_add(backlog, &reply->elements[1].elements[i], is_listed);
+    } while (strcmp(cursor, "0") != 0 && !backlog->is_cut);
+    return EXIT_CODE_OK;
+}
+
+static void ask_about(struct console *console, const char *name)
+{
+    struct buffer *request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "LLEN");
+    queue_keys_request_queue(&console->keys, name, request);
+    request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 3);
+    redis_request_text(request, "LINDEX");
+    queue_keys_request_queue(&console->keys, name, request);
+    redis_request_text(request, "-1");
+    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, name, NULL);
+}
+
+static int64_t latency_of(const struct redis_reply *oldest, struct wall_time now)
+{
+    struct task_view view = {0};
+    if (oldest->kind == REDIS_NIL)
+        return 0;
+    if (oldest->kind != REDIS_STRING)
+        return -1;
+    task_view_read(&view, oldest->bytes, oldest->length);
+    struct wall_time since = task_view_since(&view);
+    task_view_fini(&view);
+    if (since.us == 0)
+        return -1;
+    return since.us < now.us ? now.us - since.us : 0;
+}
+
+static int details_read(struct backlog *backlog, struct console *console)
+{
+    for (size_t from = 0; from < backlog->count; from += ASKED_AT_ONCE) {
+        size_t to = backlog->count - from < ASKED_AT_ONCE ? backlog->count : from + ASKED_AT_ONCE;
+        inquiry_begin(console->inquiry);
+        for (size_t i = from; i < to; i++)
+            ask_about(console, backlog->items[i].name);
+        int code = console_run(console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        for (size_t i = from; i < to; i++) {
+            struct backlog_queue *queue = &backlog->items[i];
+            size_t at = (i - from) * ASKED_OF_EACH;
+            queue->length = inquiry_integer(console->inquiry, at, -1);
+            queue->latency_us = latency_of(inquiry_reply(console->inquiry, at + 1), console->now);
+            queue->is_paused = inquiry_integer(console->inquiry, at + 2, 0) == 1;
+        }
+    }
+    return EXIT_CODE_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct backlog_queue *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+int backlog_read(struct backlog *backlog, struct console *console)
+{
+    *backlog = (struct backlog){.count = 0};
+    int code = names_read(backlog, console, console->keys.queues, true);
+    if (code == EXIT_CODE_OK)
+        code = names_read(backlog, console, console->keys.paused, false);
+    if (code == EXIT_CODE_OK)
+        code = details_read(backlog, console);
+    if (backlog->count > 0)
+        qsort(backlog->items, backlog->count, sizeof *backlog->items, by_name);
+    return code;
+}
+
+void backlog_free(struct backlog *backlog)
+{
+    for (size_t i = 0; i < backlog->count; i++)
+        free(backlog->items[i].name);
+    free(backlog->items);
+    *backlog = (struct backlog){.count = 0};
+}
+
+const struct backlog_queue *backlog_find(const struct backlog *backlog, const char *name)
+{
+    for (size_t i = 0; i < backlog->count; i++)
+        if (strcmp(backlog->items[i].name, name) == 0)
+            return &backlog->items[i];
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* The queues on the node: how long they are, how long their oldest task has waited, whether they are paused.
+ *
+ *     struct backlog backlog;
+ *     int code = backlog_read(&backlog, &console);
+ *     backlog_free(&backlog);                      also after a failure */
+#ifndef WORKER_BACKLOG_H
+#define WORKER_BACKLOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/commands/console.h"
+
+struct backlog_queue {
+    char *name;
+    long long length;   /* -1: its key holds something that is no list */
+    int64_t latency_us; /* since the oldest was put there; -1: not known, 0: empty */
+    bool is_paused;
+    bool is_listed; /* in `queues` */
+};
+
+struct backlog {
+    struct backlog_queue *items; /* by name */
+    size_t count;
+    bool is_cut; /* there are more than BACKLOG_MAX */
+};
+
+enum { BACKLOG_MAX = 10000 };
+
+/* Every queue that is listed or paused. */
+int backlog_read(struct backlog *backlog, struct console *console) MUST_CHECK; /* an exit code; complains */
+void backlog_free(struct backlog *backlog);
+const struct backlog_queue *backlog_find(const struct backlog *backlog, const char *name); /* or NULL */
+
+#endif

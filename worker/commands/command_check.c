@@ -1,0 +1,320 @@
+/* holdfast check: everything that would keep a worker from running well, found without running one.
+ *
+ * The steps do not stop at the first error: plugins and nodes are looked at also when the configuration has mistakes,
+ * as far as it could be understood. open() of the plugins is not called: it may create files. */
+#include "worker/commands/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "queue/envelope.h"
+#include "worker/config/config.h"
+#include "worker/config/config_print.h"
+#include "worker/node_probe.h"
+#include "worker/plugin/plugin.h"
+#include "worker/startup.h"
+
+enum { OPTION_CONFIG, OPTION_JSON, OPTION_PRINT_CONFIG, OPTION_NO_NODES };
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration to check (required)"},
+    [OPTION_JSON] = {0, "json", NULL, "print the result as one JSON object"},
+    [OPTION_PRINT_CONFIG] = {0, "print-config", NULL, "print the effective configuration, without secrets"},
+    [OPTION_NO_NODES] = {0, "no-nodes", NULL, "do not connect to the nodes"},
+    {0, NULL, NULL, NULL},
+};
+
+struct check {
+    const char *path;
+    bool with_nodes;
+    struct findings findings;
+    struct config *config;   /* NULL when it cannot be read */
+    struct plugins *plugins; /* NULL without a configuration */
+    struct node_probe *probes;
+    size_t probe_count;
+    size_t unreachable;
+};
+
+/* --- checking ----------------------------------------------------------------------------------------------- */
+
+static void check_probe(struct check *check, const struct node_probe *probe)
+{
+    struct buffer address = {0};
+    const char *name = probe->node->name;
+    config_node_address(probe->node, &address);
+    if (probe->state == PROBE_UNREACHABLE) {
+        check->unreachable++;
+        findings_error(&check->findings, "%s: %s cannot be reached: %s (%s)", name, buffer_text(&address),
+                       probe->reason, probe->node->source.where);
+    } else if (probe->state == PROBE_REFUSED) {
+        findings_error(&check->findings, "%s: %s is there, but: %s (%s)", name, buffer_text(&address), probe->reason,
+                       probe->node->source.where);
+    } else if (probe->state == PROBE_ANSWERED) {
+        node_facts_judge(&probe->facts, name, probe->use, &check->findings);
+        if (probe->node->sentinels.count > 0)
+            node_facts_judge_failover(&probe->facts, name, &check->findings);
+    }
+    buffer_fini(&address);
+}
+
+/* The addresses may differ and still lead to one server. */
+static void check_distinct(struct check *check, const struct node_probe *probe, const struct node_probe *other)
+{
+    if (probe->state != PROBE_ANSWERED || other->state != PROBE_ANSWERED ||
+        strcmp(probe->facts.run_id, other->facts.run_id) != 0)
+        return;
+    if (probe->use == NODE_FOR_LOCKS && other->use == NODE_FOR_LOCKS)
+        findings_error(&check->findings, "%s: is the same server as %s (run_id %s): every lock node has one vote",
+                       probe->node->name, other->node->name, probe->facts.run_id);
+    else
+        findings_warn(&check->findings, "%s: is the same server as %s: long work on the queues delays locks",
+                      probe->node->name, other->node->name);
+}
+
+static void check_nodes(struct check *check)
+{
+    struct error error = ERROR_NONE;
+    check->probe_count = check->config->lock_node_count + 1;
+    check->probes = memory_zeroed(check->probe_count, sizeof *check->probes);
+    check->probes[0] = (struct node_probe){.node = &check->config->queue_node, .use = NODE_FOR_QUEUES};
+    for (size_t i = 1; i < check->probe_count; i++)
+        check->probes[i] = (struct node_probe){.node = &check->config->lock_nodes[i - 1], .use = NODE_FOR_LOCKS};
+    if (!node_probe_all(check->probes, check->probe_count, &error)) {
+        findings_error(&check->findings, "%s", error.text);
+        return;
+    }
+    for (size_t i = 0; i < check->probe_count; i++) {
+        check_probe(check, &check->probes[i]);
+        for (size_t j = 0; j < i; j++)
+            check_distinct(check, &check->probes[i], &check->probes[j]);
+    }
+}
+
+static void check_all(struct check *check)
+{
+    check->config = config_read(check->path, &check->findings);
+    if (check->config == NULL)
+        return;
+    const struct config_worker *worker = &check->config->worker;
+    check->plugins = plugins_load(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &check->findings);
+    startup_check(check->config, check->plugins, &check->findings);
+    if (check->with_nodes)
+        check_nodes(check);
+}
+
+static void check_fini(struct check *check)
+{
+    free(check->probes);
+    plugins_close(check->plugins);
+    config_free(check->config);
+    findings_fini(&check->findings);
+}
+
+static int check_exit_code(const struct check *check)
+{
+    if (check->findings.errors == 0)
+        return EXIT_CODE_OK;
+    return check->findings.errors == check->unreachable ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
+}
+
+/* --- for people --------------------------------------------------------------------------------------------- */
+
+static void print_plugins(const struct plugins *plugins)
+{
+    for (size_t i = 0; i < plugins_count(plugins); i++) {
+        const struct plugin *plugin = plugins_at(plugins, i);
+        printf("plugin  %s %s:", plugin_name(plugin), plugin_version(plugin));
+        for (size_t j = 0; j < plugins_handler_count(plugins); j++)
+            if (plugins_handler_at(plugins, j)->plugin == plugin)
+                printf(" %s", plugins_handler_at(plugins, j)->class_name);
+        putchar('\n');
+    }
+}
+
+static const char *probe_state_name(enum probe_state state)
+{
+    static const char *const names[] = {[PROBE_SKIPPED] = "skipped",
+                                        [PROBE_UNREACHABLE] = "unreachable",
+                                        [PROBE_REFUSED] = "refused",
+                                        [PROBE_ANSWERED] = "answered"};
+    return names[state];
+}
+
+static void print_probe(const struct node_probe *probe)
+{
+    struct buffer address = {0};
+    printf("node    %-8s %-22s ", probe->node->name, config_node_address(probe->node, &address));
+    if (probe->state == PROBE_ANSWERED && probe->node->sentinels.count > 0)
+        printf("is %s: ", probe->address);
+    if (probe->state == PROBE_ANSWERED)
+        printf("%s %s, %s, answers in %.1f ms\n", probe->facts.server, probe->facts.version, probe->facts.role,
+               (double)probe->answer_ns / (double)NS_PER_MS);
+    else
+        printf("%s\n", probe_state_name(probe->state));
+    buffer_fini(&address);
+}
+
+static void print_for_people(const struct check *check)
+{
+    if (check->plugins != NULL)
+        print_plugins(check->plugins);
+    for (size_t i = 0; i < check->probe_count; i++)
+        print_probe(&check->probes[i]);
+    fflush(stdout);
+    findings_print(&check->findings, stderr);
+    if (check->findings.errors + check->findings.warnings == 0)
+        printf("%s: all is well\n", check->path);
+    else
+        fprintf(stderr, "%s: %zu error%s, %zu warning%s\n", check->path, check->findings.errors,
+                check->findings.errors == 1 ? "" : "s", check->findings.warnings,
+                check->findings.warnings == 1 ? "" : "s");
+}
+
+/* --- for programs ------------------------------------------------------------------------------------------- */
+
+static void json_member(struct buffer *out, const char *name, const char *text)
+{
+    buffer_format(out, "\"%s\":", name);
+    envelope_append_string(out, text, strlen(text));
+}
+
+static void json_findings(const struct findings *findings, bool warnings, struct buffer *out)
+{
+    bool is_first = true;
+    buffer_format(out, ",\"%s\":[", warnings ? "warnings" : "errors");
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        if (finding->is_warning != warnings)
+            continue;
+        buffer_append_text(out, is_first ? "" : ",");
+        envelope_append_string(out, finding->text, strlen(finding->text));
+        is_first = false;
+    }
+    buffer_append_text(out, "]");
+}
+
+static void json_classes(const struct check *check, struct buffer *out)
+{
+    buffer_append_text(out, ",\"classes\":[");
+    for (size_t i = 0; check->plugins != NULL && i < plugins_handler_count(check->plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(check->plugins, i);
+        buffer_append_text(out, i == 0 ? "{" : ",{");
+        json_member(out, "class", handler->class_name);
+        buffer_append_text(out, ",");
+        json_member(out, "plugin", plugin_name(handler->plugin));
+        buffer_append_text(out, ",");
+        json_member(out, "file", plugin_path(handler->plugin));
+        buffer_append_text(out, "}");
+    }
+    buffer_append_text(out, "]");
+}
+
+static void json_probe(const struct node_probe *probe, struct buffer *out)
+{
+    struct buffer address = {0};
+    buffer_append_text(out, "{");
+    json_member(out, "name", probe->node->name);
+    buffer_append_text(out, ",");
+    json_member(out, "address", config_node_address(probe->node, &address));
+    buffer_append_text(out, ",");
+    json_member(out, "use", probe->use == NODE_FOR_LOCKS ? "locks" : "queues");
+    buffer_append_text(out, ",");
+    json_member(out, "state", probe_state_name(probe->state));
+    if (probe->state == PROBE_ANSWERED) {
+        if (probe->node->sentinels.count > 0) {
+            buffer_append_text(out, ",");
+            json_member(out, "found", probe->address);
+        }
+        buffer_append_text(out, ",");
+        json_member(out, "server", probe->facts.server);
+        buffer_append_text(out, ",");
+        json_member(out, "version", probe->facts.version);
+        buffer_append_text(out, ",");
+        json_member(out, "role", probe->facts.role);
+        buffer_append_text(out, ",");
+        json_member(out, "run_id", probe->facts.run_id);
+        buffer_format(out, ",\"answer_us\":%lld", (long long)(probe->answer_ns / NS_PER_US));
+    }
+    buffer_append_text(out, "}");
+    buffer_fini(&address);
+}
+
+static void print_json(const struct check *check)
+{
+    struct buffer out = {0};
+    buffer_append_text(&out, "{");
+    json_member(&out, "file", check->path);
+    buffer_format(&out, ",\"ok\":%s", check->findings.errors == 0 ? "true" : "false");
+    json_findings(&check->findings, false, &out);
+    json_findings(&check->findings, true, &out);
+    json_classes(check, &out);
+    buffer_append_text(&out, ",\"nodes\":[");
+    for (size_t i = 0; i < check->probe_count; i++) {
+        buffer_append_text(&out, i == 0 ? "" : ",");
+        json_probe(&check->probes[i], &out);
+    }
+    buffer_append_text(&out, "]}\n");
+    fwrite(out.bytes, 1, out.length, stdout);
+    buffer_fini(&out);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------- */
+
+static void print_config(const struct check *check)
+{
+    struct buffer out = {0};
+    if (check->config != NULL)
+        config_print(check->config, &out);
+    fwrite(out.bytes, 1, out.length, stdout);
+    buffer_fini(&out);
+    findings_print(&check->findings, stderr);
+}
+
+static int run(int argc, char **argv)
+{
+    struct check check = {.with_nodes = true};
+    bool as_json = false, as_config = false;
+    struct command_line line = command_line_begin(&command_check, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        if (option == OPTION_CONFIG)
+            check.path = line.value;
+        as_json |= option == OPTION_JSON;
+        as_config |= option == OPTION_PRINT_CONFIG;
+        check.with_nodes &= option != OPTION_NO_NODES;
+    }
+    if (line.is_over)
+        return line.exit_code;
+    if (check.path == NULL || (as_json && as_config))
+        return command_misused(&command_check,
+                               check.path == NULL ? "-c FILE is missing" : "give either --json or --print-config");
+    log_set_level(LOG_ERROR); /* what connections log is among the findings */
+    check_all(&check);
+    if (as_json)
+        print_json(&check);
+    else if (as_config)
+        print_config(&check);
+    else
+        print_for_people(&check);
+    int exit_code = check_exit_code(&check);
+    check_fini(&check);
+    return exit_code;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .summary = "check a configuration, its plugins and its nodes",
+    .synopsis = "-c FILE [--json | --print-config] [--no-nodes]",
+    .about =
+        "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. All\n"
+        "errors and warnings are reported, not only the first. Nothing is changed anywhere.\n"
+        "\n"
+        "Exits with 0 when there is no error (warnings do not count), with 1 when something has to be mended, and\n"
+        "with 75 when the only errors are nodes that cannot be reached.\n",
+    .examples = "  holdfast check -c holdfast.conf\n"
+                "  holdfast check -c holdfast.conf --no-nodes --json\n",
+    .options = options,
+    .run = run,
+};

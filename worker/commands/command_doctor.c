@@ -1,0 +1,131 @@
+/* holdfast doctor: what is wrong with the queue node, the fleet and what waits, why it matters, and what to do. */
+#include "worker/commands/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/commands/doctor.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/table.h"
+
+enum { OPTION_CONFIG, OPTION_JSON, OPTION_KEY_LIMIT };
+#define KEY_LIMIT_DEFAULT 100000
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
+    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
+    [OPTION_KEY_LIMIT] = {0, "key-limit", "N", "look at so many keys of the node for orphans (100000)"},
+    {0, NULL, NULL, NULL},
+};
+
+static void print_for_people(const struct doctor *doctor)
+{
+    static const enum table_style styles[] = {
+        [DOCTOR_ERROR] = TABLE_BAD, [DOCTOR_WARNING] = TABLE_WARN, [DOCTOR_NOTE] = TABLE_DIM};
+    for (int severity = 0; severity < DOCTOR_SEVERITIES; severity++)
+        for (size_t i = 0; i < doctor->count; i++) {
+            const struct doctor_finding *finding = &doctor->items[i];
+            if (finding->kind->severity != (enum doctor_severity)severity)
+                continue;
+            printf("%s%s%s: %s (%s)\n", table_style_text(stdout, styles[severity]),
+                   doctor_severity_name(finding->kind->severity), table_style_text(stdout, TABLE_PLAIN), finding->what,
+                   finding->kind->id);
+            printf("    why  %s\n    do   %s\n", finding->kind->why, finding->kind->remedy);
+        }
+    if (doctor->count == 0)
+        printf("all is well\n");
+    else
+        printf("%zu error%s, %zu warning%s, %zu note%s\n", doctor->counts[DOCTOR_ERROR],
+               human_plural((int64_t)doctor->counts[DOCTOR_ERROR]), doctor->counts[DOCTOR_WARNING],
+               human_plural((int64_t)doctor->counts[DOCTOR_WARNING]), doctor->counts[DOCTOR_NOTE],
+               human_plural((int64_t)doctor->counts[DOCTOR_NOTE]));
+}
+
+static void print_json(const struct doctor *doctor)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    json_truth(&json, "healthy", doctor->counts[DOCTOR_ERROR] == 0);
+    json_number(&json, "errors", (int64_t)doctor->counts[DOCTOR_ERROR]);
+    json_number(&json, "warnings", (int64_t)doctor->counts[DOCTOR_WARNING]);
+    json_number(&json, "notes", (int64_t)doctor->counts[DOCTOR_NOTE]);
+    json_open(&json, "findings", '[');
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct doctor_finding *finding = &doctor->items[i];
+        json_open(&json, NULL, '{');
+        json_text(&json, "severity", doctor_severity_name(finding->kind->severity));
+        json_text(&json, "id", finding->kind->id);
+        json_text(&json, "what", finding->what);
+        json_text(&json, "why", finding->kind->why);
+        json_text(&json, "do", finding->kind->remedy);
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    json_print(&out);
+}
+
+static int examine(struct console *console, unsigned long long key_limit, bool as_json)
+{
+    struct doctor doctor = {.console = console, .key_limit = key_limit};
+    int code = doctor_examine(&doctor);
+    if (code == EXIT_CODE_OK && as_json)
+        print_json(&doctor);
+    else if (code == EXIT_CODE_OK)
+        print_for_people(&doctor);
+    if (code == EXIT_CODE_OK && doctor.counts[DOCTOR_ERROR] > 0)
+        code = EXIT_CODE_FAILURE;
+    doctor_end(&doctor);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *path = NULL;
+    bool as_json = false;
+    unsigned long long key_limit = KEY_LIMIT_DEFAULT;
+    struct command_line line = command_line_begin(&command_doctor, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        char *after = NULL;
+        if (option == OPTION_CONFIG)
+            path = line.value;
+        as_json |= option == OPTION_JSON;
+        if (option == OPTION_KEY_LIMIT) {
+            key_limit = strtoull(line.value, &after, 10);
+            if (line.value[0] < '0' || line.value[0] > '9' || *after != '\0')
+                return command_misused(&command_doctor, "--key-limit wants a number, not '%s'", line.value);
+        }
+    }
+    if (line.is_over)
+        return line.exit_code;
+    struct console console;
+    int code = console_begin(&console, &command_doctor, path, false);
+    if (code == EXIT_CODE_OK)
+        code = examine(&console, key_limit, as_json);
+    console_end(&console);
+    return code;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .summary = "find what is wrong with the queue node, the fleet and what waits",
+    .synopsis = "-c FILE [--key-limit N] [--json]",
+    .about =
+        "Looks at the settings of the queue node (persistence, eviction, memory, replicas, version), at processes "
+        "that\n"
+        "died and were not recovered, workers of other programs, clocks, queues that nobody serves or that are\n"
+        "paused, entries that are no tasks, keys that belong to nobody, and the lock nodes. Each finding says what\n"
+        "it is, why it matters, and what to do. Nothing is changed, and every look is bounded: the first thousand\n"
+        "entries of a set, the first --key-limit keys. What the node does not let us ask is a note.\n"
+        "\n"
+        "Exits with 1 when there is an error; warnings and notes do not count.\n"
+        "\n"
+        "JSON: healthy, errors, warnings, notes, findings (severity, id, what, why, do).\n",
+    .examples =
+        "  holdfast doctor -c holdfast.conf\n"
+        "  holdfast doctor -c holdfast.conf --json | jq -r '.findings[] | select(.severity == \"error\") | .id'\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,279 @@
+/* holdfast quiet and stop: told through the queue node, so that it works from any host, and for every process that
+ * reads what dashboards write. */
+#include "worker/commands/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/quantity.h"
+#include "worker/commands/fleet.h"
+#include "worker/commands/json_writer.h"
+
+enum { OPTION_CONFIG, OPTION_JSON, OPTION_ALL, OPTION_WAIT, OPTION_DRAIN, TARGETS_MAX = 100 };
+
+#define CONFIG_OPTION [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"}
+#define JSON_OPTION   [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"}
+#define ALL_OPTION    [OPTION_ALL] = {'a', "all", NULL, "every process that the queue node knows of"}
+#define WAIT_OPTION   [OPTION_WAIT] = {'w', "wait", "DURATION", "wait until they have done so, at most this long"}
+#define DRAIN_OPTION                                                                                                   \
+    [OPTION_DRAIN] = {0, "drain", NULL, "first let them finish all that waits in their queues (holdfast workers only)"}
+
+static const struct command_option quiet_options[] = {
+    CONFIG_OPTION, JSON_OPTION, ALL_OPTION, WAIT_OPTION, {0, NULL, NULL, NULL}};
+static const struct command_option stop_options[] = {CONFIG_OPTION, JSON_OPTION,  ALL_OPTION,
+                                                     WAIT_OPTION,   DRAIN_OPTION, {0, NULL, NULL, NULL}};
+
+#define LOOK_EVERY_NS (250 * NS_PER_MS)
+
+struct telling {
+    struct console console;
+    const char *path;
+    bool as_json, all, drains, stops;
+    int64_t wait_ns;
+    char **targets;
+    int target_count;
+    char **told; /* identities */
+    size_t told_count;
+};
+
+/* --- who -------------------------------------------------------------------------------------------------------- */
+
+static bool is_there(const struct fleet_process *process)
+{
+    return process->state == FLEET_ALIVE || (process->is_shown && !process->is_leased);
+}
+
+static bool is_meant(const struct fleet_process *process, const char *target)
+{
+    size_t length = strlen(target);
+    bool is_on_host = strncmp(process->identity, target, length) == 0 && process->identity[length] == ':' &&
+                      strchr(target, ':') == NULL;
+    return strcmp(process->identity, target) == 0 || strcmp(process->info.host, target) == 0 || is_on_host;
+}
+
+static bool is_chosen(const struct telling *telling, const struct fleet_process *process)
+{
+    if (!is_there(process) || (telling->drains && process->state != FLEET_ALIVE))
+        return false;
+    for (int i = 0; i < telling->target_count; i++)
+        if (is_meant(process, telling->targets[i]))
+            return true;
+    return telling->all;
+}
+
+/* Every target has to mean somebody. */
+static int targets_check(const struct telling *telling, const struct fleet *fleet)
+{
+    char quoted[LOG_QUOTE_MAX];
+    for (int i = 0; i < telling->target_count; i++) {
+        bool is_known = false;
+        for (size_t j = 0; j < fleet->count && !is_known; j++)
+            is_known = is_there(&fleet->items[j]) && is_meant(&fleet->items[j], telling->targets[i]);
+        if (!is_known)
+            return console_complain(&telling->console,
+                                    "no living process is called %s or runs there; `holdfast status` lists them",
+                                    log_quote(telling->targets[i], quoted));
+    }
+    return EXIT_CODE_OK;
+}
+
+/* --- telling ---------------------------------------------------------------------------------------------------- */
+
+static void ask_to_tell(struct telling *telling, const char *identity)
+{
+    struct buffer key = {0};
+    struct inquiry *inquiry = telling->console.inquiry;
+    if (telling->drains)
+        buffer_format(&key, "%s%s", telling->console.keys.calls_prefix, identity);
+    else
+        buffer_format(&key, "%s-signals", identity);
+    inquiry_ask(inquiry, "LPUSH", buffer_text(&key),
+                telling->drains  ? "DRAIN"
+                : telling->stops ? "TERM"
+                                 : "TSTP",
+                NULL);
+    inquiry_ask(inquiry, "EXPIRE", buffer_text(&key), "60", NULL);
+    buffer_fini(&key);
+}
+
+static int tell(struct telling *telling, const struct fleet *fleet)
+{
+    inquiry_begin(telling->console.inquiry);
+    for (size_t i = 0; i < fleet->count; i++) {
+        if (!is_chosen(telling, &fleet->items[i]))
+            continue;
+        telling->told = memory_resize(telling->told, telling->told_count + 1, sizeof *telling->told);
+        telling->told[telling->told_count++] = memory_text(fleet->items[i].identity);
+        ask_to_tell(telling, fleet->items[i].identity);
+    }
+    if (telling->told_count == 0)
+        return console_complain(&telling->console, "there is no living process to tell%s",
+                                telling->drains ? "; --drain is for holdfast workers" : "");
+    int code = console_run(&telling->console);
+    for (size_t i = 0; code == EXIT_CODE_OK && i < inquiry_count(telling->console.inquiry); i++)
+        if (inquiry_reply_of(telling->console.inquiry, i, REDIS_INTEGER) == NULL)
+            return (int)inquiry_complain_reply(telling->console.inquiry, i, telling->console.command->name);
+    return code;
+}
+
+/* --- waiting ---------------------------------------------------------------------------------------------------- */
+
+static bool has_done_so(const struct telling *telling, const struct fleet_process *process)
+{
+    if (process == NULL || !is_there(process))
+        return true;
+    return !telling->stops && process->is_quiet;
+}
+
+static int left_count(struct telling *telling, size_t *left)
+{
+    struct fleet fleet;
+    if (!console_time(&telling->console))
+        return (int)inquiry_complain(telling->console.inquiry, telling->console.command->name);
+    int code = fleet_read(&fleet, &telling->console);
+    *left = 0;
+    for (size_t i = 0; i < telling->told_count; i++)
+        *left += !has_done_so(telling, fleet_find(&fleet, telling->told[i]));
+    fleet_free(&fleet);
+    return code;
+}
+
+static int await(struct telling *telling)
+{
+    struct instant until = instant_after(instant_now(), telling->wait_ns);
+    const char *done = telling->stops ? "stopped" : "gone quiet";
+    size_t left = telling->told_count;
+    while (left > 0) {
+        int code = left_count(telling, &left);
+        if (code != EXIT_CODE_OK)
+            return code;
+        if (left > 0 && instant_reached(instant_now(), until))
+            return console_complain(&telling->console, "%zu of %zu have not %s in time", left, telling->told_count,
+                                    done);
+        if (left > 0 && !inquiry_pause(telling->console.inquiry, LOOK_EVERY_NS))
+            return console_complain(&telling->console, "interrupted; %zu of %zu have not %s yet", left,
+                                    telling->told_count, done);
+    }
+    return EXIT_CODE_OK;
+}
+
+/* --- the commands ----------------------------------------------------------------------------------------------- */
+
+static void print_told(const struct telling *telling)
+{
+    char quoted[LOG_QUOTE_MAX];
+    const char *what = telling->drains ? "drain" : telling->stops ? "stop" : "quiet";
+    if (!telling->as_json) {
+        for (size_t i = 0; i < telling->told_count; i++)
+            printf("told %s: %s\n", log_quote(telling->told[i], quoted), what);
+        fflush(stdout);
+        return;
+    }
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    json_text(&json, "verb", what);
+    json_open(&json, "told", '[');
+    for (size_t i = 0; i < telling->told_count; i++)
+        json_text(&json, NULL, telling->told[i]);
+    json_close(&json, ']');
+    json_close(&json, '}');
+    json_print(&out);
+    fflush(stdout);
+}
+
+static int tell_and_wait(struct telling *telling)
+{
+    struct fleet fleet;
+    int code = fleet_read(&fleet, &telling->console);
+    if (code == EXIT_CODE_OK)
+        code = targets_check(telling, &fleet);
+    if (code == EXIT_CODE_OK)
+        code = tell(telling, &fleet);
+    fleet_free(&fleet);
+    if (code == EXIT_CODE_OK) {
+        print_told(telling);
+        if (telling->wait_ns > 0)
+            code = await(telling);
+    }
+    for (size_t i = 0; i < telling->told_count; i++)
+        free(telling->told[i]);
+    free(telling->told);
+    return code;
+}
+
+static int run_either(const struct command *command, bool stops, int argc, char **argv)
+{
+    struct telling telling = {.stops = stops};
+    struct error error = ERROR_NONE;
+    struct command_line line = command_line_begin(command, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        if (option == OPTION_CONFIG)
+            telling.path = line.value;
+        telling.as_json |= option == OPTION_JSON;
+        telling.all |= option == OPTION_ALL;
+        telling.drains |= option == OPTION_DRAIN;
+        if (option == OPTION_WAIT && !duration_parse(line.value, &telling.wait_ns, &error))
+            return command_misused(command, "--wait: %s", error.text);
+    }
+    if (line.is_over)
+        return line.exit_code;
+    telling.targets = line.arguments;
+    telling.target_count = line.argument_count;
+    if (telling.all == (line.argument_count > 0))
+        return command_misused(command, "name processes or hosts, or say --all");
+    int code = console_begin(&telling.console, command, telling.path, false);
+    if (code == EXIT_CODE_OK)
+        code = tell_and_wait(&telling);
+    console_end(&telling.console);
+    return code;
+}
+
+static int run_quiet(int argc, char **argv)
+{
+    return run_either(&command_quiet, false, argc, argv);
+}
+
+static int run_stop(int argc, char **argv)
+{
+    return run_either(&command_stop, true, argc, argv);
+}
+
+const struct command command_quiet = {
+    .name = "quiet",
+    .summary = "tell processes to take no more tasks",
+    .synopsis = "-c FILE IDENTITY|HOST... | --all [--wait DURATION] [--json]",
+    .about =
+        "Tells processes to finish what they run and take nothing new, by the queue node: the same as the button of\n"
+        "a dashboard, so it works for every worker that follows these. A process cannot be made to take tasks\n"
+        "again; start another one.\n"
+        "\n"
+        "With --wait it exits with 1 when somebody has not become quiet, or ended, in time.\n"
+        "\n"
+        "JSON: verb, told (identities).\n",
+    .examples = "  holdfast quiet -c holdfast.conf web-3 --wait 10s\n",
+    .options = quiet_options,
+    .arguments_max = TARGETS_MAX,
+    .run = run_quiet,
+};
+
+const struct command command_stop = {
+    .name = "stop",
+    .summary = "tell processes to stop",
+    .synopsis = "-c FILE IDENTITY|HOST... | --all [--drain] [--wait DURATION] [--json]",
+    .about =
+        "Tells processes to stop, by the queue node: they take nothing new, have their stop_timeout to finish, and\n"
+        "give back the rest. It works for every worker that follows dashboards. With --drain a process first\n"
+        "finishes all that waits in its queues.\n"
+        "\n"
+        "With --wait it exits with 1 when somebody has not stopped in time.\n"
+        "\n"
+        "JSON: verb, told (identities).\n",
+    .examples = "  holdfast stop -c holdfast.conf --all --wait 60s\n"
+                "  holdfast stop -c holdfast.conf web-3:4242:abcdef012345 --drain\n",
+    .options = stop_options,
+    .arguments_max = TARGETS_MAX,
+    .run = run_stop,
+};

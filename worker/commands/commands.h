@@ -1,0 +1,23 @@
+/* Every command of the program; see command.h. */
+#ifndef WORKER_COMMANDS_H
+#define WORKER_COMMANDS_H
+
+#include "worker/commands/command.h"
+
+extern const struct command command_cancel;
+extern const struct command command_check;
+extern const struct command command_config;
+extern const struct command command_doctor;
+extern const struct command command_help;
+extern const struct command command_pause;
+extern const struct command command_periodic;
+extern const struct command command_push;
+extern const struct command command_queues;
+extern const struct command command_quiet;
+extern const struct command command_resume;
+extern const struct command command_status;
+extern const struct command command_stop;
+extern const struct command command_tasks;
+extern const struct command command_work;
+
+#endif

@@ -1,0 +1,47 @@
+/* What every command of an operator begins with: the configuration, a way to ask the queue node, its keys and its
+ * time.
+ *
+ *     struct console console;
+ *     int code = console_begin(&console, &command_status, path, false);
+ *     if (code == EXIT_CODE_OK)
+ *         ...
+ *     console_end(&console);        also after a failure
+ *
+ * What fails is said on standard error. */
+#ifndef WORKER_CONSOLE_H
+#define WORKER_CONSOLE_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "queue/keys.h"
+#include "worker/commands/command.h"
+#include "worker/config/config.h"
+#include "worker/commands/inquiry.h"
+
+struct console {
+    const struct command *command;
+    struct config *config;
+    struct findings warnings; /* about it */
+    struct inquiry *inquiry;
+    struct queue_keys keys;
+    struct wall_time now;  /* of the queue node, when the command began */
+    struct wall_time here; /* of this machine, at the same moment */
+    int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
+};
+
+/* `changes`: the command runs scripts that change something. Returns an exit code. */
+int console_begin(struct console *console, const struct command *command, const char *path, bool changes);
+void console_end(struct console *console);
+
+/* The node's time, asked anew. False after a complaint. */
+bool console_time(struct console *console) MUST_CHECK;
+/* Runs the pipeline; complains when it was not answered. Returns an exit code. */
+int console_run(struct console *console);
+/* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
+int console_complain(const struct console *console, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* True when somebody at a terminal said yes, or `is_sure`. Without a terminal, asks for --yes. */
+bool console_confirm(const struct console *console, bool is_sure, const char *format, ...) PRINTF_LIKE(3, 4);
+
+#endif

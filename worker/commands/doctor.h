@@ -1,0 +1,58 @@
+/* What `holdfast doctor` finds: each with how bad it is, what it is, why it matters, and what to do.
+ *
+ *     struct doctor doctor = {.console = &console, .key_limit = 100000};
+ *     code = doctor_examine(&doctor);
+ *     doctor.items[0 .. doctor.count)
+ *     doctor_end(&doctor);
+ *
+ * Every look is bounded: places and keys are sampled, and how much was looked at is said. What the node does not let
+ * us see is a finding of its own, not an error. */
+#ifndef WORKER_DOCTOR_H
+#define WORKER_DOCTOR_H
+
+#include "worker/commands/status.h"
+
+enum doctor_severity { DOCTOR_ERROR, DOCTOR_WARNING, DOCTOR_NOTE, DOCTOR_SEVERITIES };
+const char *doctor_severity_name(enum doctor_severity severity); /* "error", "warning", "note" */
+
+/* Of a kind of finding; all texts are static. */
+struct doctor_kind {
+    const char *id; /* for programs: words-with-hyphens */
+    enum doctor_severity severity;
+    const char *why, *remedy;
+};
+
+struct doctor_finding {
+    const struct doctor_kind *kind;
+    char *what;
+};
+
+struct doctor {
+    struct console *console;
+    unsigned long long key_limit; /* keys of the node that are looked at */
+    struct doctor_finding *items;
+    size_t count;
+    size_t counts[DOCTOR_SEVERITIES];
+    unsigned long long keys_looked_at;
+    struct status status;
+};
+
+int doctor_examine(struct doctor *doctor) MUST_CHECK; /* an exit code; complains */
+void doctor_end(struct doctor *doctor);
+
+/* For the parts of the examination. `what` is made safe for a terminal. */
+void doctor_find(struct doctor *doctor, const struct doctor_kind *kind, const char *what, ...) PRINTF_LIKE(3, 4);
+int doctor_examine_node(struct doctor *doctor) MUST_CHECK;   /* what the queue node says of itself */
+int doctor_examine_fleet(struct doctor *doctor) MUST_CHECK;  /* processes, clocks, queues */
+int doctor_examine_places(struct doctor *doctor) MUST_CHECK; /* what waits, by samples */
+int doctor_examine_keys(struct doctor *doctor) MUST_CHECK;   /* our keys, by a bounded scan */
+int doctor_examine_locks(struct doctor *doctor) MUST_CHECK;  /* the lock nodes and the configuration */
+
+/* Judges what INFO says of the queue node, with the values of CONFIG ("" = not told). Pure. */
+struct doctor_settings {
+    char save[256], fsync[32], min_replicas[32];
+    bool is_known; /* CONFIG was answered */
+};
+void doctor_judge_node(struct doctor *doctor, const char *info, size_t length, const struct doctor_settings *settings);
+
+#endif

@@ -1,0 +1,158 @@
+/* Processes, their clocks, and the queues that they serve or do not serve. */
+#include "worker/commands/doctor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "worker/commands/human.h"
+
+#define LOST_US        (60 * US_PER_S) /* living processes recover a dead one sooner */
+#define CLOCK_AHEAD_US (2 * US_PER_S)
+#define BEAT_LATE_US   (45 * US_PER_S) /* a heartbeat comes every few seconds, and is kept for 60 s */
+
+static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
+                                              "Nothing is run, and tasks that become due wait in their sets.",
+                                              "Start a worker: `holdfast work -c FILE`."};
+static const struct doctor_kind orphaned_claims = {
+    "orphaned-claims", DOCTOR_ERROR, "What this process had claimed runs nowhere and waits in no queue.",
+    "Start a worker, which recovers it; or `holdfast tasks retry --all --place claims`."};
+static const struct doctor_kind foreign_on_our_queues = {
+    "foreign-worker-on-our-queues", DOCTOR_ERROR,
+    "It takes tasks for which it has no handler, and loses what it was running when it dies.",
+    "Give the two programs queues of their own names, or databases of their own."};
+static const struct doctor_kind foreign_worker = {
+    "foreign-worker", DOCTOR_WARNING,
+    "Its scheduler moves due tasks of `schedule` and `retry` in two steps and loses one when it dies in between; some "
+    "(sidekiq-rs, sidekiq.cr) drop members that they do not know.",
+    "Give it a database of its own."};
+static const struct doctor_kind clock_here = {
+    "clock-offset", DOCTOR_WARNING,
+    "Times in tasks and on dashboards are wrong by as much; scheduled tasks come early or late.",
+    "Synchronise the clocks of both machines (NTP)."};
+static const struct doctor_kind clock_process = {"clock-offset-of-process", DOCTOR_WARNING,
+                                                 "Times that this process writes into tasks are wrong by as much.",
+                                                 "Synchronise the clock of its host (NTP)."};
+static const struct doctor_kind beat_late = {
+    "heartbeat-late", DOCTOR_WARNING,
+    "Its lease runs, but what dashboards show of it is old: its clock is behind, or it is overloaded.",
+    "Look at the clock and the load of its host."};
+static const struct doctor_kind queue_clash = {"queue-key-clash", DOCTOR_ERROR,
+                                               "No task can be pushed to this queue or taken from it.",
+                                               "Find out who writes this key, rename or delete it."};
+static const struct doctor_kind queue_unserved = {
+    "queue-unserved", DOCTOR_WARNING, "These tasks wait for ever.",
+    "Let a worker serve the queue (worker.queues), or mend the name where they are pushed."};
+static const struct doctor_kind queue_paused = {"queue-paused", DOCTOR_NOTE,
+                                                "No worker claims from it until it is resumed.",
+                                                "`holdfast resume NAME` when that is not meant."};
+static const struct doctor_kind fleet_cut = {"fleet-cut", DOCTOR_NOTE,
+                                             "Only the first ten thousand processes were looked at.",
+                                             "Remove what foreign workers left in `processes`."};
+
+static bool is_ours(const struct doctor *doctor, const char *queue)
+{
+    const struct config_worker *worker = &doctor->console->config->worker;
+    for (size_t i = 0; i < worker->queues.count; i++)
+        if (strcmp(worker->queues.items[i], queue) == 0)
+            return true;
+    for (size_t i = 0; i < doctor->status.fleet.count; i++) {
+        const struct fleet_process *process = &doctor->status.fleet.items[i];
+        if (process->state == FLEET_ALIVE && fleet_process_serves(process, queue))
+            return true;
+    }
+    return false;
+}
+
+static void examine_foreign(struct doctor *doctor, const struct fleet_process *process)
+{
+    char quoted[LOG_QUOTE_MAX], version[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    log_quote(process->identity, quoted);
+    log_quote(process->info.version, version);
+    for (size_t i = 0; i < process->info.queue_count; i++)
+        if (is_ours(doctor, process->info.queues[i])) {
+            doctor_find(doctor, &foreign_on_our_queues, "%s (version %s) serves the queue %s, which is ours", quoted,
+                        version, log_quote(process->info.queues[i], queue));
+            break;
+        }
+    doctor_find(doctor, &foreign_worker, "%s (version %s) is a worker of another program", quoted, version);
+}
+
+static void examine_clock(struct doctor *doctor, const struct fleet_process *process)
+{
+    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+    int64_t age = doctor->console->now.us - process->beat.us;
+    if (process->beat.us == 0 || process->state != FLEET_ALIVE)
+        return;
+    if (age < -CLOCK_AHEAD_US)
+        doctor_find(doctor, &clock_process, "the clock of %s is ahead of the queue node's by %s",
+                    log_quote(process->identity, quoted), human_span(-age, human));
+    else if (age > BEAT_LATE_US)
+        doctor_find(doctor, &beat_late, "the last heartbeat of %s is %s old", log_quote(process->identity, quoted),
+                    human_span(age, human));
+}
+
+static void examine_processes(struct doctor *doctor)
+{
+    const struct fleet *fleet = &doctor->status.fleet;
+    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        if (process->state == FLEET_FOREIGN)
+            examine_foreign(doctor, process);
+        if (process->state == FLEET_LOST && process->lease_end.us < doctor->console->now.us - LOST_US)
+            doctor_find(doctor, &orphaned_claims, "the lease of %s ended %s and nobody has recovered its claims",
+                        log_quote(process->identity, quoted),
+                        human_moment(process->lease_end, doctor->console->now, human));
+        examine_clock(doctor, process);
+    }
+    if (status_serving(&doctor->status) == 0)
+        doctor_find(doctor, &no_workers, "no process takes tasks");
+    if (fleet->is_cut)
+        doctor_find(doctor, &fleet_cut, "there are more than %d processes", FLEET_MAX);
+}
+
+static void examine_own_clock(struct doctor *doctor)
+{
+    const struct console *console = doctor->console;
+    char human[HUMAN_TEXT_MAX];
+    int64_t apart = console->here.us - console->now.us;
+    int64_t certain = (apart < 0 ? -apart : apart) - console->round_trip_us;
+    if (certain > US_PER_S)
+        doctor_find(doctor, &clock_here, "the clock of this machine is %s the queue node's by %s",
+                    apart > 0 ? "ahead of" : "behind", human_span(certain, human));
+}
+
+static bool is_served(const struct fleet *fleet, const char *queue)
+{
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        if ((process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN) && fleet_process_serves(process, queue))
+            return true;
+    }
+    return false;
+}
+
+static void examine_queues(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->status.backlog.count; i++) {
+        const struct backlog_queue *queue = &doctor->status.backlog.items[i];
+        char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+        log_quote(queue->name, quoted);
+        if (queue->length < 0)
+            doctor_find(doctor, &queue_clash, "the key of queue %s holds something that is no list", quoted);
+        if (queue->length > 0 && !is_served(&doctor->status.fleet, queue->name))
+            doctor_find(doctor, &queue_unserved, "the queue %s has %s task%s, and no process serves it", quoted,
+                        human_count(queue->length, human), human_plural(queue->length));
+        if (queue->is_paused)
+            doctor_find(doctor, &queue_paused, "the queue %s is paused", quoted);
+    }
+}
+
+int doctor_examine_fleet(struct doctor *doctor)
+{
+    examine_own_clock(doctor);
+    examine_processes(doctor);
+    examine_queues(doctor);
+    return EXIT_CODE_OK;
+}

@@ -1,0 +1,69 @@
+/* The lock nodes, and what the configuration itself gives to think about. */
+#include "worker/commands/doctor.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/node_probe.h"
+
+static const struct doctor_kind lock_node_away = {
+    "lock-node-unreachable", DOCTOR_WARNING,
+    "Locks go on while a majority of the nodes answers; one less can fail now.",
+    "Bring the node back, or mend its address."};
+static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
+                                                      "No lock can be taken: every task that needs one waits.",
+                                                      "Bring the lock nodes back."};
+static const struct doctor_kind lock_node_unfit = {"lock-node-unfit", DOCTOR_ERROR,
+                                                   "A node like this may forget or refuse locks that are held.",
+                                                   "See `holdfast check`, which says more."};
+static const struct doctor_kind lock_node_doubtful = {"lock-node-doubtful", DOCTOR_WARNING,
+                                                      "A node like this may forget or refuse locks that are held.",
+                                                      "See `holdfast check`, which says more."};
+static const struct doctor_kind configuration = {"configuration", DOCTOR_WARNING,
+                                                 "The configuration works, but perhaps not as it was meant.",
+                                                 "See `holdfast check`, which looks at the plugins too."};
+
+static void probe_judge(struct doctor *doctor, const struct node_probe *probe, size_t *answered)
+{
+    struct findings findings = {0};
+    *answered += probe->state == PROBE_ANSWERED;
+    if (probe->state == PROBE_UNREACHABLE || probe->state == PROBE_REFUSED)
+        doctor_find(doctor, &lock_node_away, "%s %s: %s", probe->node->name,
+                    probe->state == PROBE_UNREACHABLE ? "cannot be reached" : "does not let us in", probe->reason);
+    if (probe->state == PROBE_ANSWERED)
+        node_facts_judge(&probe->facts, probe->node->name, NODE_FOR_LOCKS, &findings);
+    for (size_t i = 0; i < findings.count; i++)
+        doctor_find(doctor, findings.items[i].is_warning ? &lock_node_doubtful : &lock_node_unfit, "%s",
+                    findings.items[i].text);
+    findings_fini(&findings);
+}
+
+static int nodes_examine(struct doctor *doctor)
+{
+    const struct config *config = doctor->console->config;
+    struct error error = ERROR_NONE;
+    size_t count = config->lock_node_count, answered = 0;
+    if (count == 0)
+        return EXIT_CODE_OK;
+    struct node_probe *probes = memory_zeroed(count, sizeof *probes);
+    for (size_t i = 0; i < count; i++)
+        probes[i] = (struct node_probe){.node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS};
+    bool was_run = node_probe_all(probes, count, &error);
+    for (size_t i = 0; was_run && i < count; i++)
+        probe_judge(doctor, &probes[i], &answered);
+    free(probes);
+    if (!was_run)
+        return console_complain(doctor->console, "%s", error.text);
+    if (answered <= count / 2)
+        doctor_find(doctor, &lock_majority_away, "%zu of %zu lock nodes answer", answered, count);
+    return EXIT_CODE_OK;
+}
+
+int doctor_examine_locks(struct doctor *doctor)
+{
+    const struct findings *warnings = &doctor->console->warnings;
+    for (size_t i = 0; i < warnings->count; i++)
+        doctor_find(doctor, &configuration, "%s", warnings->items[i].text);
+    return nodes_examine(doctor);
+}

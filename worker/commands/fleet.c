@@ -1,0 +1,229 @@
+/* Reading the fleet: the identities first, in bounded pieces, then what each says, in one pipeline for a hundred.
+ *
+ * Two places list processes: `processes`, which every worker writes and dashboards read, and hf:2:processes, the
+ * leases. A process may be in one only: a dead one of ours leaves `processes` when its hash has expired, and foreign
+ * ones have no lease. */
+#include "worker/commands/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/real.h"
+
+enum { ASKED_AT_ONCE = 100, SCAN_COUNT = 500, FIELD_COUNT = 7 };
+
+/* --- identities ------------------------------------------------------------------------------------------------- */
+
+static struct fleet_process *process_add(struct fleet *fleet, const struct redis_reply *identity)
+{
+    for (size_t i = 0; i < fleet->count; i++)
+        if (strcmp(fleet->items[i].identity, identity->bytes) == 0)
+            return &fleet->items[i];
+    if (fleet->count == FLEET_MAX) {
+        fleet->is_cut = true;
+        return NULL;
+    }
+    fleet->items = memory_resize(fleet->items, fleet->count + 1, sizeof *fleet->items);
+    fleet->items[fleet->count] = (struct fleet_process){.identity = memory_text(identity->bytes)};
+    return &fleet->items[fleet->count++];
+}
+
+static int leased_read(struct fleet *fleet, struct console *console)
+{
+    inquiry_begin(console->inquiry);
+    inquiry_ask(console->inquiry, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
+    int code = console_run(console);
+    const struct redis_reply *reply = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
+    for (size_t i = 0; reply != NULL && i + 1 < reply->count; i += 2) {
+        struct fleet_process *process = process_add(fleet, &reply->elements[i]);
+        if (process == NULL)
+            break;
+        process->is_leased = true;
+        process->lease_end = wall_read(reply->elements[i + 1].bytes);
+    }
+    return code;
+}
+
+static int shown_read(struct fleet *fleet, struct console *console)
+{
+    char cursor[32] = "0";
+    int code = EXIT_CODE_OK;
+    do {
+        inquiry_begin(console->inquiry);
+        inquiry_ask(console->inquiry, "SSCAN", console->keys.listed, cursor, "COUNT", "500", NULL);
+        code = console_run(console);
+        const struct redis_reply *reply =
+            code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
+        if (reply == NULL || reply->count != 2)
+            break;
+        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
+        for (size_t i = 0; i < reply->elements[1].count; i++)
+            process_add(fleet, &reply->elements[1].elements[i]);
+    } while (strcmp(cursor, "0") != 0 && !fleet->is_cut);
+    return code;
+}
+
+/* --- what each says --------------------------------------------------------------------------------------------- */
+
+static long long number_of(const struct redis_reply *value)
+{
+    return value->bytes != NULL ? strtoll(value->bytes, NULL, 10) : 0;
+}
+
+void fleet_process_read(struct fleet_process *process, const struct redis_reply *fields)
+{
+    static const struct redis_reply nothing = {.kind = REDIS_NIL};
+    bool is_whole = fields->kind == REDIS_ARRAY && fields->count == FIELD_COUNT;
+    const struct redis_reply *values[FIELD_COUNT];
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        values[i] = is_whole ? &fields->elements[i] : &nothing;
+    process->is_shown = values[0]->bytes != NULL;
+    process_info_read(&process->info, values[0]->bytes, values[0]->length);
+    process->concurrency = process->info.concurrency;
+    process->busy = number_of(values[1]);
+    process->beat.us = values[2]->bytes != NULL ? wall_read(values[2]->bytes).us : 0;
+    process->rtt_us = number_of(values[3]);
+    process->is_quiet =
+        values[4]->bytes != NULL && (strcmp(values[4]->bytes, "true") == 0 || strcmp(values[4]->bytes, "1") == 0);
+    process->rss_kb = number_of(values[5]);
+    if (values[6]->bytes != NULL)
+        process->concurrency = number_of(values[6]);
+}
+
+/* Names, one a line. */
+static void queues_take(struct fleet_process *process, const char *lines)
+{
+    if (process->info.queue_count > 0)
+        return;
+    char *copy = memory_text(lines), *rest = copy;
+    for (char *name; (name = strsep(&rest, "\n")) != NULL;) {
+        if (name[0] == '\0')
+            continue;
+        process->info.queues =
+            memory_resize(process->info.queues, process->info.queue_count + 1, sizeof *process->info.queues);
+        process->info.queues[process->info.queue_count++] = memory_text(name);
+    }
+    free(copy);
+}
+
+static void state_decide(struct fleet_process *process, struct wall_time now, bool was_recovered)
+{
+    if (process->is_leased && was_recovered)
+        process->state = FLEET_RECOVERED; /* its time is that of the next look at it, which may lie ahead */
+    else if (process->is_leased)
+        process->state = process->lease_end.us >= now.us ? FLEET_ALIVE : FLEET_LOST;
+    else
+        process->state =
+            strncmp(process->info.version, "holdfast", 8) == 0 || !process->is_shown ? FLEET_UNLEASED : FLEET_FOREIGN;
+}
+
+static void ask_about(struct console *console, const struct fleet_process *process)
+{
+    struct buffer *request = inquiry_compose(console->inquiry);
+    static const char *const fields[FIELD_COUNT] = {FLEET_FIELDS};
+    redis_request_begin(request, 2 + FIELD_COUNT);
+    redis_request_text(request, "HMGET");
+    redis_request_text(request, process->identity);
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        redis_request_text(request, fields[i]);
+    request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 4);
+    redis_request_text(request, "HMGET");
+    queue_keys_request(console->keys.process_prefix, process->identity, request);
+    redis_request_text(request, "queues");
+    redis_request_text(request, "gone");
+    request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "HLEN");
+    queue_keys_request(console->keys.process_prefix, process->identity, request);
+}
+
+static void answer_take(struct console *console, struct fleet_process *process, size_t at)
+{
+    fleet_process_read(process, inquiry_reply(console->inquiry, at));
+    const struct redis_reply *ours = inquiry_reply(console->inquiry, at + 1);
+    bool is_whole = ours->kind == REDIS_ARRAY && ours->count == 2;
+    const char *queues = is_whole ? ours->elements[0].bytes : NULL, *gone = is_whole ? ours->elements[1].bytes : NULL;
+    if (queues != NULL)
+        queues_take(process, queues);
+    else if (gone != NULL && gone[0] != '\0')
+        queues_take(process, gone + 1);
+    long long fields = inquiry_integer(console->inquiry, at + 2, 0);
+    process->claims = fields - (queues != NULL) - (gone != NULL);
+    state_decide(process, console->now, gone != NULL);
+}
+
+static int details_read(struct fleet *fleet, struct console *console)
+{
+    for (size_t from = 0; from < fleet->count; from += ASKED_AT_ONCE) {
+        size_t to = fleet->count - from < ASKED_AT_ONCE ? fleet->count : from + ASKED_AT_ONCE;
+        inquiry_begin(console->inquiry);
+        for (size_t i = from; i < to; i++)
+            ask_about(console, &fleet->items[i]);
+        int code = console_run(console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        for (size_t i = from; i < to; i++)
+            answer_take(console, &fleet->items[i], (i - from) * 3);
+    }
+    return EXIT_CODE_OK;
+}
+
+/* --- the fleet -------------------------------------------------------------------------------------------------- */
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct fleet_process *left = a, *right = b;
+    return strcmp(left->identity, right->identity);
+}
+
+int fleet_read(struct fleet *fleet, struct console *console)
+{
+    *fleet = (struct fleet){.count = 0};
+    int code = leased_read(fleet, console);
+    if (code == EXIT_CODE_OK)
+        code = shown_read(fleet, console);
+    if (code == EXIT_CODE_OK)
+        code = details_read(fleet, console);
+    if (fleet->count > 0)
+        qsort(fleet->items, fleet->count, sizeof *fleet->items, by_identity);
+    return code;
+}
+
+void fleet_free(struct fleet *fleet)
+{
+    for (size_t i = 0; i < fleet->count; i++) {
+        struct fleet_process *process = &fleet->items[i];
+        process_info_fini(&process->info);
+        free(process->identity);
+    }
+    free(fleet->items);
+    *fleet = (struct fleet){.count = 0};
+}
+
+const struct fleet_process *fleet_find(const struct fleet *fleet, const char *identity)
+{
+    for (size_t i = 0; i < fleet->count; i++)
+        if (strcmp(fleet->items[i].identity, identity) == 0)
+            return &fleet->items[i];
+    return NULL;
+}
+
+bool fleet_process_serves(const struct fleet_process *process, const char *queue)
+{
+    for (size_t i = 0; i < process->info.queue_count; i++)
+        if (strcmp(process->info.queues[i], queue) == 0)
+            return true;
+    return false;
+}
+
+const char *fleet_state_name(enum fleet_state state)
+{
+    static const char *const names[] = {[FLEET_ALIVE] = "alive",
+                                        [FLEET_LOST] = "lost",
+                                        [FLEET_RECOVERED] = "recovered",
+                                        [FLEET_UNLEASED] = "unleased",
+                                        [FLEET_FOREIGN] = "foreign"};
+    return names[state];
+}

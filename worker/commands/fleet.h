@@ -1,0 +1,57 @@
+/* The worker processes that the queue node knows of: ours by their leases, and all that dashboards show.
+ *
+ *     struct fleet fleet;
+ *     int code = fleet_read(&fleet, &console);
+ *     fleet_free(&fleet);                          also after a failure */
+#ifndef WORKER_FLEET_H
+#define WORKER_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/commands/console.h"
+#include "worker/commands/process_info.h"
+
+enum fleet_state {
+    FLEET_ALIVE,     /* its lease runs */
+    FLEET_LOST,      /* its lease has ended and nobody has recovered its claims yet */
+    FLEET_RECOVERED, /* its lease has ended and its claims were recovered */
+    FLEET_UNLEASED,  /* calls itself holdfast, without a lease: it stopped, or is of another scheme */
+    FLEET_FOREIGN,   /* a worker of another program */
+};
+
+struct fleet_process {
+    char *identity;
+    enum fleet_state state;
+    bool is_leased, is_shown;   /* in hf:2:processes; has a hash for dashboards */
+    struct wall_time lease_end; /* of a leased one, in the node's time */
+    /* From its hash for dashboards; 0 and "" when it says nothing. Its queues may also come from its lease. */
+    struct process_info info;
+    long long concurrency, busy, rss_kb;
+    int64_t rtt_us;
+    bool is_quiet;
+    struct wall_time beat;
+    long long claims; /* slots and queues in its hash of claims; of a leased one */
+};
+
+struct fleet {
+    struct fleet_process *items; /* by identity */
+    size_t count;
+    bool is_cut; /* there are more than FLEET_MAX */
+};
+
+enum { FLEET_MAX = 10000 };
+
+int fleet_read(struct fleet *fleet, struct console *console) MUST_CHECK; /* an exit code; complains */
+void fleet_free(struct fleet *fleet);
+
+const struct fleet_process *fleet_find(const struct fleet *fleet, const char *identity); /* or NULL */
+bool fleet_process_serves(const struct fleet_process *process, const char *queue);
+const char *fleet_state_name(enum fleet_state state); /* "alive", "lost", ... */
+
+/* Fills what a hash says that dashboards read: `fields` are the values of FLEET_FIELDS. Pure. */
+#define FLEET_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency"
+void fleet_process_read(struct fleet_process *process, const struct redis_reply *fields);
+
+#endif

@@ -1,0 +1,44 @@
+#include "worker/commands/process_info.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+static char *text_member(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return memory_text(text != NULL ? text : "");
+}
+
+void process_info_read(struct process_info *info, const char *text, size_t length)
+{
+    json_t *object = text != NULL ? json_loadb(text, length, 0, NULL) : NULL;
+    *info = (struct process_info){.host = text_member(object, "hostname"),
+                                  .version = text_member(object, "version"),
+                                  .tag = text_member(object, "tag"),
+                                  .pid = json_integer_value(json_object_get(object, "pid")),
+                                  .concurrency = json_integer_value(json_object_get(object, "concurrency"))};
+    double started = json_number_value(json_object_get(object, "started_at"));
+    if (started > 0 && started < 1e11)
+        info->started.us = (int64_t)(started * 1e6);
+    const json_t *queues = json_object_get(object, "queues");
+    info->queues = memory_zeroed(json_array_size(queues) + 1, sizeof *info->queues);
+    for (size_t i = 0; i < json_array_size(queues); i++) {
+        const char *name = json_string_value(json_array_get(queues, i));
+        if (name != NULL)
+            info->queues[info->queue_count++] = memory_text(name);
+    }
+    json_decref(object);
+}
+
+void process_info_fini(struct process_info *info)
+{
+    for (size_t i = 0; i < info->queue_count; i++)
+        free(info->queues[i]);
+    free(info->queues);
+    free(info->host);
+    free(info->version);
+    free(info->tag);
+    *info = (struct process_info){.queue_count = 0};
+}

@@ -1,0 +1,145 @@
+#include "worker/commands/task_find.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/real.h"
+#include "worker/commands/human.h"
+#include "worker/commands/progress.h"
+
+enum { PAGE = 200, SCORE_MAX = 40 };
+
+void task_search_in(struct task_search *search, enum task_place place)
+{
+    search->places[search->place_count++] = place;
+}
+
+size_t task_id_score(const char *id)
+{
+    size_t whole = strspn(id, "0123456789");
+    size_t length = whole;
+    if (whole > 0 && id[whole] == '.')
+        length += 1 + strspn(id + whole + 1, "0123456789");
+    bool is_score = whole > 0 && length < SCORE_MAX && id[length] == '-';
+    return is_score ? length : 0;
+}
+
+static bool is_wanted(struct task_search *search, const struct task_entry *entry, const char *jid)
+{
+    task_view_read(&search->view, entry->task.bytes, entry->task.length);
+    return strcmp(search->view.is_task ? search->view.envelope.jid : "", jid) == 0;
+}
+
+static void walk_end(struct task_search *search)
+{
+    if (search->is_walking)
+        task_walk_end(&search->walk);
+    search->is_walking = false;
+}
+
+static int walk_begin(struct task_search *search, enum task_place place, const char *queue, const char *cursor)
+{
+    struct error error = ERROR_NONE;
+    walk_end(search);
+    search->is_walking = true;
+    if (!task_walk_begin(&search->walk, search->console, place, queue, cursor, &error))
+        return console_complain(search->console, "%s", error.text);
+    return EXIT_CODE_OK;
+}
+
+static void cut_tell(struct task_search *search, enum task_place place, const char *queue)
+{
+    char count[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    search->was_cut = true;
+    console_complain(search->console, "looked through %s entries of %s%s%s; --scan-limit N looks further",
+                     human_count((int64_t)search->scan_limit, count), task_place_name(place), queue != NULL ? " " : "",
+                     queue != NULL ? log_quote(queue, quoted) : "");
+}
+
+/* Looks through one walk, at most through scan_limit entries. */
+static int walk_search(struct task_search *search, enum task_place place, const char *queue, const char *jid)
+{
+    struct progress progress;
+    unsigned long long looked = 0;
+    int code = walk_begin(search, place, queue, NULL);
+    progress_start(&progress, STDERR_FILENO, "looking", 0);
+    while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && looked < search->scan_limit) {
+        unsigned long long left = search->scan_limit - looked;
+        code = task_walk_next(&search->walk, left < PAGE ? (size_t)left : PAGE);
+        for (size_t i = 0; code == EXIT_CODE_OK && i < search->walk.count && search->found == NULL; i++)
+            if (is_wanted(search, &search->walk.entries[i], jid))
+                search->found = &search->walk.entries[i];
+        looked += search->walk.count;
+        task_walk_advance(&search->walk, search->walk.count);
+        progress_update(&progress, looked);
+    }
+    progress_end(&progress);
+    if (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over)
+        cut_tell(search, place, queue);
+    return code;
+}
+
+/* Only the entries of one score. */
+static int score_search(struct task_search *search, enum task_place place, const char *id, size_t score_length)
+{
+    char cursor[SCORE_MAX + 4];
+    const char *jid = id + score_length + 1;
+    snprintf(cursor, sizeof cursor, "%.*s+0", (int)score_length, id);
+    double score = real_read(cursor, NULL);
+    int code = walk_begin(search, place, NULL, cursor);
+    bool is_same = true;
+    while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && is_same) {
+        code = task_walk_next(&search->walk, PAGE);
+        for (size_t i = 0; code == EXIT_CODE_OK && is_same && i < search->walk.count && search->found == NULL; i++) {
+            double other = real_read(search->walk.entries[i].score, NULL);
+            is_same = other <= score && other >= score;
+            if (is_same && is_wanted(search, &search->walk.entries[i], jid))
+                search->found = &search->walk.entries[i];
+        }
+        task_walk_advance(&search->walk, search->walk.count);
+    }
+    return code;
+}
+
+static int queues_search(struct task_search *search, const char *jid)
+{
+    int code = EXIT_CODE_OK;
+    if (search->queue != NULL)
+        return walk_search(search, TASK_IN_QUEUE, search->queue, jid);
+    if (!search->knows_queues) {
+        code = backlog_read(&search->backlog, search->console);
+        search->knows_queues = true;
+    }
+    for (size_t i = 0; code == EXIT_CODE_OK && search->found == NULL && i < search->backlog.count; i++)
+        if (search->backlog.items[i].length > 0)
+            code = walk_search(search, TASK_IN_QUEUE, search->backlog.items[i].name, jid);
+    return code;
+}
+
+int task_search_run(struct task_search *search, const char *id)
+{
+    size_t score = task_id_score(id);
+    int code = EXIT_CODE_OK;
+    search->found = NULL;
+    search->was_cut = false;
+    for (size_t i = 0; score > 0 && i < search->place_count && code == EXIT_CODE_OK && search->found == NULL; i++)
+        if (task_place_is_set(search->places[i]))
+            code = score_search(search, search->places[i], id, score);
+    for (size_t i = 0; i < search->place_count && code == EXIT_CODE_OK && search->found == NULL; i++) {
+        if (search->places[i] == TASK_IN_QUEUE)
+            code = queues_search(search, id);
+        else
+            code = walk_search(search, search->places[i], NULL, id);
+    }
+    return code;
+}
+
+void task_search_end(struct task_search *search)
+{
+    walk_end(search);
+    task_view_fini(&search->view);
+    if (search->knows_queues)
+        backlog_free(&search->backlog);
+}

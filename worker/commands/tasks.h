@@ -1,0 +1,33 @@
+/* The parts of `holdfast tasks`: what was asked for, and who does it. */
+#ifndef WORKER_TASKS_H
+#define WORKER_TASKS_H
+
+#include "queue/operate.h"
+#include "worker/commands/task_find.h"
+
+struct tasks {
+    struct console console;
+    const char *path, *queue, *class_name, *cursor;
+    bool as_json, all, is_sure;
+    bool has_place;
+    enum task_place place;
+    unsigned long long limit, scan_limit;
+    char *const *ids;
+    int id_count;
+};
+
+/* Each returns an exit code. */
+int tasks_list(struct tasks *tasks);
+int tasks_show(struct tasks *tasks);
+int tasks_operate(struct tasks *tasks, enum operate_verb verb);
+
+/* Whether an entry is one of those that --class and --queue ask for. */
+bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry);
+/* Members that say where a task is: place, and what goes with it. */
+void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json);
+
+/* What goes to the target when this entry is moved: see operate.h. False with a reason when it cannot be. Pure. */
+bool tasks_fresh(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                 struct buffer *fresh, struct buffer *queue, struct error *error) MUST_CHECK;
+
+#endif

@@ -1,0 +1,74 @@
+/* What a task looks like where an operator sends it: what dashboards would write. */
+#include "worker/commands/tasks.h"
+
+#include <string.h>
+
+/* Back to its queue: as a promoted one, with one failure forgotten, so that a task that died of its failures gets one
+ * more run before it may die again. In `schedule` it did not fail. */
+static void requeue_write(const struct task_entry *entry, const struct task_view *view, struct wall_time now,
+                          struct buffer *fresh)
+{
+    struct buffer at = {0}, count = {0};
+    envelope_append_time(&at, now);
+    buffer_format(&count, "%d", (int)view->envelope.retry_count - 1);
+    bool forgets = view->envelope.was_retried && entry->place != TASK_IN_SCHEDULE;
+    struct envelope_change changes[] = {
+        {"enqueued_at", {at.bytes, at.length}}, {"at", {NULL, 0}}, {"retry_count", {count.bytes, count.length}}};
+    envelope_rewrite(&view->envelope, changes, forgets ? 3 : 2, fresh);
+    buffer_fini(&at);
+    buffer_fini(&count);
+}
+
+static void queue_take(const struct task_view *view, struct buffer *queue)
+{
+    buffer_append_text(queue, view->envelope.queue[0] != '\0' ? view->envelope.queue : "default");
+}
+
+/* A record of a text that was no task holds that text, which may be one by now: limits change. */
+static bool invalid_requeue(const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                            struct buffer *fresh, struct buffer *queue, struct error *error)
+{
+    struct buffer text = {0};
+    bool is_task = envelope_recover_invalid(entry->task.bytes, entry->task.length, &text, error);
+    if (is_task) {
+        task_view_read(view, text.bytes, text.length);
+        is_task = view->is_task || error_set(error, "it is no task: %s", view->reason.text);
+    }
+    if (is_task) {
+        requeue_write(entry, view, now, fresh);
+        queue_take(view, queue);
+    }
+    buffer_fini(&text);
+    task_view_read(view, entry->task.bytes, entry->task.length);
+    return is_task;
+}
+
+static bool retry_write(const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                        struct buffer *fresh, struct buffer *queue, struct error *error)
+{
+    if (entry->place == TASK_IN_CLAIMS) { /* given back as it was claimed, whatever it is */
+        buffer_append(fresh, entry->task.bytes, entry->task.length);
+        buffer_append_text(queue, entry->queue);
+        return true;
+    }
+    if (!view->is_task)
+        return error_set(error, "it is no task (%s); bury or delete it", view->reason.text);
+    if (strcmp(view->envelope.class_name, "hf.invalid") == 0)
+        return invalid_requeue(entry, view, now, fresh, queue, error);
+    requeue_write(entry, view, now, fresh);
+    queue_take(view, queue);
+    return true;
+}
+
+bool tasks_fresh(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
+                 struct buffer *fresh, struct buffer *queue, struct error *error)
+{
+    if (verb == OPERATE_RETRY)
+        return retry_write(entry, view, now, fresh, queue, error);
+    if (verb == OPERATE_BURY && view->is_task)
+        buffer_append(fresh, entry->task.bytes, entry->task.length);
+    else if (verb == OPERATE_BURY)
+        envelope_write_invalid(entry->task.bytes, entry->task.length, entry->queue != NULL ? entry->queue : "",
+                               view->reason.text, now, fresh);
+    return true;
+}

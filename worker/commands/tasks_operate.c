@@ -1,0 +1,397 @@
+/* holdfast tasks retry, bury and delete.
+ *
+ * Tasks that are named are found and moved one by one, so that each gets its own answer. All tasks of a place are
+ * walked through and moved by the page: as many as were there at the beginning, because what is moved may come back
+ * (a task that is retried fails again) while the walk goes on. */
+#include "worker/commands/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/commands/human.h"
+#include "worker/commands/progress.h"
+
+enum { BYTES_A_CALL = 1 << 20, LOOK_SLACK = 1000, RESULT_NOT_FOUND = -3, RESULT_UNFIT = -4 };
+
+struct operation {
+    struct tasks *tasks;
+    enum operate_verb verb;
+    struct task_view view;
+    struct json_writer json;
+    struct buffer out;
+    unsigned long long done, gone, refused, matched;
+};
+
+/* --- one call --------------------------------------------------------------------------------------------------- */
+
+/* The entries of one call; their texts are owned. */
+struct batch {
+    struct operate_entry items[OPERATE_ENTRIES_MAX];
+    struct task_entry *entries[OPERATE_ENTRIES_MAX];
+    char *texts[OPERATE_ENTRIES_MAX][4];
+    int answers[OPERATE_ENTRIES_MAX];
+    size_t count, bytes;
+};
+
+static void batch_clear(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        for (size_t j = 0; j < 4; j++)
+            free(batch->texts[i][j]);
+    batch->count = batch->bytes = 0;
+}
+
+static void unique_take(struct operation *operation, struct batch *batch, struct operate_entry *item)
+{
+    const char *digest = task_view_text(&operation->view, "hf_unique");
+    if (operation->verb == OPERATE_RETRY || digest == NULL || strlen(digest) > 256)
+        return;
+    item->unique = batch->texts[batch->count][2] = memory_text(digest);
+    item->jid = batch->texts[batch->count][3] = memory_text(operation->view.envelope.jid);
+}
+
+/* False with a reason when this entry cannot be moved. The view is of this entry. */
+static bool batch_add(struct operation *operation, struct batch *batch, struct task_entry *entry, struct error *error)
+{
+    struct buffer fresh = {0}, queue = {0};
+    struct operate_entry *item = &batch->items[batch->count];
+    bool fits =
+        tasks_fresh(operation->verb, entry, &operation->view, operation->tasks->console.now, &fresh, &queue, error);
+    if (fits) {
+        batch->texts[batch->count][0] = fresh.bytes;
+        batch->texts[batch->count][1] = memory_text(buffer_text(&queue));
+        batch->texts[batch->count][2] = batch->texts[batch->count][3] = NULL;
+        *item = (struct operate_entry){.seen = entry->seen,
+                                       .fresh = {fresh.bytes, fresh.length},
+                                       .queue = batch->texts[batch->count][1],
+                                       .field = entry->slot};
+        unique_take(operation, batch, item);
+        batch->entries[batch->count++] = entry;
+        batch->bytes += entry->seen.length + fresh.length;
+    } else {
+        buffer_fini(&fresh);
+    }
+    buffer_fini(&queue);
+    return fits;
+}
+
+static struct operate_place place_of(const struct operation *operation, const struct task_entry *entry)
+{
+    struct operate_place place = {.kind = OPERATE_SET, .list_look = (size_t)operation->tasks->scan_limit + LOOK_SLACK};
+    place.key = task_place_is_set(entry->place) ? task_place_key(&operation->tasks->console, entry->place) : entry->key;
+    if (entry->place == TASK_IN_CLAIMS) {
+        place.kind = entry->slot != NULL ? OPERATE_CLAIMS : OPERATE_LIST;
+        place.lease_of = entry->scheme == 2 ? entry->identity : NULL;
+    } else if (entry->place == TASK_IN_QUEUE) {
+        place.kind = OPERATE_LIST;
+        if (place.list_look < (size_t)entry->position + LOOK_SLACK)
+            place.list_look = (size_t)entry->position + LOOK_SLACK;
+    }
+    return place;
+}
+
+static bool is_same_place(const struct task_entry *a, const struct task_entry *b)
+{
+    return a->key == b->key && (a->slot == NULL) == (b->slot == NULL);
+}
+
+/* Sends the batch, whose entries are in one place, and reads the answers. */
+static int batch_send(struct operation *operation, struct batch *batch)
+{
+    struct console *console = &operation->tasks->console;
+    struct operate_place place = place_of(operation, batch->entries[0]);
+    char id[OPERATE_ID_SIZE];
+    operate_new_id(id);
+    inquiry_begin(console->inquiry);
+    operate_move(&console->keys, id, operation->verb, &place, batch->items, batch->count,
+                 inquiry_compose(console->inquiry));
+    int code = console_run(console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
+    if (reply == NULL || reply->count != batch->count)
+        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->answers[i] = (int)reply->elements[i].integer;
+        batch->entries[i]->was_removed = batch->answers[i] != OPERATE_CLASH && batch->answers[i] != OPERATE_LIVING;
+        operation->done += batch->answers[i] == OPERATE_DONE;
+        operation->gone += batch->answers[i] == OPERATE_GONE;
+        operation->refused += batch->answers[i] < 0;
+    }
+    return EXIT_CODE_OK;
+}
+
+/* --- telling ---------------------------------------------------------------------------------------------------- */
+
+static const char *done_text(enum operate_verb verb)
+{
+    return verb == OPERATE_RETRY ? "back in its queue" : verb == OPERATE_BURY ? "buried" : "deleted";
+}
+
+static const char *answer_name(int answer)
+{
+    switch (answer) {
+    case OPERATE_DONE:
+        return "done";
+    case OPERATE_GONE:
+        return "gone";
+    case OPERATE_CLASH:
+        return "clash";
+    case OPERATE_LIVING:
+        return "process_alive";
+    case RESULT_UNFIT:
+        return "unfit";
+    default:
+        return "not_found";
+    }
+}
+
+static void answer_complain(struct operation *operation, const char *id, const struct task_entry *entry, int answer,
+                            const char *reason)
+{
+    char quoted[LOG_QUOTE_MAX], who[LOG_QUOTE_MAX];
+    const struct console *console = &operation->tasks->console;
+    log_quote(id, quoted);
+    if (answer == OPERATE_GONE)
+        console_complain(console, "%s: left its place, or was changed, while it was looked at", quoted);
+    else if (answer == OPERATE_CLASH)
+        console_complain(console, "%s: its target's key holds something foreign; it stays where it is", quoted);
+    else if (answer == OPERATE_LIVING)
+        console_complain(console, "%s: runs in %s, which is alive; `holdfast cancel` ends it there", quoted,
+                         log_quote(entry->identity, who));
+    else if (answer == RESULT_UNFIT)
+        console_complain(console, "%s: %s", quoted, reason);
+    else
+        console_complain(console, "%s: not found", quoted);
+}
+
+static void answer_tell(struct operation *operation, const char *id, const struct task_entry *entry, int answer,
+                        const char *reason)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (operation->tasks->as_json) {
+        json_open(&operation->json, NULL, '{');
+        json_text(&operation->json, "id", id);
+        json_text(&operation->json, "place", entry != NULL ? task_place_name(entry->place) : NULL);
+        json_text(&operation->json, "result", answer_name(answer));
+        json_close(&operation->json, '}');
+    } else if (answer == OPERATE_DONE) {
+        printf("%s: %s (was in %s)\n", log_quote(id, quoted), done_text(operation->verb),
+               task_place_name(entry->place));
+    }
+    if (answer != OPERATE_DONE)
+        answer_complain(operation, id, entry, answer, reason);
+}
+
+/* --- tasks that are named --------------------------------------------------------------------------------------- */
+
+static void places_choose(const struct operation *operation, struct task_search *search)
+{
+    static const enum task_place all[] = {TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE, TASK_IN_CLAIMS, TASK_IN_QUEUE};
+    if (operation->tasks->has_place) {
+        task_search_in(search, operation->tasks->place);
+        return;
+    }
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        bool is_pointless = (operation->verb == OPERATE_RETRY && all[i] == TASK_IN_QUEUE) ||
+                            (operation->verb == OPERATE_BURY && all[i] == TASK_IN_DEAD);
+        if (!is_pointless)
+            task_search_in(search, all[i]);
+    }
+}
+
+static int named_operate(struct operation *operation, struct task_search *search, const char *id)
+{
+    struct batch batch = {.count = 0};
+    struct error error = ERROR_NONE;
+    int code = task_search_run(search, id);
+    if (code != EXIT_CODE_OK)
+        return code;
+    int answer = RESULT_NOT_FOUND;
+    struct task_entry entry = {.place = TASK_IN_QUEUE};
+    if (search->found != NULL) {
+        entry = *search->found;
+        task_view_read(&operation->view, entry.task.bytes, entry.task.length);
+        answer = RESULT_UNFIT;
+        if (batch_add(operation, &batch, &entry, &error)) {
+            code = batch_send(operation, &batch);
+            answer = batch.answers[0];
+        }
+    }
+    operation->refused += answer == RESULT_UNFIT || answer == RESULT_NOT_FOUND;
+    if (code == EXIT_CODE_OK)
+        answer_tell(operation, id, search->found != NULL ? &entry : NULL, answer, error.text);
+    batch_clear(&batch);
+    return code;
+}
+
+static int all_named_operate(struct operation *operation)
+{
+    struct tasks *tasks = operation->tasks;
+    struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
+    int code = EXIT_CODE_OK;
+    places_choose(operation, &search);
+    json_open(&operation->json, "results", '[');
+    for (int i = 0; i < tasks->id_count && code == EXIT_CODE_OK; i++)
+        code = named_operate(operation, &search, tasks->ids[i]);
+    json_close(&operation->json, ']');
+    task_search_end(&search);
+    return code;
+}
+
+/* --- all tasks of a place --------------------------------------------------------------------------------------- */
+
+static int page_send(struct operation *operation, struct batch *batch)
+{
+    int code = batch->count > 0 ? batch_send(operation, batch) : EXIT_CODE_OK;
+    batch_clear(batch);
+    return code;
+}
+
+/* Moves what is wanted of the page, in calls of one place and a bounded size. */
+static int page_operate(struct operation *operation, struct task_walk *walk)
+{
+    struct batch batch = {.count = 0};
+    int code = EXIT_CODE_OK;
+    for (size_t i = 0; i < walk->count && code == EXIT_CODE_OK; i++) {
+        struct task_entry *entry = &walk->entries[i];
+        struct error error = ERROR_NONE;
+        task_view_read(&operation->view, entry->task.bytes, entry->task.length);
+        if (!tasks_want(operation->tasks, &operation->view, entry))
+            continue;
+        operation->matched++;
+        bool is_full = batch.count == OPERATE_ENTRIES_MAX || batch.bytes > BYTES_A_CALL;
+        if (batch.count > 0 && (is_full || !is_same_place(batch.entries[0], entry)))
+            code = page_send(operation, &batch);
+        if (code == EXIT_CODE_OK && !batch_add(operation, &batch, entry, &error)) {
+            operation->refused++;
+            answer_complain(operation, operation->view.is_task ? operation->view.envelope.jid : "an entry", entry,
+                            RESULT_UNFIT, error.text);
+        }
+    }
+    if (code == EXIT_CODE_OK)
+        code = page_send(operation, &batch);
+    batch_clear(&batch);
+    return code;
+}
+
+/* How many entries there are; 0 when that is not known beforehand (claims). */
+static int place_measure(struct operation *operation, unsigned long long *count)
+{
+    struct tasks *tasks = operation->tasks;
+    struct inquiry *inquiry = tasks->console.inquiry;
+    *count = 0;
+    if (tasks->place == TASK_IN_CLAIMS)
+        return EXIT_CODE_OK;
+    inquiry_begin(inquiry);
+    struct buffer *request = inquiry_compose(inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, task_place_is_set(tasks->place) ? "ZCARD" : "LLEN");
+    if (task_place_is_set(tasks->place))
+        redis_request_text(request, task_place_key(&tasks->console, tasks->place));
+    else
+        queue_keys_request_queue(&tasks->console.keys, tasks->queue, request);
+    int code = console_run(&tasks->console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    if (inquiry_reply_of(inquiry, 0, REDIS_INTEGER) == NULL)
+        return (int)inquiry_complain_reply(inquiry, 0, tasks->console.command->name);
+    *count = (unsigned long long)inquiry_integer(inquiry, 0, 0);
+    return code;
+}
+
+static int place_operate(struct operation *operation, unsigned long long count)
+{
+    struct tasks *tasks = operation->tasks;
+    struct task_walk walk;
+    struct progress progress;
+    struct error error = ERROR_NONE;
+    unsigned long long looked = 0;
+    const char *queue = tasks->place == TASK_IN_QUEUE ? tasks->queue : NULL;
+    int code = task_walk_begin(&walk, &tasks->console, tasks->place, queue, NULL, &error)
+                   ? EXIT_CODE_OK
+                   : console_complain(&tasks->console, "%s", error.text);
+    progress_start(&progress, STDERR_FILENO, operate_verb_name(operation->verb), count);
+    while (code == EXIT_CODE_OK && !walk.is_over && (count == 0 || looked < count)) {
+        size_t limit =
+            count > 0 && count - looked < OPERATE_ENTRIES_MAX ? (size_t)(count - looked) : OPERATE_ENTRIES_MAX;
+        code = task_walk_next(&walk, limit);
+        if (code == EXIT_CODE_OK)
+            code = page_operate(operation, &walk);
+        looked += walk.count;
+        task_walk_advance(&walk, walk.count);
+        progress_update(&progress, looked);
+    }
+    progress_end(&progress);
+    task_walk_end(&walk);
+    return code;
+}
+
+static int all_operate(struct operation *operation)
+{
+    struct tasks *tasks = operation->tasks;
+    char human[HUMAN_TEXT_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    unsigned long long count = 0;
+    int code = place_measure(operation, &count);
+    if (code != EXIT_CODE_OK || (count == 0 && tasks->place != TASK_IN_CLAIMS))
+        return code;
+    bool has_filter = tasks->class_name != NULL || tasks->queue != NULL;
+    if (!console_confirm(
+            &tasks->console, tasks->is_sure, "%s %s%s task%s of %s%s%s%s%s", operate_verb_name(operation->verb),
+            count == 0   ? "all"
+            : has_filter ? "those that match, of "
+                         : "all ",
+            count > 0 ? human_count((int64_t)count, human) : "", human_plural((int64_t)count),
+            task_place_name(tasks->place), tasks->class_name != NULL ? ", class " : "",
+            tasks->class_name != NULL ? log_quote(tasks->class_name, class_name) : "",
+            tasks->queue != NULL ? ", queue " : "", tasks->queue != NULL ? log_quote(tasks->queue, queue) : ""))
+        return EXIT_CODE_FAILURE;
+    return place_operate(operation, count);
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static void account_tell(struct operation *operation)
+{
+    char done[HUMAN_TEXT_MAX];
+    if (operation->tasks->as_json) {
+        json_number(&operation->json, "done", (int64_t)operation->done);
+        json_number(&operation->json, "gone", (int64_t)operation->gone);
+        json_number(&operation->json, "refused", (int64_t)operation->refused);
+        json_close(&operation->json, '}');
+        json_print(&operation->out);
+        return;
+    }
+    if (!operation->tasks->all)
+        return;
+    printf("%s task%s %s", human_count((int64_t)operation->done, done), human_plural((int64_t)operation->done),
+           operation->verb == OPERATE_RETRY  ? "put back"
+           : operation->verb == OPERATE_BURY ? "buried"
+                                             : "deleted");
+    if (operation->gone > 0)
+        printf(", %llu left their place meanwhile", operation->gone);
+    if (operation->refused > 0)
+        printf(", %llu stay where they are", operation->refused);
+    putchar('\n');
+}
+
+int tasks_operate(struct tasks *tasks, enum operate_verb verb)
+{
+    struct operation operation = {.tasks = tasks, .verb = verb};
+    operation.json.out = &operation.out;
+    json_open(&operation.json, NULL, '{');
+    json_text(&operation.json, "verb", operate_verb_name(verb));
+    int code = tasks->all ? all_operate(&operation) : all_named_operate(&operation);
+    if (code == EXIT_CODE_OK || operation.done > 0)
+        account_tell(&operation);
+    /* Of all, what left by itself was not to be moved any more. */
+    bool is_short = operation.refused > 0 || (!tasks->all && operation.gone > 0);
+    if (code == EXIT_CODE_OK && is_short)
+        code = EXIT_CODE_FAILURE;
+    buffer_fini(&operation.out);
+    task_view_fini(&operation.view);
+    return code;
+}

@@ -1,0 +1,247 @@
+/* holdfast tasks show: everything that is known about one task. */
+#include "worker/commands/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/real.h"
+#include "worker/commands/human.h"
+
+struct showing {
+    struct tasks *tasks;
+    const struct task_entry *entry;
+    struct task_view view;
+    size_t recoveries, iteration; /* indices of the replies */
+};
+
+/* --- what else the node knows ----------------------------------------------------------------------------------- */
+
+static int facts_read(struct showing *showing)
+{
+    struct console *console = &showing->tasks->console;
+    const char *jid = showing->view.envelope.jid;
+    inquiry_begin(console->inquiry);
+    struct buffer *request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "HGETALL");
+    queue_keys_request(console->keys.recovered_prefix, jid, request);
+    request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 6);
+    redis_request_text(request, "HMGET");
+    queue_keys_request(console->keys.iteration_prefix, jid, request);
+    redis_request_text(request, "ex");
+    redis_request_text(request, "c");
+    redis_request_text(request, "rt");
+    redis_request_text(request, "cancelled");
+    showing->recoveries = 0;
+    showing->iteration = 1;
+    return console_run(console);
+}
+
+static const char *iteration_field(const struct showing *showing, size_t field)
+{
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->iteration);
+    return reply->kind == REDIS_ARRAY && reply->count == 4 ? reply->elements[field].bytes : NULL;
+}
+
+static bool is_json(const char *text)
+{
+    struct error error = ERROR_NONE;
+    return text != NULL && json_check(text, strlen(text), &task_view_limits, &error);
+}
+
+/* --- for programs ----------------------------------------------------------------------------------------------- */
+
+static void recoveries_json(const struct showing *showing, struct json_writer *json)
+{
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
+    json_open(json, "recoveries", '[');
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
+        json_open(json, NULL, '{');
+        json_bytes(json, "identity", reply->elements[i].bytes, reply->elements[i].length);
+        json_seconds(json, "at", wall_read(reply->elements[i + 1].bytes).us);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void iteration_json(const struct showing *showing, struct json_writer *json)
+{
+    const char *runs = iteration_field(showing, 0), *progress = iteration_field(showing, 1);
+    const char *seconds = iteration_field(showing, 2), *cancelled = iteration_field(showing, 3);
+    if (runs == NULL && progress == NULL && cancelled == NULL) {
+        json_nothing(json, "iteration");
+        return;
+    }
+    json_open(json, "iteration", '{');
+    json_number(json, "runs", runs != NULL ? strtoll(runs, NULL, 10) : 0);
+    if (is_json(progress))
+        json_raw(json, "progress", progress, strlen(progress));
+    else
+        json_text(json, "progress", progress);
+    json_seconds(json, "seconds", seconds != NULL ? wall_read(seconds).us : 0);
+    if (cancelled != NULL)
+        json_number(json, "cancelled", strtoll(cancelled, NULL, 10));
+    else
+        json_nothing(json, "cancelled");
+    json_close(json, '}');
+}
+
+static void print_json(struct showing *showing)
+{
+    struct buffer out = {0}, backtrace = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    tasks_place_json(showing->entry, showing->view.envelope.jid, &json);
+    task_view_json(&showing->view, &json);
+    if (task_view_backtrace(&showing->view, &backtrace))
+        json_raw(&json, "error_backtrace", backtrace.bytes, backtrace.length);
+    else
+        json_nothing(&json, "error_backtrace");
+    recoveries_json(showing, &json);
+    iteration_json(showing, &json);
+    json_close(&json, '}');
+    json_print(&out);
+    buffer_fini(&backtrace);
+}
+
+/* --- for people ------------------------------------------------------------------------------------------------- */
+
+static void place_print(const struct showing *showing)
+{
+    const struct task_entry *entry = showing->entry;
+    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    printf("place         ");
+    if (task_place_is_set(entry->place)) {
+        struct wall_time at = wall_read(entry->score);
+        printf("%s, %s (%s, score %s)\n", task_place_name(entry->place),
+               human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);
+    } else if (entry->place == TASK_IN_QUEUE) {
+        printf("queue %s, number %lld to run\n", log_quote(entry->queue, quoted), entry->position);
+    } else {
+        printf("claimed from queue %s", log_quote(entry->queue, quoted));
+        printf(" by %s, %s%s, %s\n", log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
+               entry->slot != NULL ? entry->slot : "",
+               entry->scheme == 1 ? "a process of the previous version"
+               : entry->is_living ? "which is alive"
+                                  : "whose lease has ended");
+    }
+}
+
+static void member_print(const struct showing *showing, const struct envelope_member *member)
+{
+    struct buffer line = {0};
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(member->name.length < 60 ? member->name.length : 60), member->name.bytes);
+    buffer_format(&line, "%-13s ", name);
+    buffer_append(&line, member->value.bytes, member->value.length);
+    struct buffer safe = {0};
+    json_append_defused(&safe, line.bytes, line.length);
+    fwrite(safe.bytes, 1, safe.length, stdout);
+    char human[HUMAN_TEXT_MAX];
+    struct wall_time moment = {0};
+    if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, "_at") == 0)
+        moment = task_view_time(&showing->view, name);
+    if (moment.us != 0)
+        printf("  (%s)", human_moment(moment, showing->tasks->console.now, human));
+    putchar('\n');
+    buffer_fini(&line);
+    buffer_fini(&safe);
+}
+
+static void backtrace_print(struct showing *showing)
+{
+    struct buffer backtrace = {0}, line = {0}, safe = {0};
+    if (task_view_backtrace(&showing->view, &backtrace)) {
+        printf("backtrace\n");
+        struct text_span array = {backtrace.bytes, backtrace.length};
+        for (size_t i = 0;; i++) {
+            struct text_span element = json_array_element(array, i);
+            if (element.bytes == NULL)
+                break;
+            buffer_clear(&safe);
+            json_append_defused(&safe, element.bytes, element.length);
+            printf("    %s\n", buffer_text(&safe));
+        }
+    }
+    buffer_fini(&backtrace);
+    buffer_fini(&line);
+    buffer_fini(&safe);
+}
+
+static void facts_print(const struct showing *showing)
+{
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
+        struct wall_time at = wall_read(reply->elements[i + 1].bytes);
+        printf("recovered     from %s, %s\n", log_quote(reply->elements[i].bytes, quoted),
+               human_moment(at, showing->tasks->console.now, human));
+    }
+    if (iteration_field(showing, 1) != NULL)
+        printf("progress      %s\n", log_quote(iteration_field(showing, 1), quoted));
+    if (iteration_field(showing, 3) != NULL)
+        printf("cancelled     %s\n",
+               human_moment((struct wall_time){strtoll(iteration_field(showing, 3), NULL, 10) * US_PER_S},
+                            showing->tasks->console.now, human));
+}
+
+static void print_for_people(struct showing *showing)
+{
+    place_print(showing);
+    for (size_t i = 0; i < showing->view.envelope.member_count; i++) {
+        const struct envelope_member *member = &showing->view.envelope.members[i];
+        bool is_backtrace = member->name.length == strlen("error_backtrace") &&
+                            memcmp(member->name.bytes, "error_backtrace", member->name.length) == 0;
+        if (!is_backtrace)
+            member_print(showing, member);
+    }
+    backtrace_print(showing);
+    facts_print(showing);
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static void places_choose(const struct tasks *tasks, struct task_search *search)
+{
+    static const enum task_place all[] = {TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_CLAIMS, TASK_IN_QUEUE};
+    if (tasks->has_place)
+        task_search_in(search, tasks->place);
+    for (size_t i = 0; !tasks->has_place && i < sizeof all / sizeof all[0]; i++)
+        task_search_in(search, all[i]);
+}
+
+static int found_show(struct showing *showing)
+{
+    task_view_read(&showing->view, showing->entry->task.bytes, showing->entry->task.length);
+    int code = facts_read(showing);
+    if (code != EXIT_CODE_OK)
+        return code;
+    if (showing->tasks->as_json)
+        print_json(showing);
+    else
+        print_for_people(showing);
+    return EXIT_CODE_OK;
+}
+
+int tasks_show(struct tasks *tasks)
+{
+    struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
+    int code = EXIT_CODE_OK;
+    places_choose(tasks, &search);
+    for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
+        char quoted[LOG_QUOTE_MAX];
+        struct showing showing = {.tasks = tasks};
+        int found = task_search_run(&search, tasks->ids[i]);
+        showing.entry = search.found;
+        if (found == EXIT_CODE_OK && search.found == NULL)
+            found = console_complain(&tasks->console, "the task %s was not found", log_quote(tasks->ids[i], quoted));
+        else if (found == EXIT_CODE_OK)
+            found = found_show(&showing);
+        task_view_fini(&showing.view);
+        code = found != EXIT_CODE_OK ? found : code;
+    }
+    task_search_end(&search);
+    return code;
+}

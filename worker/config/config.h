@@ -1,0 +1,220 @@
+/* The configuration of a worker, checked and resolved: durations in nanoseconds, sizes in bytes, paths joined to the
+ * directory of the file, passwords read. worker/config/config_table.c is the one place that says which keys exist;
+ * parsing, checking, printing, the sample file and docs/configuration.md are loops over it.
+ *
+ *     struct findings findings = {0};
+ *     struct config *config = config_read(path, &findings);
+ *     if (config == NULL || findings.errors > 0) ... print the findings, do not go on
+ *     config_free(config);
+ *
+ * All errors are reported, each as "file:line: key: what is wrong and what is allowed". Passwords are never printed
+ * and are overwritten by config_free. Any thread may look, but in a running worker the settings that are reloadable
+ * belong to the loop thread, which exchanges them when the configuration is read again (reload.h); the others never
+ * change. */
+#ifndef WORKER_CONFIG_H
+#define WORKER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "queue/json.h"
+#include "worker/config/findings.h"
+
+struct config_words {
+    char **items;
+    size_t count;
+};
+
+struct config_pair {
+    char *key, *value;
+};
+
+struct config_pairs {
+    struct config_pair *items;
+    size_t count;
+};
+
+/* Every section starts with its place in the file. */
+struct config_source {
+    char *where;    /* "file:line", or NULL when the file does not mention it */
+    bool is_broken; /* an error was found in it */
+};
+
+enum config_timestamps {
+    CONFIG_TIMES_IN_SECONDS,
+    CONFIG_TIMES_AS_CAME, /* integers of milliseconds stay such */
+};
+
+enum config_promote {
+    CONFIG_PROMOTE_SERVED, /* entries for the queues of this worker */
+    CONFIG_PROMOTE_ALL,
+};
+
+enum config_batches {
+    CONFIG_BATCHES_REFUSED, /* a task with `bid` is buried */
+    CONFIG_BATCHES_RUN,     /* it is run; its batch never learns of it */
+};
+
+enum config_queue_order {
+    CONFIG_ORDER_STRICT,   /* a queue is served while those before it are empty */
+    CONFIG_ORDER_WEIGHTED, /* by chance, in proportion to the weights */
+};
+
+struct config_worker {
+    struct config_source source;
+    unsigned threads;
+    struct config_words queues; /* what this process serves; in order of priority when that is strict */
+    enum config_queue_order queue_order;
+    char *jobs_directory;
+    struct config_words jobs; /* names of .so files without the ending; none = all of the directory */
+    char *host;               /* how this host is called in claims and locks */
+    enum log_level log_level;
+    char *log_file; /* "" = standard error */
+    int64_t lease_ns;
+    int64_t stop_timeout_ns;
+    int64_t max_task_size; /* bytes */
+    unsigned max_task_depth, max_task_keys;
+    enum config_timestamps timestamps;
+    enum config_promote promote;
+    enum config_batches batches;
+    bool allow_root;
+};
+
+struct config_node {
+    struct config_source source;
+    char *name;
+    char *host; /* "" when unix_path is set or there are sentinels, and the other way round */
+    unsigned port;
+    char *unix_path;
+    struct config_words sentinels; /* "HOST:PORT"; of the queue node only */
+    char *master;                  /* the name that they know it by; NULL = no sentinels are possible */
+    char *sentinel_user;           /* "" = AUTH with the password alone */
+    char *sentinel_password_file;
+    char *sentinel_password; /* NULL = none */
+    char *user;              /* "" = AUTH with the password alone */
+    char *password_file;     /* "" = none; what it held is in `password` */
+    char *password_env;
+    char *password; /* NULL = none */
+    unsigned database;
+    int64_t connect_timeout_ns;
+    int64_t call_timeout_ns; /* of one operation: key "call_timeout" of the queue node, "timeout" of a lock node */
+};
+
+struct config_lock {
+    struct config_source source;
+    int64_t ttl_ns;
+    double drift_factor;
+    unsigned tries;
+    int64_t retry_delay_ns;
+    int64_t retry_jitter_ns;
+    char *prefix;
+    int64_t park_delay_ns;
+};
+
+enum config_lock_mode {
+    CONFIG_LOCK_BY_HANDLER, /* as the handler's flags say: required or optional */
+    CONFIG_LOCK_REQUIRED,   /* a task that names no resource is buried */
+    CONFIG_LOCK_OPTIONAL,   /* locked if the task names a resource */
+    CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
+};
+
+struct config_queue {
+    struct config_source source;
+    char *name;
+    unsigned weight;
+    struct config_words classes; /* that it may run; none = all */
+};
+
+/* For what a handler says too. */
+enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
+
+/* What the file says about one class. The rules that follow from it are in task_rules.h. */
+struct config_class {
+    struct config_source source;
+    char *name;
+    enum config_lock_mode lock;
+    char *retry; /* "handler", "no" or a number; checked, and read by config_class_retries */
+    int64_t retry_for_ns;
+    char *retry_queue; /* "" = as the handler says */
+    enum config_answer dead;
+    unsigned backtrace; /* lines, for tasks that say nothing */
+    int64_t expires_in_ns;
+    enum config_answer at_most_once;
+};
+
+struct config_plugin {
+    struct config_source source;
+    char *name;
+    struct config_pairs settings;
+};
+
+enum config_missed {
+    CONFIG_MISSED_LAST, /* the latest missed tick is pushed, when it is not too old */
+    CONFIG_MISSED_SKIP, /* missed ticks are forgotten */
+};
+
+struct config_periodic {
+    struct config_source source;
+    char *name; /* never "" after config_read */
+    char *cron, *zone;
+    char *class_name;
+    char *args; /* a JSON array */
+    char *queue;
+    struct config_words resources;
+    char *retry;           /* "class", or a number */
+    int64_t expires_in_ns; /* 0 = never */
+    enum config_missed missed;
+    int64_t catch_up_ns;
+};
+
+struct config {
+    char *path;
+    struct config_worker worker;
+    struct config_node queue_node;
+    struct config_node *lock_nodes;
+    size_t lock_node_count;
+    struct config_lock lock;
+    struct config_queue *queues;
+    size_t queue_count;
+    struct config_class *classes;
+    size_t class_count;
+    struct config_plugin *plugins;
+    size_t plugin_count;
+    struct config_periodic *periodic;
+    size_t periodic_count;
+};
+
+/* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in
+ * the place of every wrong value; when there are errors it serves further checks only. */
+struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
+void config_free(struct config *config); /* NULL is fine */
+
+/* Instead of what the file says this process serves the queues of `names`, separated by commas. What is wrong with them
+ * is reported. */
+void config_serve_queues(struct config *config, const char *names, struct findings *findings);
+/* The share of this queue when the order is weighted: 1 to 1000, 1 when nothing is said about it. */
+unsigned config_queue_weight(const struct config *config, const char *queue);
+/* False when the queue has a list of classes that it may run and this one is not on it. */
+bool config_queue_allows(const struct config *config, const char *queue, const char *class_name);
+
+/* The limits of what producers may send. */
+struct envelope_limits config_task_limits(const struct config *config);
+
+/* The settings for this class, NULL when there are none. */
+const struct config_class *config_class_find(const struct config *config, const char *class_name);
+/* CONFIG_LOCK_BY_HANDLER when there is no setting. */
+enum config_lock_mode config_class_lock(const struct config *config, const char *class_name);
+/* Whether the file says how often a failed task is tried again, and how often: 0 = never. */
+bool config_class_retries(const struct config_class *entry, unsigned *retries);
+/* Checks what the table cannot: names, and `retry`. */
+void config_classes_check(const struct config *config, struct findings *findings);
+/* The setting `key` of a plugin, or NULL. */
+const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
+
+/* "host:port", the path of the unix socket, or "NAME (by 3 sentinels)". */
+const char *config_node_address(const struct config_node *node, struct buffer *out);
+
+#endif

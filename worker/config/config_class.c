@@ -1,0 +1,76 @@
+/* The settings of the classes of tasks, and of tasks in general: what config_table.c cannot check, and how they are
+ * looked up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue/envelope.h"
+#include "queue/keys.h"
+#include "worker/config/config.h"
+
+struct envelope_limits config_task_limits(const struct config *config)
+{
+    return (struct envelope_limits){.size = (size_t)config->worker.max_task_size,
+                                    .depth = config->worker.max_task_depth,
+                                    .keys = config->worker.max_task_keys};
+}
+
+const struct config_class *config_class_find(const struct config *config, const char *class_name)
+{
+    for (size_t i = 0; i < config->class_count; i++)
+        if (strcmp(config->classes[i].name, class_name) == 0)
+            return &config->classes[i];
+    return NULL;
+}
+
+enum config_lock_mode config_class_lock(const struct config *config, const char *class_name)
+{
+    const struct config_class *entry = config_class_find(config, class_name);
+    return entry != NULL ? entry->lock : CONFIG_LOCK_BY_HANDLER;
+}
+
+/* -1 = as the handler says, -2 = not understood. */
+static long retry_read(const char *text)
+{
+    if (text == NULL || text[0] == '\0' || strcmp(text, "handler") == 0)
+        return -1;
+    if (strcmp(text, "no") == 0)
+        return 0;
+    size_t length = strlen(text);
+    long count = length <= 7 && strspn(text, "0123456789") == length ? strtol(text, NULL, 10) : -2;
+    return count <= ENVELOPE_RETRIES_MAX ? count : -2;
+}
+
+bool config_class_retries(const struct config_class *entry, unsigned *retries)
+{
+    long count = retry_read(entry->retry);
+    if (count < 0)
+        return false;
+    *retries = (unsigned)count;
+    return true;
+}
+
+static void class_check(const struct config_class *entry, struct findings *findings)
+{
+    const char *where = entry->source.where, *queue = entry->retry_queue;
+    if (retry_read(entry->retry) == -2)
+        findings_error(findings, "%s: retry: \"%s\" is not allowed here; expected handler, no, or a number up to %d",
+                       where, entry->retry, ENVELOPE_RETRIES_MAX);
+    if (queue[0] != '\0' && !queue_name_is_sound(queue))
+        findings_error(findings,
+                       "%s: retry_queue: not 1 to %d bytes without blanks and control characters, or begins with hf:",
+                       where, ENVELOPE_QUEUE_BYTES_MAX);
+    if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
+        findings_error(findings, "%s: has both retry and retry_for; keep one", where);
+}
+
+void config_classes_check(const struct config *config, struct findings *findings)
+{
+    for (size_t i = 0; i < config->class_count; i++) {
+        const struct config_class *entry = &config->classes[i];
+        class_check(entry, findings);
+        const struct config_class *first = config_class_find(config, entry->name);
+        if (entry->name[0] != '\0' && first != entry)
+            findings_error(findings, "%s: the class %s has a second entry (%s)", entry->source.where, entry->name,
+                           first->source.where);
+    }
+}

@@ -1,0 +1,78 @@
+/* The table of all configuration keys: what the file may hold, and where it goes in struct config. */
+#ifndef WORKER_CONFIG_TABLE_H
+#define WORKER_CONFIG_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "worker/config/config.h"
+
+/* What is written in the file, and the field it is stored in. */
+enum config_type {
+    CONFIG_TEXT,     /* "..."           char *; bounds: its length in bytes */
+    CONFIG_PATH,     /* "..."           char *, relative to the directory of the file */
+    CONFIG_WORDS,    /* ["a", "b"]      struct config_words; bounds: the number of words */
+    CONFIG_COUNT,    /* 16              unsigned */
+    CONFIG_RATIO,    /* 0.01            double; bounds in millionths */
+    CONFIG_DURATION, /* "10s"           int64_t, nanoseconds */
+    CONFIG_SIZE,     /* "64KiB"         int64_t, bytes */
+    CONFIG_FLAG,     /* true            bool */
+    CONFIG_CHOICE,   /* "info"          an enum whose values are the places in `choices` */
+    CONFIG_PAIRS,    /* { key = "v"; }  struct config_pairs */
+};
+
+struct config_key {
+    const char *name;
+    enum config_type type;
+    size_t offset;        /* in the struct of its section */
+    const char *fallback; /* the default, as written but without quotes; NULL = empty */
+    int64_t min, max;
+    const char *const *choices; /* ends with NULL */
+    bool is_required;
+    bool is_reloadable; /* takes effect while the worker runs: only the loop thread reads it */
+    bool in_sample;     /* a line of the sample file; the others are comments there */
+    const char *help;
+    const char *example; /* for the sample file, instead of the default; numbers and lists as written there */
+};
+
+struct config_section {
+    const char *name;
+    bool is_list; /* a list of groups: ( { ... }, { ... } ) */
+    bool is_required;
+    bool is_optional;    /* commented out in the sample file */
+    size_t offset;       /* in struct config: the struct itself, or a pointer to an array of it */
+    size_t count_offset; /* of a list: a size_t in struct config */
+    size_t item_size;
+    const struct config_key *keys; /* ends with name == NULL */
+    const char *help;
+    const char *sample_more; /* of a list in the sample file: the items after the first */
+};
+
+/* Of sections whose keys are in config_table_lists.c. */
+extern const struct config_key config_plugin_keys[], config_periodic_keys[];
+
+extern const struct config_section config_sections[]; /* ends with name == NULL */
+
+/* Parses the text of one scalar (not CONFIG_WORDS, CONFIG_PAIRS) into its field, which holds a valid value of its
+ * type before and after. Relative paths are joined to `directory`. */
+bool config_key_parse(const struct config_key *key, const char *text, const char *directory, void *field,
+                      struct error *error) MUST_CHECK;
+void config_words_add(struct config_words *words, const char *text);
+bool config_words_hold(const struct config_words *words, const char *text);
+void config_pairs_add(struct config_pairs *pairs, const char *name, const char *value);
+/* Sets every field of a section to its default. The struct must be zeroed. */
+void config_section_init(const struct config_section *section, void *item);
+void config_section_fini(const struct config_section *section, void *item);
+
+/* The field's value as it would be written in the file, in quotes where it needs them. */
+void config_key_print(const struct config_key *key, const void *field, struct buffer *out);
+/* A text in quotes, escaped for the file. */
+void config_text_print(const char *text, struct buffer *out);
+/* "a whole number from 1 to 1024", for errors and the manual. */
+void config_key_expects(const struct config_key *key, struct buffer *out);
+/* The items of a section in a configuration: first one and their number. */
+void *config_section_items(const struct config_section *section, const struct config *config, size_t *count);
+
+#endif

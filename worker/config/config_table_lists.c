@@ -1,0 +1,122 @@
+/* The keys of entries of `plugin_settings` and `periodic`; see config_table.c. */
+#include "base/clock.h"
+#include "worker/config/config_table.h"
+
+static const char *const missed_modes[] = {"last", "skip", NULL};
+_Static_assert(CONFIG_MISSED_LAST == 0 && CONFIG_MISSED_SKIP == 1, "missed_modes lists enum config_missed");
+
+#define FIELD(member) .offset = offsetof(struct config_plugin, member)
+const struct config_key config_plugin_keys[] = {
+    {.name = "plugin",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .min = 1,
+     .max = 64,
+     .is_required = true,
+     .example = "transfer",
+     .in_sample = true,
+     .help = "The name of the plugin, as it calls itself."},
+    {.name = "settings",
+     .type = CONFIG_PAIRS,
+     FIELD(settings),
+     .max = 256,
+     .example = "{ ledger = \"ledger.db\"; }",
+     .in_sample = true,
+     .help = "Handed to the plugin as they are; which keys it knows is in its own manual. All values are texts."},
+    {.name = NULL},
+};
+#undef FIELD
+
+#define FIELD(member) .offset = offsetof(struct config_periodic, member)
+const struct config_key config_periodic_keys[] = {
+    {.name = "name",
+     .type = CONFIG_TEXT,
+     FIELD(name),
+     .max = 128,
+     .example = "nightly report",
+     .help =
+         "Who pushed which tick is noted on the queue node under this name: workers with an entry of one name share "
+         "its ticks, and the entry stays the same one when its times or arguments change. Default: class and "
+         "cron."},
+    {.name = "cron",
+     .type = CONFIG_TEXT,
+     FIELD(cron),
+     .min = 1,
+     .max = 255,
+     .is_required = true,
+     .example = "*/5 * * * *",
+     .in_sample = true,
+     .help = "When: minute, hour, day of the month, month and day of the week, as in crontab(5); or @hourly, @daily, "
+             "@weekly, @monthly, @yearly."},
+    {.name = "zone",
+     .type = CONFIG_TEXT,
+     FIELD(zone),
+     .fallback = "UTC",
+     .min = 1,
+     .max = 64,
+     .example = "Europe/Vienna",
+     .help = "The time zone whose clock these times are read on, by its name in /usr/share/zoneinfo (package tzdata)."},
+    {.name = "class",
+     .type = CONFIG_TEXT,
+     FIELD(class_name),
+     .min = 1,
+     .max = 256,
+     .is_required = true,
+     .example = "echo",
+     .in_sample = true,
+     .help = "The class of the task that is pushed at each tick."},
+    {.name = "args",
+     .type = CONFIG_TEXT,
+     FIELD(args),
+     .fallback = "[]",
+     .min = 2,
+     .max = 65536,
+     .example = "[\"daily\", 7]",
+     .help = "Its arguments, a JSON array as text."},
+    {.name = "queue",
+     .type = CONFIG_TEXT,
+     FIELD(queue),
+     .fallback = "default",
+     .min = 1,
+     .max = 128,
+     .help = "The queue it is pushed to."},
+    {.name = "resources",
+     .type = CONFIG_WORDS,
+     FIELD(resources),
+     .max = 16,
+     .example = "[\"report:daily\"]",
+     .help = "What it locks while it runs. Default: nothing."},
+    {.name = "retry",
+     .type = CONFIG_TEXT,
+     FIELD(retry),
+     .fallback = "class",
+     .min = 1,
+     .max = 16,
+     .help = "How often it is tried again when it fails: a number as text, \"0\" = never; or class, as all tasks of "
+             "its class are."},
+    {.name = "expires_in",
+     .type = CONFIG_DURATION,
+     FIELD(expires_in_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = INT64_C(365) * 24 * 3600 * NS_PER_S,
+     .example = "10m",
+     .help = "A task that has not been started this long after it was pushed is dropped. 0s: it waits as long as it "
+             "takes."},
+    {.name = "missed",
+     .type = CONFIG_CHOICE,
+     FIELD(missed),
+     .fallback = "last",
+     .choices = missed_modes,
+     .help = "What becomes of ticks at which no worker ran or the queue node was away. last: the latest of them is "
+             "pushed once, when it is not older than catch_up. skip: none is."},
+    {.name = "catch_up",
+     .type = CONFIG_DURATION,
+     FIELD(catch_up_ns),
+     .fallback = "1h",
+     .min = 60 * NS_PER_S,
+     .max = INT64_C(31) * 24 * 3600 * NS_PER_S,
+     .help = "The age up to which a missed tick is still pushed."},
+    {.name = NULL},
+};
+#undef FIELD

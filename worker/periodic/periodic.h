@@ -1,0 +1,44 @@
+/* Pushes the periodic tasks of the configuration, once per tick by all workers together.
+ *
+ *        ┌──────────── any failure, a minute, resume ────────────┐
+ *        ▼                                                       │
+ *      look: the node's time, what is noted ──▶ plan each ──▶ wait for the earliest ──▶ push those that are due
+ *                                                 ▲                                          │
+ *                                                 └───────────── answered ───────────────────┘
+ *
+ * Every worker that has an entry tries each of its ticks, a random moment after it is due; the script (tick.lua) lets
+ * the first one push. The clock is the queue node's alone: a look asks for it, and between two looks it is carried on
+ * by CLOCK_BOOTTIME, so the wall clocks of hosts do not matter, and a worker that is too early is told so. Nothing is
+ * remembered here that the node does not know: after a failure or a lost reply the next look tells what happened.
+ * When the worker dies, the others push; when all are gone, the next one that starts finds what was missed
+ * (periodic_entry.h has the rules).
+ *
+ * Runs on the loop. */
+#ifndef WORKER_PERIODIC_H
+#define WORKER_PERIODIC_H
+
+#include "queue/envelope.h"
+#include "queue/queue.h"
+#include "worker/config/config.h"
+
+struct periodic;
+
+struct periodic_options {
+    struct redis_node *node; /* must outlive this; has the scripts of lib/queue */
+    const struct queue_keys *keys;
+    const struct config *config; /* must outlive this */
+    struct envelope_limits limits;
+    int64_t timeout_ns;    /* for one call */
+    int64_t look_every_ns; /* 0 = a minute */
+    int64_t jitter_ns;     /* how long after a tick it is tried, at random; 0 = 300 ms */
+};
+
+/* Begins at once. NULL with a reason when an entry cannot be used any more (its time zone has gone). */
+struct periodic *periodic_create(struct loop *loop, const struct periodic_options *options,
+                                 struct error *error) MUST_CHECK;
+void periodic_destroy(struct periodic *periodic); /* NULL is fine */
+/* While it is paused nothing is pushed; what is under way may still be. */
+void periodic_pause(struct periodic *periodic, bool is_paused);
+uint64_t periodic_pushed(const struct periodic *periodic);
+
+#endif

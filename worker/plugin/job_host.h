@@ -1,0 +1,53 @@
+/* What a running handler can ask of its host: the function tables of jobs/job.h.
+ *
+ * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
+ * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
+ * runs only three words are shared: the lock's deadline and the orders to stop, of the process and of the task; the
+ * deadline is compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
+#ifndef WORKER_JOB_HOST_H
+#define WORKER_JOB_HOST_H
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "jobs/job.h"
+#include "queue/envelope.h"
+#include "worker/plugin/backtrace.h"
+#include "worker/config/config.h"
+#include "worker/failure.h"
+
+struct job_progress;
+struct job_text; /* texts lent to the handler until its run ends */
+
+struct hf_job {
+    const struct envelope *envelope;
+    const char *queue;
+    const char *jid;
+    const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
+    const atomic_bool *must_stop;    /* the process gives its handlers no more time */
+    atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
+    struct job_progress *progress;   /* NULL = its handler reports none */
+    struct failure failure;
+    unsigned backtrace_lines;   /* to keep, when the handler tells why it fails */
+    struct backtrace backtrace; /* the slot's to clear */
+    struct job_text *texts;
+};
+
+/* True while the lock is certain, or none is needed. Any thread. */
+bool job_lock_is_valid(const struct hf_job *job);
+/* True once the handler has been asked to stop. Any thread. */
+bool job_was_cancelled(const struct hf_job *job);
+/* True once somebody has cancelled the task. Any thread. */
+bool job_is_unwanted(const struct hf_job *job);
+/* Asks the run to stop; the first reason stays. Loop thread. */
+void job_cancel(struct hf_job *job, enum hf_cancel_reason reason);
+/* Frees what was lent. */
+void job_finish(struct hf_job *job);
+
+/* One host a plugin, so that it sees its own settings only. They live until job_hosts_destroy. */
+struct job_hosts;
+struct job_hosts *job_hosts_create(const struct config *config);
+void job_hosts_destroy(struct job_hosts *hosts);
+const struct hf_host *job_hosts_for(void *hosts, const char *plugin_name);
+
+#endif

@@ -1,0 +1,189 @@
+/* Who may write a plugin may run code as the worker, so both the directory and the file must belong to root or to the
+ * user of the worker and be writable by nobody else, and the file is no symbolic link.
+ *
+ * What is checked is what is loaded: the directory is opened once, the file is opened relative to it with O_PATH (a
+ * FIFO or a device is thereby never opened for real), its facts come from that descriptor, and dlopen gets the
+ * descriptor's entry in /proc. Renaming or replacing anything in between changes nothing (CWE-367). The directories
+ * above are the administrator's business.
+ *
+ * A file that ends too early, because it is still being copied or its disk was full, is found here: the C library maps
+ * what the program headers speak of and dies of SIGBUS. */
+#include "worker/plugin/plugin_file.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config/suggest.h"
+
+enum { PLUGINS_MAX = 256, SEGMENTS_MAX = 64 };
+
+/* Reports and returns false when somebody else than root or this user could change it. */
+static bool is_trusted(const struct stat *facts, const char *path, struct findings *findings)
+{
+    if (facts->st_uid != 0 && facts->st_uid != geteuid()) {
+        findings_error(findings,
+                       "%s: belongs to user %u; it runs inside the worker, so it has to belong to root or to "
+                       "user %u",
+                       path, (unsigned)facts->st_uid, (unsigned)geteuid());
+        return false;
+    }
+    if ((facts->st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        findings_error(findings, "%s: others may write it (mode %03o), and it runs inside the worker; chmod go-w it",
+                       path, (unsigned)facts->st_mode & 0777);
+        return false;
+    }
+    return true;
+}
+
+int plugin_directory_open(const char *directory, struct findings *findings)
+{
+    struct stat facts;
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) != 0) {
+        findings_error(findings, "%s: this directory of plugins cannot be opened: %s; see worker.jobs_directory",
+                       directory, strerror(errno));
+    } else if (is_trusted(&facts, directory, findings)) {
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char **plugin_directory_list(int directory_fd, size_t *count)
+{
+    char **names = memory_zeroed(PLUGINS_MAX, sizeof *names);
+    int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    *count = 0;
+    if (entries == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return names;
+    }
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL && *count < PLUGINS_MAX;) {
+        size_t length = strlen(entry->d_name);
+        if (length > 3 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 3, ".so") == 0)
+            names[(*count)++] = memory_text_of(entry->d_name, length - 3);
+    }
+    closedir(entries);
+    qsort(names, *count, sizeof *names, compare_names);
+    return names;
+}
+
+static bool name_is_safe(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 128 && strchr(name, '/') == NULL;
+}
+
+static void report_missing(int directory_fd, const char *path, const char *name, int cause, struct findings *findings)
+{
+    size_t count;
+    char **names = plugin_directory_list(directory_fd, &count);
+    struct suggestion suggestion = suggestion_for(name);
+    char hint[SUGGEST_HINT_MAX];
+    for (size_t i = 0; i < count; i++)
+        suggestion_offer(&suggestion, names[i]);
+    findings_error(findings, "%s: this plugin cannot be opened: %s%s", path, strerror(cause),
+                   cause == ENOENT ? suggestion_hint(&suggestion, hint) : "");
+    for (size_t i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+static bool file_is_good(int fd, const char *path, struct findings *findings)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0) {
+        findings_error(findings, "%s: cannot be examined: %s", path, strerror(errno));
+        return false;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        findings_error(findings, "%s: is %s; a plugin is a regular file", path,
+                       S_ISLNK(facts.st_mode) ? "a symbolic link" : "no regular file");
+        return false;
+    }
+    return is_trusted(&facts, path, findings);
+}
+
+static bool segment_is_whole(const ElfW(Phdr) * segment, uint64_t file_size)
+{
+    return segment->p_type != PT_LOAD ||
+           (segment->p_offset <= file_size && segment->p_filesz <= file_size - segment->p_offset);
+}
+
+/* Whether all that would be mapped is there. What else may be wrong with a library, dlopen reports itself. */
+static bool segments_are_whole(int fd, uint64_t file_size)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segments[SEGMENTS_MAX];
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return false;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segments[0])
+        return true; /* not for this machine, or no library */
+    size_t length = header.e_phnum * sizeof segments[0];
+    if (header.e_phnum > SEGMENTS_MAX || header.e_phoff > file_size ||
+        pread(fd, segments, length, (off_t)header.e_phoff) != (ssize_t)length)
+        return false;
+    for (size_t i = 0; i < header.e_phnum; i++)
+        if (!segment_is_whole(&segments[i], file_size))
+            return false;
+    return true;
+}
+
+/* A descriptor of O_PATH cannot be read: it is opened once more, through its entry in /proc. */
+static bool file_is_whole(int path_fd, const char *path, struct findings *findings)
+{
+    char opened[64];
+    struct stat facts;
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", path_fd);
+    int fd = open(opened, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &facts) != 0) {
+        findings_error(findings, "%s: cannot be read: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool is_whole = segments_are_whole(fd, (uint64_t)facts.st_size);
+    if (!is_whole)
+        findings_error(findings, "%s: is no library, or was cut off; was it copied completely?", path);
+    close(fd);
+    return is_whole;
+}
+
+int plugin_file_open(int directory_fd, const char *directory, const char *name, struct findings *findings)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (!name_is_safe(name)) {
+        findings_error(findings, "%s: %s is no name of a plugin: a file name without directory and without .so",
+                       directory, log_quote(name, quoted));
+        return -1;
+    }
+    char path[4096 + 256], file[160];
+    snprintf(path, sizeof path, "%s/%s.so", directory, name);
+    snprintf(file, sizeof file, "%s.so", name);
+    int fd = openat(directory_fd, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        report_missing(directory_fd, path, name, errno, findings);
+        return -1;
+    }
+    if (file_is_good(fd, path, findings) && file_is_whole(fd, path, findings))
+        return fd;
+    close(fd);
+    return -1;
+}
