@@ -75,7 +75,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     failure_clear(&slot->job.failure);
     backtrace_clear(&slot->job.backtrace);
     atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
-    slot->started = false;
+    slot->started = slot->lost_its_lock = false;
     slot->fate = NULL;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);

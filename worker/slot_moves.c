@@ -57,8 +57,10 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
 
 static void task_retry(struct slot *slot)
 {
+    /* It was the lock that failed, not the task. */
+    bool counts = !slot->lost_its_lock;
     if (slot->handler != NULL) {
-        record_move(slot, QUEUE_RETRY, failure_delay_ns(&slot->envelope), true);
+        record_move(slot, QUEUE_RETRY, failure_delay_ns(&slot->envelope), counts);
         return;
     }
     failure_set(&slot->job.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",

@@ -116,6 +116,7 @@ void slot_ran(struct loop_message *message)
     enum flow_result result = run_result(slot);
     if (slot->started && result != FLOW_RUN_CANCELLED) /* which runs again, and is counted then */
         presence_count(worker->presence, slot, lost || is_failure(result));
+    slot->lost_its_lock = lost;
     if (lost) {
         failure_clear(&slot->job.failure);
         backtrace_clear(&slot->job.backtrace);
