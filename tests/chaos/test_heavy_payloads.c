@@ -103,7 +103,7 @@ static void texts_that_are_no_tasks_harm_nobody(void **state)
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_log(worker);
-    assert_true(fleet_logged(&fleet, worker, "forged=1")); /* where it belongs: in quotes */
+    test_await(fleet_logged(&fleet, worker, "forged=1")); /* where it belongs: in quotes */
 }
 
 /* --- many --------------------------------------------------------------------------------------------------------- */

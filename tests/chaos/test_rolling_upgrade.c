@@ -118,7 +118,7 @@ static void what_the_former_has_is_not_recovered(void **state)
     fleet_signal(&fleet, owner, SIGKILL);
     fleet_wait(&fleet, owner);
     test_await(fleet_noted(&fleet, "end ours") == 1);
-    assert_true(fleet_logged(&fleet, other, "task_recovered jid=ours"));
+    test_await(fleet_logged(&fleet, other, "task_recovered jid=ours"));
     char *after = keys_like("hf:[cbp]*");
     assert_string_equal(after, before);
     free(before);

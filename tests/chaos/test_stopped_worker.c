@@ -36,7 +36,7 @@ static void the_old_owner_finds_that_it_lost(void **state)
     fleet_signal(&fleet, old, SIGCONT);
     test_await(fleet_logged(&fleet, old, "ending=claim_lost jid=held"));
     test_await(recoveries("held") == 0);
-    assert_true(fleet_logged(&fleet, other, "task_recovered jid=held from=host0"));
+    test_await(fleet_logged(&fleet, other, "task_recovered jid=held from=host0"));
     stop(old);
     stop(other);
     assert_int_equal(fleet_noted(&fleet, "begin held"), 2);

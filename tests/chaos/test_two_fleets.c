@@ -65,7 +65,7 @@ static void each_recovers_the_dead_of_the_other(void **state)
     fleet_signal(&fleet, red, SIGKILL);
     fleet_wait(&fleet, red);
     test_await(fleet_number(&fleet, "LLEN queue:red") == 1);
-    assert_true(fleet_logged(&fleet, blue, "task_recovered jid=red1"));
+    test_await(fleet_logged(&fleet, blue, "task_recovered jid=red1"));
     push_to("blue", "blue2", "note", "[]", "");
     test_await(fleet_noted(&fleet, "end blue2") == 1);
     assert_int_equal(fleet_number(&fleet, "LLEN queue:red"), 1);

@@ -87,8 +87,8 @@ static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
     assert_int_equal(fleet_noted(&fleet, "end running"), 1);
     assert_int_equal(fleet_noted_all(&fleet, "begin later"), 0);
     assert_int_equal(waiting(), 1);
-    assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
-    assert_true(fleet_logged(&fleet, worker, "worker_stopping reason=drained"));
+    test_await(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
+    test_await(fleet_logged(&fleet, worker, "worker_stopping reason=drained"));
     assert_int_equal(fleet_keys(&fleet), 1);
 }
 
@@ -139,7 +139,7 @@ static void signals_may_come_in_any_order(void **state)
     fleet_signal(&fleet, worker, SIGINT);
     int exit_code = fleet_wait(&fleet, worker);
     assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */
-    assert_true(fleet_logged(&fleet, worker, "worker_stopping_now reason=SIGINT"));
+    test_await(fleet_logged(&fleet, worker, "worker_stopping_now reason=SIGINT"));
     assert_int_equal(waiting(), 1);
     char *log = fleet_log(&fleet, worker), *first = strstr(log, "worker_quiet");
     assert_non_null(first);
@@ -284,8 +284,8 @@ static void root_is_refused_unless_it_is_allowed(void **state)
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true});
     if (is_root) {
         assert_int_equal(fleet_wait(&fleet, worker), 1);
-        assert_true(fleet_logged(&fleet, worker, "a worker does not run as root"));
-        assert_true(fleet_logged(&fleet, worker, "--allow-root"));
+        test_await(fleet_logged(&fleet, worker, "a worker does not run as root"));
+        test_await(fleet_logged(&fleet, worker, "--allow-root"));
         worker = fleet_work(&fleet, &(struct fleet_setup){.forbid_root = true, .arguments = "--allow-root"});
     }
     test_await(fleet_logged(&fleet, worker, "worker_started"));

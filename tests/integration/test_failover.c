@@ -107,7 +107,7 @@ static void tasks_survive_a_failover_on_request(void **state)
     sentinel_fail_over(sentinel);
     await_replaced();
     assert_all_done();
-    assert_true(fleet_logged(&fleet, 0, "NOREPLICAS"));
+    test_await(fleet_logged(&fleet, 0, "NOREPLICAS"));
 }
 
 /* What the replica does not get is lost, as the manual says; claims of such tasks are found lost, nobody stumbles. */

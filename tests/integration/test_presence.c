@@ -68,7 +68,7 @@ static void quiet_shows_at_once_and_stop_ends_it(void **state)
         assert_true(instant_before(instant_now(), limit));
     }
     free(quiet);
-    assert_true(fleet_logged(&fleet, worker, "worker_quiet reason=called"));
+    test_await(fleet_logged(&fleet, worker, "worker_quiet reason=called"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"later\"}");
     call("TERM TERM"); /* twice is no harm */
     assert_int_equal(fleet_wait(&fleet, worker), 0);
@@ -110,7 +110,7 @@ static void a_task_that_was_cancelled_before_does_not_run(void **state)
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
-    assert_true(fleet_logged(&fleet, worker, "ending=cancelled jid=c1"));
+    test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=c1"));
     assert_int_equal(fleet_left(&fleet), 0);
 }
 

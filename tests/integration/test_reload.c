@@ -43,7 +43,7 @@ static void a_reload_without_a_change_changes_nothing(void **state)
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
     reload(worker, &(struct fleet_setup){.threads = 2});
-    assert_true(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=0"));
+    test_await(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=0"));
     stop(worker);
 }
 
@@ -54,7 +54,7 @@ static void the_level_of_the_log_changes(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"unseen\"}");
     test_await(fleet_noted(&fleet, "end unseen") == 1);
     reload(worker, &(struct fleet_setup){.worker = "log_level = \"debug\";"});
-    assert_true(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
+    test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"seen\"}");
     test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=seen"));
     assert_false(fleet_logged(&fleet, worker, "jid=unseen"));
@@ -97,11 +97,11 @@ static void what_cannot_change_is_named(void **state)
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
     reload(worker, &(struct fleet_setup){.threads = 3, .queue_node = "call_timeout = \"2s\";"});
-    assert_true(fleet_logged(&fleet, worker,
-                             "warn setting_waits setting=\"worker.threads\" before=2 after=3 "
-                             "advice=\"takes effect after a restart\""));
-    assert_true(fleet_logged(&fleet, worker, "setting_waits setting=\"queue_node.call_timeout\""));
-    assert_true(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=2"));
+    test_await(fleet_logged(&fleet, worker,
+                            "warn setting_waits setting=\"worker.threads\" before=2 after=3 "
+                            "advice=\"takes effect after a restart\""));
+    test_await(fleet_logged(&fleet, worker, "setting_waits setting=\"queue_node.call_timeout\""));
+    test_await(fleet_logged(&fleet, worker, "reloaded changed=0 after_restart=2"));
     fleet_signal(&fleet, worker, SIGTTIN);
     test_await(fleet_logged(&fleet, worker, "threads=2"));
     stop(worker);
@@ -112,9 +112,9 @@ static void a_file_with_an_error_changes_nothing(void **state)
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"info\";"});
     reload(worker, &(struct fleet_setup){.worker = "log_level = \"debug\"; thread = 3;"});
-    assert_true(fleet_logged(&fleet, worker, "error config_finding text="));
-    assert_true(fleet_logged(&fleet, worker, "there is no such key"));
-    assert_true(fleet_logged(&fleet, worker, "reload_refused errors=1"));
+    test_await(fleet_logged(&fleet, worker, "error config_finding text="));
+    test_await(fleet_logged(&fleet, worker, "there is no such key"));
+    test_await(fleet_logged(&fleet, worker, "reload_refused errors=1"));
     assert_false(fleet_logged(&fleet, worker, "setting_changed"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"quiet\"}");
     test_await(fleet_noted(&fleet, "end quiet") == 1);
@@ -129,8 +129,8 @@ static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.lock_node = "timeout = \"400ms\";"});
     reload(worker, &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";"});
-    assert_true(fleet_logged(&fleet, worker, "reload_refused errors=1"));
-    assert_true(fleet_logged(&fleet, worker, "quarter of the ttl"));
+    test_await(fleet_logged(&fleet, worker, "reload_refused errors=1"));
+    test_await(fleet_logged(&fleet, worker, "quarter of the ttl"));
     stop(worker);
 }
 

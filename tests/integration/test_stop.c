@@ -74,7 +74,7 @@ static void sigint_does_the_same(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_noted_all(&fleet, "end "), 1);
     assert_queue("t2 t3 ");
-    assert_true(fleet_logged(&fleet, worker, "worker_stopping reason=SIGINT"));
+    test_await(fleet_logged(&fleet, worker, "worker_stopping reason=SIGINT"));
 }
 
 static void an_idle_worker_leaves_nothing(void **state)
@@ -109,7 +109,7 @@ static void a_handler_longer_than_the_stop_timeout_is_cancelled_and_goes_back(vo
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
-    assert_true(fleet_logged(&fleet, worker, "handlers_cancelled count=1"));
+    test_await(fleet_logged(&fleet, worker, "handlers_cancelled count=1"));
     assert_queue("long next ");
     assert_no_traces();
 }
@@ -123,8 +123,8 @@ static void a_handler_that_ignores_that_is_abandoned(void **state)
     test_await(fleet_noted(&fleet, "begin deaf") == 1);
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
-    assert_true(fleet_logged(&fleet, worker, "handler_abandoned slot=0 jid=deaf class=guarded queue=jobs seconds="));
+    test_await(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
+    test_await(fleet_logged(&fleet, worker, "handler_abandoned slot=0 jid=deaf class=guarded queue=jobs seconds="));
     assert_queue("deaf ");
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
@@ -141,7 +141,7 @@ static void a_second_signal_stops_now(void **state)
     fleet_signal(&fleet, worker, SIGTERM);
     int exit_code = fleet_wait(&fleet, worker);
     assert_true(exit_code == 0 || exit_code == 1); /* whether the handler noticed in time */
-    assert_true(fleet_logged(&fleet, worker, "worker_stopping_now"));
+    test_await(fleet_logged(&fleet, worker, "worker_stopping_now"));
     assert_queue("long ");
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
@@ -187,7 +187,7 @@ static void a_second_signal_gives_back_in_order_what_it_abandons(void **state)
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
     assert_queue("t1 t2 t3 t4 t5 t6 t7 t8 t9 t10 t11 t12 next ");
-    assert_true(fleet_logged(&fleet, worker, "jid=t1 class=note"));
+    test_await(fleet_logged(&fleet, worker, "jid=t1 class=note"));
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
 }
 
@@ -205,7 +205,7 @@ static void without_the_queue_node_it_ends_with_a_failure_and_loses_nothing(void
     test_await(fleet_logged(&fleet, worker, "worker_stopping "));
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "leave_failed"));
+    test_await(fleet_logged(&fleet, worker, "leave_failed"));
     redis_server_resume(fleet.queue);
     assert_int_equal(fleet_left(&fleet), 1);
 }
@@ -221,7 +221,7 @@ static void one_signal_is_enough_when_the_queue_node_hangs(void **state)
     test_await(fleet_noted(&fleet, "end kept") == 1);
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "leave_failed"));
+    test_await(fleet_logged(&fleet, worker, "leave_failed"));
     assert_false(fleet_logged(&fleet, worker, "handlers_abandoned"));
     redis_server_resume(fleet.queue);
 }

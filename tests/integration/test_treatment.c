@@ -31,8 +31,8 @@ static void a_task_that_was_not_started_in_time_ends_as_expired(void **state)
     test_await(fleet_left(&fleet) == 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin late"), 0);
     stop(worker);
-    assert_true(fleet_logged(&fleet, worker, "ending=expired jid=late"));
-    assert_true(fleet_logged(&fleet, worker, "ending=expired jid=later"));
+    test_await(fleet_logged(&fleet, worker, "ending=expired jid=late"));
+    test_await(fleet_logged(&fleet, worker, "ending=expired jid=later"));
 }
 
 static const char at_most_once[] =
@@ -77,7 +77,7 @@ static void a_cancelled_task_is_not_run(void **state)
     assert_int_equal(fleet_noted(&fleet, "begin unwanted"), 0);
     assert_int_equal(fleet_number(&fleet, "exists hf:2:cancels"), 0); /* nobody is asked any more */
     stop(worker);
-    assert_true(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
+    test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=unwanted"));
 }
 
 static void a_running_task_that_is_called_off_ends_as_cancelled(void **state)

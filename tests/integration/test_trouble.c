@@ -33,7 +33,7 @@ static void tasks_do_not_notice_that_a_lock_node_is_killed(void **state)
     redis_server_kill(fleet.locks.servers[1]);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_all_done_once(300);
-    assert_true(fleet_logged(&fleet, worker, "node_down node=lock2"));
+    test_await(fleet_logged(&fleet, worker, "node_down node=lock2"));
     assert_false(fleet_logged(&fleet, worker, "lock_quorum_missing"));
     assert_false(fleet_logged(&fleet, worker, "task_ended"));
 }
@@ -57,7 +57,7 @@ static void a_lock_node_may_be_down_at_start_and_come_later(void **state)
     unsigned worker = fleet_work(&fleet, NULL);
     fleet_push_many(&fleet, "guarded", 20, 1, 5);
     test_await(fleet_noted_all(&fleet, "end ") == 20);
-    assert_true(fleet_logged(&fleet, worker, "node_down node=lock3"));
+    test_await(fleet_logged(&fleet, worker, "node_down node=lock3"));
     redis_server_restart(fleet.locks.servers[2]);
     test_await(fleet_logged(&fleet, worker, "node_up node=lock3"));
     stop(worker);
@@ -128,7 +128,7 @@ static void a_handler_is_told_that_its_lock_is_lost(void **state)
     vanish("lock:r");
     assert_lock_lost("told");
     assert_int_equal(fleet_noted(&fleet, "stopped told"), 1);
-    assert_true(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=told"));
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=told"));
 }
 
 static void the_result_of_a_task_whose_lock_was_lost_is_refused(void **state)
