@@ -13,6 +13,14 @@
 
 /* --- the claimed task ------------------------------------------------------------------------------------------ */
 
+/* Twice for every task: snprintf would take a twentieth of its time. */
+static void text_keep(char *to, size_t size, const char *text)
+{
+    size_t length = strnlen(text, size - 1);
+    memcpy(to, text, length);
+    to[length] = '\0';
+}
+
 /* What the task says and cannot be meant so is left out, and that is told. */
 static void ignored_tell(const struct slot *slot)
 {
@@ -32,7 +40,7 @@ static bool task_read(struct slot *slot)
                         &slot->invalid))
         return false;
     if (slot->envelope.jid[0] != '\0')
-        snprintf(slot->jid, sizeof slot->jid, "%s", slot->envelope.jid);
+        text_keep(slot->jid, sizeof slot->jid, slot->envelope.jid);
     else
         envelope_new_jid(slot->jid);
     ignored_tell(slot);
@@ -69,7 +77,7 @@ static struct flow_task task_look(struct slot *slot)
 static void task_take(struct slot *slot, const char *queue, const char *payload, size_t length)
 {
     slot->order = slot->worker->taken++;
-    snprintf(slot->queue, sizeof slot->queue, "%s", queue);
+    text_keep(slot->queue, sizeof slot->queue, queue);
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
     failure_clear(&slot->job.failure);
