@@ -1,4 +1,4 @@
-/* The end of a process at the queue node, and the count of what there is to do. */
+/* The end of a process at the queue node. */
 #include "queue/queue_private.h"
 
 #include "queue/scripts.h"
@@ -85,35 +85,4 @@ void queue_leave_by(struct queue *queue, struct instant deadline)
 {
     queue->leave_by = instant_earlier(queue->leave_by, deadline);
     queue->settle_by = instant_earlier(queue->settle_by, queue->leave_by);
-}
-
-static void backlog_told(struct redis_call *call, const struct redis_result *result)
-{
-    struct queue *queue = list_owner(call, struct queue, count_call);
-    struct queue_backlog backlog = {.known = result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY &&
-                                             result->reply->count == 2};
-    if (backlog.known) {
-        backlog.waiting = result->reply->elements[0].integer;
-        backlog.scheduled = result->reply->elements[1].integer;
-    }
-    queue->counted(queue->options.context, &backlog);
-}
-
-void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
-                 void (*told)(void *context, const struct queue_backlog *backlog))
-{
-    struct buffer *out = &queue->request;
-    redis_call_cancel(&queue->count_call);
-    queue->counted = told;
-    queue->count_call.done = backlog_told;
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_backlog, 1 + (size_t)queue->options.name_count, 2);
-    redis_request_text(out, queue->keys.schedule);
-    for (unsigned i = 0; i < queue->options.name_count; i++)
-        queue_keys_request_queue(&queue->keys, queue->names[i], out);
-    redis_request_integer(out, since_ns / NS_PER_S);
-    redis_request_integer(out, horizon_ns / NS_PER_S);
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
-    if (!redis_node_call(queue->node, out, deadline, &queue->count_call))
-        told(queue->options.context, &(struct queue_backlog){.known = false});
 }

@@ -1,5 +1,5 @@
 /* Private to lib/queue: queue.c (turns of slots), moves.c (of single tasks), bell.c (waking), beat.c (the lease),
- * recovery.c (of the dead), leave.c (the end). */
+ * recovery.c (of the dead), leave.c (the end), backlog.c (what there is to do). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 

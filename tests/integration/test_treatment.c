@@ -153,6 +153,16 @@ static void a_paused_queue_is_left_alone_and_resumed(void **state)
     stop(worker);
 }
 
+static void a_drain_does_not_wait_for_a_paused_queue(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "sadd paused jobs"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"paused\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
+}
+
 /* Every order occurs in which the two queues can be served. */
 static void weighted_queues_are_all_served(void **state)
 {
@@ -182,6 +192,7 @@ int main(void)
         fleet_test(a_queue_runs_only_the_classes_that_it_may),
         fleet_test(what_only_others_can_run_is_buried_with_the_reason),
         fleet_test(a_paused_queue_is_left_alone_and_resumed),
+        fleet_test(a_drain_does_not_wait_for_a_paused_queue),
         fleet_test(weighted_queues_are_all_served),
     };
     return cmocka_run_group_tests_name("treatment", tests, one_fleet_set_up, one_fleet_tear_down);
