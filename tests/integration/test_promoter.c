@@ -6,6 +6,7 @@
 
 #include "queue/keys.h"
 #include "queue/promoter.h"
+#include "queue/scripts.h"
 #include "tests/support/queue_fixture.h"
 
 static struct promoter *promoters[2];
@@ -448,6 +449,17 @@ static void test_it_goes_on_after_the_node_was_gone(void **state)
     wait_reply("LLEN queue:a", "1");
 }
 
+/* Two processes saw it due; or the answer was lost and the call is repeated. */
+static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
+{
+    (void)state;
+    static const char promote[] = "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a";
+    free(redis_server_command(server, "ZADD schedule 9999999999 entry"));
+    assert_reply(server, "1", promote, queue_script_promote.sha1);
+    assert_reply(server, "0", promote, queue_script_promote.sha1);
+    assert_reply(server, "1", "LLEN queue:a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +470,7 @@ int main(void)
         promoter_test(test_entries_that_are_no_tasks_are_buried),
         promoter_test(test_burying_trims),
         promoter_test(test_two_processes_promote_each_entry_once),
+        promoter_test(test_an_entry_that_somebody_moved_is_not_moved_again),
         promoter_test(test_a_foreign_key_swallows_no_entry),
         promoter_test(test_entries_of_other_queues_stay),
         promoter_test(test_foreign_entries_are_not_buried),
