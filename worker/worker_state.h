@@ -46,7 +46,7 @@ struct slot {
     struct work work;
     int code; /* what the handler returned */
     bool started;
-    bool lost_its_lock; /* while it ran */
+    bool lost_its_lock;         /* while it ran */
     struct instant handed_over; /* to the runners */
     bool abandoned;             /* its handler still runs, and nobody waits for it any more */
     struct instant run_started;

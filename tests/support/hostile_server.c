@@ -112,7 +112,10 @@ static const char *read_header(const char *at, const char *end, long *number)
     const char *line_end = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
     if (line_end == NULL)
         return NULL;
-    *number = strtol(at + 1, NULL, 10);
+    *number = 0;
+    for (const char *digit = at + 1; *digit >= '0' && *digit <= '9';
+         digit++) /* ends at the line's end, at the latest */
+        *number = *number * 10 + (*digit - '0');
     return line_end + 1;
 }
 

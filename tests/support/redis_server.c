@@ -65,10 +65,24 @@ static bool can_bind(unsigned port)
     return is_free;
 }
 
+/* Programs that run at the same time have a lane each (scripts/run-tests), and a part of the ports. */
+static void ports_of_lane(int64_t *first, int64_t *last)
+{
+    enum { FIRST = 20000, COUNT = 12000 };
+    const char *text = getenv("HOLDFAST_TEST_LANE");
+    unsigned lane = 0, lanes = 1;
+    if (text == NULL || sscanf(text, "%u/%u", &lane, &lanes) != 2 || lane >= lanes)
+        lane = 0, lanes = 1;
+    *first = FIRST + COUNT / lanes * lane;
+    *last = *first + COUNT / lanes - 1;
+}
+
 unsigned free_port(void)
 {
+    int64_t first = 0, last = 0;
+    ports_of_lane(&first, &last);
     for (int i = 0; i < 1000; i++) {
-        unsigned port = (unsigned)random_between(20000, 31999);
+        unsigned port = (unsigned)random_between(first, last);
         if (can_bind(port))
             return port;
     }
