@@ -138,7 +138,7 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         return;
     }
     if (event->answer == REDLOCK_NO_QUORUM)
-        worker_no_quorum(slot->worker);
+        worker_no_quorum(slot->worker, event->reason);
     failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->envelope.resources[0], event->reason);
     slot_perform(slot, flow_refused(&slot->flow));
 }

@@ -75,14 +75,16 @@ static void queue_rang(void *context)
 }
 
 /* Said once a second at most, while it lasts. */
-void worker_no_quorum(struct worker *worker)
+void worker_no_quorum(struct worker *worker, const char *reason)
 {
     struct instant now = loop_now(worker->loop);
     if (instant_before(now, instant_after(worker->no_quorum_told, NS_PER_S)))
         return;
     worker->no_quorum_told = now;
-    log_event(LOG_WARN, "lock_no_quorum", "nodes_up=%u advice=\"too few lock nodes answer: tasks are parked\"",
-              redlock_group_nodes_up(worker->locks));
+    char why[LOG_QUOTE_MAX];
+    log_event(LOG_WARN, "lock_no_quorum",
+              "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
+              redlock_group_nodes_up(worker->locks), log_quote(reason, why));
 }
 
 /* --- the regular look ------------------------------------------------------------------------------------------- */

@@ -130,8 +130,9 @@ void slots_give_back(struct loop_hook *hook);
 void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
-void worker_no_quorum(struct worker *worker); /* a lock was refused because too few nodes answered */
-void worker_listen(struct worker *worker);    /* after a change of what is idle or may be claimed */
+/* A lock was refused because too few nodes answered, or too many with errors. */
+void worker_no_quorum(struct worker *worker, const char *reason);
+void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
 
 void worker_limits_take(struct worker *worker); /* from the configuration, which may have changed */
 

@@ -203,6 +203,7 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
 {
     bool fits = reply_fits(batch, result);
     struct instant now = instant_now();
+    group_node_refused(&batch->group->nodes[node], result);
     if (!fits && batch->kind == BATCH_RELEASE)
         release_owe(batch, node, result);
     for (unsigned i = 0; i < batch->lock_count; i++) {

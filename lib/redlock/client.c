@@ -41,7 +41,7 @@ struct redlock_held {
     enum redlock_wait wait;
     enum redlock_answer answer;
     enum redlock_ending ending;
-    const char *reason;
+    char reason[256];
     sem_t decided;
 };
 
@@ -52,7 +52,7 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
     struct redlock_held *held = context;
     if (event->kind == REDLOCK_EVENT_ANSWER) {
         held->answer = event->answer;
-        held->reason = event->reason;
+        snprintf(held->reason, sizeof held->reason, "%s", event->reason);
         if (event->answer != REDLOCK_ACQUIRED)
             redlock_lock_destroy(lock);
         sem_post(&held->decided);
@@ -71,7 +71,7 @@ static void acquire_deliver(struct loop_message *message)
         return;
     redlock_lock_destroy(held->lock);
     held->answer = REDLOCK_INVALID;
-    held->reason = "1 to 16 resources of 1 to 512 bytes are needed";
+    snprintf(held->reason, sizeof held->reason, "1 to 16 resources of 1 to 512 bytes are needed");
     sem_post(&held->decided);
 }
 

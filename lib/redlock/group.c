@@ -21,6 +21,8 @@
 
 #define NODE_CONNECT_TIMEOUT_NS (1 * NS_PER_S)
 
+#define REFUSAL_SILENCE_NS (1 * NS_PER_S)
+
 #define PACE_BYTES       ((size_t)256 << 10) /* more than some 1000 users have in flight at once */
 #define PACE_PATIENCE_NS (50 * NS_PER_MS)    /* a node that takes longer is not waited for */
 #define PACE_LOOK_NS     (1 * NS_PER_MS)
@@ -33,6 +35,26 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     struct group_node *member = context;
     if (state == REDIS_NODE_UP)
         owed_reconnected(member);
+}
+
+/* --- refusals ------------------------------------------------------------------------------------------------- */
+
+/* Said once a second at most, while it lasts: under load every request would get the same answer. */
+bool group_node_refused(struct group_node *node, const struct redis_result *result)
+{
+    if (result->outcome != REDIS_ERROR || result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
+        return false;
+    struct instant now = loop_now(node->group->loop);
+    const char *name = redis_node_name(node->node);
+    snprintf(node->group->refusal, sizeof node->group->refusal, "too few lock nodes grant it: %s answers: %s", name,
+             result->reason);
+    if (instant_before(now, instant_after(node->refusal_told, REFUSAL_SILENCE_NS)))
+        return true;
+    char why[LOG_QUOTE_MAX];
+    node->refusal_told = now;
+    log_event(LOG_WARN, "lock_node_refused", "node=%s error=%s reason=%s", name, redis_error_name(result->error),
+              log_quote(result->reason, why));
+    return true;
 }
 
 /* --- pace ----------------------------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@
 #include "redlock/lease.h"
 #include "redlock/redlock_loop.h"
 
+enum { REFUSAL_BYTES_MAX = 192 };
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 
 /* A node that is silent for so long loses its connection; until then it may still execute what it was sent. */
@@ -35,6 +36,7 @@ struct group_node {
     int64_t timeout_ns;
     bool plain_set;   /* an older server: SET has no GET option beside NX */
     bool told_behind; /* the log says that it does not answer */
+    struct instant refusal_told;
     struct list owed; /* struct owed_release */
     size_t owed_bytes;
 };
@@ -59,6 +61,7 @@ struct redlock_group {
     struct loop_timer pace_timer; /* set while grants are held back */
     struct loop_timer owed_timer;
     unsigned locks_in_use, batches_in_flight;
+    char refusal[REFUSAL_BYTES_MAX]; /* which node refused a request last, and why */
     struct redlock_counters counters;
 };
 
@@ -83,6 +86,7 @@ struct redlock_lock {
     void *context;
     struct instant asked_at, acquired_at;
     unsigned passes;
+    bool was_refused;   /* since it was asked for: a node answered a grant with an error */
     struct buffer keys; /* all keys one after the other, prefix included */
     uint16_t key_ends[REDLOCK_RESOURCES_MAX];
     unsigned key_count;
@@ -105,6 +109,9 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
 
 /* group.c: whether a grant sent to the node now is of any use. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
+
+/* group.c: true when the node itself answered with an error, which is then logged, and kept in group->refusal. */
+bool group_node_refused(struct group_node *node, const struct redis_result *result);
 
 /* lock.c: performs what a step of the lease asks for. */
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);

@@ -39,8 +39,10 @@ static enum lease_vote grant_vote(const struct lock_call *asked, const struct re
     if (result->outcome == REDIS_ERROR) {
         if (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD)
             return LEASE_UNSENT;
-        if (result->error != REDIS_ERROR_WRONGTYPE)
+        if (result->error != REDIS_ERROR_WRONGTYPE) {
+            asked->lock->was_refused |= group_node_refused(&asked->lock->group->nodes[asked->node], result);
             return LEASE_UNKNOWN;
+        }
         name_clash_log(asked->lock, &asked->lock->group->nodes[asked->node]);
         return LEASE_NO;
     }
@@ -275,7 +277,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
 {
     event->kind = REDLOCK_EVENT_ANSWER;
     event->answer = answer;
-    event->reason = answer_reason(answer);
+    event->reason = answer == REDLOCK_NO_QUORUM && lock->was_refused ? lock->group->refusal : answer_reason(answer);
     event->passes = lock->passes;
     event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
     answer_count(&lock->group->counters, answer);
@@ -456,6 +458,7 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
     lock->group->locks_in_use++;
     lock->asked_at = loop_now(lock->group->loop);
     lock->passes = 0;
+    lock->was_refused = false;
     lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, lock->asked_at));
     return true;
 }

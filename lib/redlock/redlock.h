@@ -92,7 +92,7 @@ enum redlock_answer {
     REDLOCK_ACQUIRED,
     REDLOCK_BUSY,      /* somebody holds it */
     REDLOCK_SPLIT,     /* several tried at once and nobody got a majority: trying again soon will do */
-    REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached */
+    REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached, or answers with errors; the reason tells which */
     REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl was gone by then (E5) */
     REDLOCK_CANCELLED, /* released before it was acquired */
     REDLOCK_INVALID,   /* the request or the terms are outside the limits; nothing was sent */

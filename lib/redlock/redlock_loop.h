@@ -41,7 +41,7 @@ struct redlock_event {
     enum redlock_event_kind kind;
     enum redlock_answer answer; /* of ANSWER */
     enum redlock_ending ending; /* of RELEASED */
-    const char *reason;         /* text for people; of ANSWER, LOST */
+    const char *reason;         /* text for people, valid during the call; of ANSWER, LOST */
     unsigned passes;            /* of ANSWER: passes made */
     int64_t waited_ns;          /* of ANSWER: since redlock_lock_acquire */
     int64_t held_ns;            /* of LOST, RELEASED: since the acquisition */

@@ -146,6 +146,27 @@ static void without_a_majority_the_answer_is_no_quorum_at_once(void **state)
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
+static void servers_configure(unsigned count, const char *setting)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "CONFIG SET %s", setting), "OK");
+}
+
+static void a_majority_that_answers_with_errors_is_told_with_its_words(void **state)
+{
+    (void)state;
+    servers_configure(QUORUM, "maxmemory 1");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, "answers: OOM command not allowed");
+    servers_configure(QUORUM, "maxmemory 0");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    kill_first(QUORUM); /* what was refused once is no reason for ever */
+    loop_await(loop, nodes_up() == MINORITY);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, "cannot be reached");
+}
+
 static void with_no_node_at_all_every_pass_is_made_and_ends(void **state)
 {
     (void)state;
@@ -354,6 +375,7 @@ int main(void)
         lock_test(a_node_that_hangs_is_sent_no_more_grants_until_it_answers),
         lock_test(a_node_that_hangs_under_load_keeps_its_connection),
         lock_test(without_a_majority_the_answer_is_no_quorum_at_once),
+        lock_test(a_majority_that_answers_with_errors_is_told_with_its_words),
         lock_test(with_no_node_at_all_every_pass_is_made_and_ends),
         lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
         lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),

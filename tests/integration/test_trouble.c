@@ -98,6 +98,26 @@ static void losing_the_majority_is_said_and_survived(void **state)
     assert_all_done_once(2);
 }
 
+static void lock_nodes_configure(unsigned count, const char *setting)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "CONFIG SET %s", setting), "OK");
+}
+
+static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    lock_nodes_configure(2, "maxmemory 1");
+    fleet_push_many(&fleet, "guarded", 1, 0, 1);
+    test_await(fleet_logged(&fleet, worker, "lock_node_refused node=lock1 error=OOM reason=\"OOM "));
+    test_await(fleet_logged(&fleet, worker, "lock_no_quorum nodes_up=3 reason=\"too few lock nodes grant it: lock"));
+    lock_nodes_configure(2, "maxmemory 0");
+    test_await(fleet_noted(&fleet, "end t1") == 1);
+    stop(worker);
+    assert_all_done_once(1);
+}
+
 /* --- a lock that vanishes under a running task ------------------------------------------------------------------ */
 
 #define ONE_SECOND "ttl = \"1s\"; prefix = \"lock:\";"
@@ -280,6 +300,7 @@ int main(void)
         fleet_test(a_lock_node_may_be_down_at_start_and_come_later),
         fleet_test(without_a_majority_nothing_is_claimed_until_it_is_back),
         fleet_test(losing_the_majority_is_said_and_survived),
+        fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
         fleet_test(a_handler_is_told_that_its_lock_is_lost),
         fleet_test(the_result_of_a_task_whose_lock_was_lost_is_refused),
         fleet_test(a_task_longer_than_the_ttl_keeps_its_lock),
