@@ -60,7 +60,8 @@ enum hf_cancel_reason {
     HF_NOT_CANCELLED,
     HF_LOCK_LOST,  /* write nothing any more: the result will be refused */
     HF_SHUTDOWN,   /* the worker must stop: the task goes back to its queue */
-    HF_CLAIM_LOST, /* the worker was away for too long, and others have the task now: its result will be refused */
+    HF_CLAIM_LOST, /* the worker was away (stopped, cut off) for so long that others may have the task now. A process
+                    * that stood still knows by the clock; one that was cut off learns it from the queue node */
     HF_USER,       /* somebody cancelled the task: HF_CANCELLED ends it for good */
 };
 

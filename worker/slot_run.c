@@ -143,6 +143,7 @@ void slot_run_start(struct slot *slot)
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
     slot->job.must_stop = &slot->worker->must_stop;
+    slot->job.pulse = &slot->worker->pulse;
     slot->job.progress = NULL;
     slot->handed_over = loop_now(slot->worker->loop);
     slot->started = false;

@@ -131,11 +131,32 @@ static void locks_look(struct worker *worker)
     worker_listen(worker);
 }
 
+/* A process that stood still for as long as its lease may have lost its claims. The queue node will tell, but not
+ * before a handler writes what another process writes too: so those that run are told now, and whoever asks before
+ * this was seen finds the pulse gone by the clock. */
+static void pulse_beat(struct worker *worker)
+{
+    struct instant now = loop_now(worker->loop);
+    int64_t pulse = atomic_load(&worker->pulse);
+    if (now.ns > pulse) {
+        log_event(LOG_WARN, "process_was_away",
+                  "seconds=%.1f advice=\"it stood still for longer than its lease: handlers are cancelled\"",
+                  (double)(now.ns - pulse + worker->options.config->worker.lease_ns) / (double)NS_PER_S);
+        for (unsigned i = 0; i < worker->slot_count; i++)
+            if (worker->slots[i].flow.state == FLOW_READY)
+                job_cancel(&worker->slots[i].job, HF_CLAIM_LOST);
+    }
+    atomic_store(&worker->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
+}
+
 static void look_fire(struct loop_timer *timer)
 {
     struct worker *worker = list_owner(timer, struct worker, look);
-    if (worker->stopping)
+    pulse_beat(worker);
+    if (worker->stopping) {
+        atomic_store(&worker->pulse, INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
         return;
+    }
     loop_timer_set(worker->loop, timer, instant_after(loop_now(worker->loop), LOOK_NS));
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->slot_count;
@@ -275,6 +296,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
+    atomic_store(&worker->pulse, INT64_MAX); /* until the loop runs */
     loop_timer_init(&worker->look, look_fire);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     return true;

@@ -1,5 +1,5 @@
 /* Private to worker.c (the process), slot.c, slot_run.c and slot_moves.c (one task at a time), stop.c (the end),
- * signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop`, which runners read. */
+ * signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -82,8 +82,9 @@ struct worker {
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
     atomic_bool must_stop;
-    struct loop_timer look;               /* at the lock nodes, and whether all is drained */
-    struct loop_timer limit;              /* of the present phase of stopping */
+    _Atomic int64_t pulse;   /* until then, in nanoseconds, the process has not been away for as long as its lease */
+    struct loop_timer look;  /* at the lock nodes, and whether all is drained */
+    struct loop_timer limit; /* of the present phase of stopping */
     struct instant cancel_at, abandon_at; /* of the handlers, while stopping */
     bool only_node;                       /* while stopping: no handler runs any more */
     struct instant leave_by;              /* when waiting for answers to releases ends */

@@ -309,9 +309,18 @@ static void options_take(struct queue *queue, const struct queue_options *option
     queue_keys_init(&queue->keys, options->space != NULL ? options->space : "", options->identity);
 }
 
+/* Everybody has to be back within the time for which others watch before they declare him dead (lease_guard.h). */
+static int64_t backoff_max(const struct queue *queue)
+{
+    int64_t configured = queue->options.node.backoff_max_ns > 0 ? queue->options.node.backoff_max_ns : 2 * NS_PER_S;
+    int64_t quarter = queue->options.lease_ns / 4;
+    return configured < quarter ? configured : quarter;
+}
+
 static void node_open(struct queue *queue)
 {
     struct redis_node_options *node = &queue->options.node;
+    node->backoff_max_ns = backoff_max(queue);
     node->scripts = queue_scripts;
     node->script_count = QUEUE_SCRIPT_COUNT;
     node->changed = node_changed;

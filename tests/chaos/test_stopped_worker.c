@@ -43,6 +43,24 @@ static void the_old_owner_finds_that_it_lost(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
+/* Nobody took its task, and it holds no lock that could run out: the clock alone tells. */
+static void a_worker_that_stood_still_tells_its_handlers_at_once(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &leased);
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"still\"}");
+    test_await(fleet_noted(&fleet, "begin still") == 1);
+    fleet_signal(&fleet, worker, SIGSTOP);
+    struct instant awake = instant_after(instant_now(), 1500 * NS_PER_MS); /* longer than the lease */
+    test_await(instant_reached(instant_now(), awake));
+    fleet_signal(&fleet, worker, SIGCONT);
+    test_await(fleet_noted(&fleet, "stopped still") == 1);
+    test_await(fleet_logged(&fleet, worker, "process_was_away"));
+    test_await(fleet_noted(&fleet, "begin still") == 2); /* given back, and claimed again */
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+}
+
 /* It is told while it runs, and what it says then, that it was cancelled, would put the task back into its queue. */
 static void the_result_of_the_old_owner_is_not_applied(void **state)
 {
@@ -140,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(the_old_owner_finds_that_it_lost),
+        fleet_test(a_worker_that_stood_still_tells_its_handlers_at_once),
         fleet_test(the_result_of_the_old_owner_is_not_applied),
         fleet_test(what_rang_for_a_stopped_worker_is_recovered),
         fleet_test(stops_are_not_counted_as_deaths),

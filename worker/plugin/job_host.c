@@ -156,6 +156,8 @@ static enum hf_cancel_reason cancel_reason(const hf_job *job)
         return HF_LOCK_LOST;
     if (asked != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)asked;
+    if (atomic_load_explicit(job->pulse, memory_order_relaxed) < instant_now().ns)
+        return HF_CLAIM_LOST;
     return atomic_load_explicit(job->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 

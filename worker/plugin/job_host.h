@@ -2,8 +2,9 @@
  *
  * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
  * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only three words are shared: the lock's deadline and the orders to stop, of the process and of the task; the
- * deadline is compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34). */
+ * runs only four words are shared: the lock's deadline, the pulse of the process, and the orders to stop, of process and
+ * of task; the first two are compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34),
+ * and a process that was stopped for longer than its lease does not go on with a task that others may have by now. */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
@@ -25,6 +26,7 @@ struct hf_job {
     const char *jid;
     const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
     const atomic_bool *must_stop;    /* the process gives its handlers no more time */
+    const _Atomic int64_t *pulse;    /* until then (ns) the process has not been away for as long as its lease */
     atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
     struct job_progress *progress;   /* NULL = its handler reports none */
     struct failure failure;
