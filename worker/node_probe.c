@@ -1,7 +1,8 @@
-/* One connection and one INFO a node, all at once on a loop that lives as long as the probing.
+/* One connection and one INFO a node, and to a lock node the two requests of a lock; all nodes at once, on a loop that
+ * lives as long as the probing.
  *
- * A visit ends with the first of: the answer to INFO, the first failed attempt to connect (a probe does not wait for
- * a reconnect), and its own deadline. Runs on the thread that calls it. */
+ * A visit ends with the first of: the last answer, the first failed attempt to connect (a probe does not wait for a
+ * reconnect), and its own deadline. Runs on the thread that calls it. If the process dies, the lock expires. */
 #include "worker/node_probe.h"
 
 #include <stdio.h>
@@ -11,10 +12,14 @@
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "redis/node.h"
+#include "redlock/scripts.h"
 #include "worker/node_options.h"
 
 #define SENTINEL_NS (300 * NS_PER_MS)
+
+enum { TRIAL_DIGITS = 24, TRIAL_TTL_MS = 100 };
 
 struct visits;
 
@@ -24,6 +29,7 @@ struct visit {
     struct redis_call call;
     struct instant asked_at;
     struct loop_timer deadline;
+    char digits[TRIAL_DIGITS + 1]; /* of the lock that is tried: the end of its name, and its value */
     bool is_over;
     struct visits *all;
 };
@@ -46,6 +52,71 @@ static void visit_end(struct visit *visit, enum probe_state state, const char *r
         loop_stop(visit->all->loop);
 }
 
+/* --- a lock on trial -------------------------------------------------------------------------------------------- */
+
+static void trial_send(struct visit *visit, const struct buffer *request,
+                       void (*done)(struct redis_call *call, const struct redis_result *result))
+{
+    visit->call.done = done;
+    if (!redis_node_call(visit->connection, request, visit->deadline.item.at, &visit->call))
+        visit_end(visit, PROBE_UNREACHABLE, redis_node_reason(visit->connection));
+}
+
+static void trial_key_write(const struct visit *visit, struct buffer *request)
+{
+    char key[160];
+    snprintf(key, sizeof key, "%sholdfast-check:%s", visit->probe->lock_prefix, visit->digits);
+    redis_request_text(request, key);
+}
+
+/* False when the visit is over: the node refused, or was silent. */
+static bool trial_goes_on(struct visit *visit, const struct redis_result *result)
+{
+    if (result->outcome == REDIS_VALUE)
+        return true;
+    if (result->outcome == REDIS_ERROR)
+        snprintf(visit->probe->refusal, sizeof visit->probe->refusal, "%s", result->reason);
+    visit_end(visit, result->outcome == REDIS_ERROR ? PROBE_ANSWERED : PROBE_UNREACHABLE, result->reason);
+    return false;
+}
+
+static void trial_released(struct redis_call *call, const struct redis_result *result)
+{
+    struct visit *visit = list_owner(call, struct visit, call);
+    if (trial_goes_on(visit, result))
+        visit_end(visit, PROBE_ANSWERED, "");
+}
+
+static void trial_granted(struct redis_call *call, const struct redis_result *result)
+{
+    struct visit *visit = list_owner(call, struct visit, call);
+    struct buffer request = {0};
+    if (!trial_goes_on(visit, result))
+        return;
+    redis_request_script(&request, &redlock_script_release, 1, 1);
+    trial_key_write(visit, &request);
+    redis_request_text(&request, visit->digits);
+    trial_send(visit, &request, trial_released);
+    buffer_fini(&request);
+}
+
+static void trial_begin(struct visit *visit)
+{
+    struct buffer request = {0};
+    random_digits(visit->digits, TRIAL_DIGITS);
+    redis_request_begin(&request, 6);
+    redis_request_text(&request, "SET");
+    trial_key_write(visit, &request);
+    redis_request_text(&request, visit->digits);
+    redis_request_text(&request, "NX");
+    redis_request_text(&request, "PX");
+    redis_request_integer(&request, TRIAL_TTL_MS);
+    trial_send(visit, &request, trial_granted);
+    buffer_fini(&request);
+}
+
+/* --- who it is -------------------------------------------------------------------------------------------------- */
+
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct visit *visit = list_owner(call, struct visit, call);
@@ -57,6 +128,8 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     else if (result->reply->kind != REDIS_STRING ||
              !node_facts_parse(&visit->probe->facts, result->reply->bytes, result->reply->length))
         visit_end(visit, PROBE_REFUSED, "answers INFO like no Redis server");
+    else if (visit->probe->use == NODE_FOR_LOCKS)
+        trial_begin(visit);
     else
         visit_end(visit, PROBE_ANSWERED, "");
 }
@@ -108,6 +181,10 @@ static void visit_start(struct visit *visit)
     struct redis_node_options options = node_options(node, "holdfast-check");
     int64_t patience_ns = node->connect_timeout_ns + (int64_t)node->sentinels.count * SENTINEL_NS + NS_PER_S;
     options.sentinels.timeout_ns = SENTINEL_NS;
+    if (visit->probe->use == NODE_FOR_LOCKS) {
+        options.scripts = redlock_scripts;
+        options.script_count = REDLOCK_SCRIPT_COUNT;
+    }
     options.changed = changed;
     options.context = visit;
     visit->all->open++;

@@ -1,4 +1,4 @@
-/* Asks all nodes of a configuration at the same time who they are. */
+/* Asks all nodes of a configuration at the same time who they are, and lock nodes also for a lock. */
 #ifndef WORKER_NODE_PROBE_H
 #define WORKER_NODE_PROBE_H
 
@@ -20,16 +20,18 @@ enum probe_state {
 struct node_probe {
     const struct config_node *node;
     enum node_use use;
+    const char *lock_prefix; /* of a lock node: a lock with a random name below it is taken, for a moment */
     enum probe_state state;
     char reason[256];        /* of PROBE_UNREACHABLE and PROBE_REFUSED */
     char address[300];       /* of PROBE_ANSWERED: where it is; tells more than the configuration with sentinels */
     struct node_facts facts; /* of PROBE_ANSWERED */
     int64_t answer_ns;       /* how long one INFO took */
+    char refusal[256];       /* of PROBE_ANSWERED: why it did not give or take back that lock; "" = it did both */
 };
 
-/* Fills in everything but `node` and `use`. Runs a loop of its own; returns when each node has answered or failed, at
- * the latest after its connect_timeout, and the time for its sentinels, plus one second. False when there can be no
- * loop. */
+/* Fills in everything but `node`, `use` and `lock_prefix`. Runs a loop of its own; returns when each node has answered or
+ * failed, at the latest after its connect_timeout, and the time for its sentinels, plus one second. False when there can
+ * be no loop. */
 bool node_probe_all(struct node_probe *probes, size_t count, struct error *error) MUST_CHECK;
 
 #endif

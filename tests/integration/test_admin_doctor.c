@@ -192,17 +192,30 @@ static void the_scan_has_a_budget(void **state)
     LACKS("scan-cut");
 }
 
+static void lock_node_add(unsigned port)
+{
+    FILE *file = fopen(admin_config, "ae");
+    assert_non_null(file);
+    fprintf(file, "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n", port);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void lock_nodes_are_asked_too(void **state)
 {
     (void)state;
-    FILE *file = fopen(admin_config, "ae");
-    assert_non_null(file);
-    fprintf(file, "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n", free_port());
-    assert_int_equal(fclose(file), 0);
+    lock_node_add(free_port());
     admin("doctor", "--json");
     assert_int_equal(result.exit_code, 1);
     FINDS("lock-node-unreachable");
-    assert_contains(result.out, "\"what\":\"0 of 1 lock nodes answer\"");
+    assert_contains(result.out, "\"what\":\"0 of 1 lock nodes grant locks\"");
+    struct redis_server *full = redis_server_start(&(struct redis_server_options){.config = "maxmemory 1\n"});
+    admin_config_write(redis_server_port(server));
+    lock_node_add(redis_server_port(full));
+    admin("doctor", "--json");
+    FINDS("lock-node-refuses");
+    FINDS("lock-majority-unreachable");
+    assert_contains(result.out, "lock1 refuses a lock below lock.prefix \\\"\\\": OOM");
+    redis_server_destroy(full);
 }
 
 static void findings_cannot_steer_a_terminal(void **state)

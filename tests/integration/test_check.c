@@ -224,6 +224,41 @@ static void a_user_who_may_not_ask_is_told_so(void **state)
     redis_server_destroy(server);
 }
 
+/* Rights for keys of another name than the locks have, a full memory: the node answers, and grants nothing. */
+static void a_lock_node_that_refuses_locks_is_found(void **state)
+{
+    const struct place *place = *state;
+    char config[1024];
+    struct redis_server *narrow = redis_server_start(&(struct redis_server_options){
+        .acl = "user default on nopass ~* &* +@all\nuser locker on >" CANARY " ~lock:* +@all\n",
+        .config = "appendonly yes\n"});
+    struct redis_server *full = redis_server_start(NULL);
+    static const char form[] =
+        "queue_node = { host = \"127.0.0.1\"; port = %u; };\nlock = { prefix = \"%s\"; };\n"
+        "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; user = \"locker\"; password_file = \"secret\"; },\n"
+        " { host = \"localhost\"; port = %u; } );\n";
+    write_file(place->secret, CANARY "\n");
+    free(redis_server_command(full, "CONFIG SET maxmemory 1"));
+    snprintf(config, sizeof config, form, redis_server_port(narrow), "", redis_server_port(narrow),
+             redis_server_port(full));
+    struct program_result result = check(place, config, "");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "error: lock1: 127.0.0.1:");
+    assert_contains(result.error, "refuses a lock below lock.prefix \"\": NOPERM");
+    assert_contains(result.error, "error: lock2: localhost:");
+    assert_contains(result.error, "refuses a lock below lock.prefix \"\": OOM");
+    program_result_free(&result);
+    free(redis_server_command(full, "CONFIG SET maxmemory 0"));
+    snprintf(config, sizeof config, form, redis_server_port(narrow), "lock:", redis_server_port(narrow),
+             redis_server_port(full));
+    result = check(place, config, "");
+    assert_lacks(result.error, "refuses");
+    program_result_free(&result);
+    assert_int_equal(redis_server_calls(full, "del"), 1); /* given back */
+    redis_server_destroy(narrow);
+    redis_server_destroy(full);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
 int main(void)
@@ -235,6 +270,7 @@ int main(void)
         TEST(a_node_that_hangs_is_given_up),
         TEST(everything_wrong_is_reported_at_once),
         TEST(a_user_who_may_not_ask_is_told_so),
+        TEST(a_lock_node_that_refuses_locks_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

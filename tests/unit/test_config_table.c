@@ -68,6 +68,18 @@ static void the_sample_is_a_good_configuration(void **state)
     free(text);
 }
 
+/* Who reads the sample must not take an example for what is in effect. */
+static void examples_are_told_from_defaults(void **state)
+{
+    (void)state;
+    struct buffer sample = {0};
+    config_print_sample(&sample);
+    assert_contains(buffer_text(&sample), "\n    # prefix = \"lock:\"; # an example\n");
+    assert_contains(buffer_text(&sample), "\n    # park_delay = \"1s\";\n");
+    assert_contains(buffer_text(&sample), "\n    host = \"127.0.0.1\";\n");
+    buffer_fini(&sample);
+}
+
 /* The lines of a section that is commented out as a whole. */
 static void section_bring_in(char *text, const struct config_section *section)
 {
@@ -117,6 +129,7 @@ static void the_sample_shows_every_key_as_it_is_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CONFIG_TEST(examples_are_told_from_defaults),
         CONFIG_TEST(what_is_printed_reads_as_the_same_configuration),
         CONFIG_TEST(the_sample_and_the_manual_are_up_to_date),
         CONFIG_TEST(the_sample_is_a_good_configuration),

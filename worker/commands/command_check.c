@@ -54,6 +54,9 @@ static void check_probe(struct check *check, const struct node_probe *probe)
                        probe->node->source.where);
     } else if (probe->state == PROBE_ANSWERED) {
         node_facts_judge(&probe->facts, name, probe->use, &check->findings);
+        if (probe->refusal[0] != '\0')
+            findings_error(&check->findings, "%s: %s refuses a lock below lock.prefix \"%s\": %s", name,
+                           buffer_text(&address), probe->lock_prefix, probe->refusal);
         if (probe->node->sentinels.count > 0)
             node_facts_judge_failover(&probe->facts, name, &check->findings);
     }
@@ -81,7 +84,9 @@ static void check_nodes(struct check *check)
     check->probes = memory_zeroed(check->probe_count, sizeof *check->probes);
     check->probes[0] = (struct node_probe){.node = &check->config->queue_node, .use = NODE_FOR_QUEUES};
     for (size_t i = 1; i < check->probe_count; i++)
-        check->probes[i] = (struct node_probe){.node = &check->config->lock_nodes[i - 1], .use = NODE_FOR_LOCKS};
+        check->probes[i] = (struct node_probe){.node = &check->config->lock_nodes[i - 1],
+                                               .use = NODE_FOR_LOCKS,
+                                               .lock_prefix = check->config->lock.prefix};
     if (!node_probe_all(check->probes, check->probe_count, &error)) {
         findings_error(&check->findings, "%s", error.text);
         return;
@@ -308,8 +313,9 @@ const struct command command_check = {
     .summary = "check a configuration, its plugins and its nodes",
     .synopsis = "-c FILE [--json | --print-config] [--no-nodes]",
     .about =
-        "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. All\n"
-        "errors and warnings are reported, not only the first. Nothing is changed anywhere.\n"
+        "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. Each\n"
+        "lock node is also asked for a lock with a random name below lock.prefix, which is given back at once. All\n"
+        "errors and warnings are reported, not only the first. Nothing else is changed anywhere.\n"
         "\n"
         "Exits with 0 when there is no error (warnings do not count), with 1 when something has to be mended, and\n"
         "with 75 when the only errors are nodes that cannot be reached.\n",

@@ -13,7 +13,10 @@ static const struct doctor_kind lock_node_away = {
     "Bring the node back, or mend its address."};
 static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
                                                       "No lock can be taken: every task that needs one waits.",
-                                                      "Bring the lock nodes back."};
+                                                      "Bring the lock nodes back, or mend what they say."};
+static const struct doctor_kind lock_node_refuses = {
+    "lock-node-refuses", DOCTOR_ERROR, "A node that answers with errors has no vote: it is as good as down.",
+    "Mend what it says: memory, its user's rights, lock.prefix."};
 static const struct doctor_kind lock_node_unfit = {"lock-node-unfit", DOCTOR_ERROR,
                                                    "A node like this may forget or refuse locks that are held.",
                                                    "See `holdfast check`, which says more."};
@@ -24,13 +27,16 @@ static const struct doctor_kind configuration = {"configuration", DOCTOR_WARNING
                                                  "The configuration works, but perhaps not as it was meant.",
                                                  "See `holdfast check`, which looks at the plugins too."};
 
-static void probe_judge(struct doctor *doctor, const struct node_probe *probe, size_t *answered)
+static void probe_judge(struct doctor *doctor, const struct node_probe *probe, size_t *granted)
 {
     struct findings findings = {0};
-    *answered += probe->state == PROBE_ANSWERED;
+    *granted += probe->state == PROBE_ANSWERED && probe->refusal[0] == '\0';
     if (probe->state == PROBE_UNREACHABLE || probe->state == PROBE_REFUSED)
         doctor_find(doctor, &lock_node_away, "%s %s: %s", probe->node->name,
                     probe->state == PROBE_UNREACHABLE ? "cannot be reached" : "does not let us in", probe->reason);
+    if (probe->state == PROBE_ANSWERED && probe->refusal[0] != '\0')
+        doctor_find(doctor, &lock_node_refuses, "%s refuses a lock below lock.prefix \"%s\": %s", probe->node->name,
+                    probe->lock_prefix, probe->refusal);
     if (probe->state == PROBE_ANSWERED)
         node_facts_judge(&probe->facts, probe->node->name, NODE_FOR_LOCKS, &findings);
     for (size_t i = 0; i < findings.count; i++)
@@ -43,20 +49,21 @@ static int nodes_examine(struct doctor *doctor)
 {
     const struct config *config = doctor->console->config;
     struct error error = ERROR_NONE;
-    size_t count = config->lock_node_count, answered = 0;
+    size_t count = config->lock_node_count, granted = 0;
     if (count == 0)
         return EXIT_CODE_OK;
     struct node_probe *probes = memory_zeroed(count, sizeof *probes);
     for (size_t i = 0; i < count; i++)
-        probes[i] = (struct node_probe){.node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS};
+        probes[i] = (struct node_probe){
+            .node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS, .lock_prefix = config->lock.prefix};
     bool was_run = node_probe_all(probes, count, &error);
     for (size_t i = 0; was_run && i < count; i++)
-        probe_judge(doctor, &probes[i], &answered);
+        probe_judge(doctor, &probes[i], &granted);
     free(probes);
     if (!was_run)
         return console_complain(doctor->console, "%s", error.text);
-    if (answered <= count / 2)
-        doctor_find(doctor, &lock_majority_away, "%zu of %zu lock nodes answer", answered, count);
+    if (granted <= count / 2)
+        doctor_find(doctor, &lock_majority_away, "%zu of %zu lock nodes grant locks", granted, count);
     return EXIT_CODE_OK;
 }
 

@@ -125,7 +125,7 @@ static void sample_keys_print(const struct config_section *section, const char *
         comment_print(indent, key->help, out);
         buffer_format(out, "%s%s%s = ", indent, key->in_sample ? "" : "# ", key->name);
         sample_value_print(key, out);
-        buffer_append_text(out, ";\n");
+        buffer_append_text(out, !key->in_sample && key->example != NULL ? "; # an example\n" : ";\n");
     }
 }
 
@@ -157,8 +157,9 @@ void config_print_sample(struct buffer *out)
 {
     buffer_append_text(
         out,
-        "# A configuration for Holdfast. Settings that are commented out show their defaults, or an example\n"
-        "# where there is none. Check a file with: holdfast check -c FILE\n"
+        "# A configuration for Holdfast. Settings that are commented out show their defaults; those marked\n"
+        "# \"an example\" do not: left out, they are empty or what their comment says. Check with: holdfast check -c "
+        "FILE\n"
         "# Durations and sizes are texts with a unit: \"250ms\", \"10s\", \"5m\", \"64KiB\", \"1MiB\". Relative paths\n"
         "# begin at the directory of this file, and @include \"NAME\" reads another file from there.\n"
         "#\n"

@@ -208,7 +208,7 @@ static const struct config_key lock_keys[] = {
      .max = 64,
      .example = "lock:",
      .help = "Put before the name of a resource to make the key on the lock nodes. All programs that are to exclude "
-             "each other need the same one."},
+             "each other need the same one. Empty unless set; \"lock:\" is what conf/redis-users.conf allows."},
     {.name = "park_delay",
      .type = CONFIG_DURATION,
      FIELD(park_delay_ns),
