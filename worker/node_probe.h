@@ -34,4 +34,10 @@ struct node_probe {
  * be no loop. */
 bool node_probe_all(struct node_probe *probes, size_t count, struct error *error) MUST_CHECK;
 
+/* Of a lock node: whether its vote for a lock can be had. */
+static inline bool node_probe_grants(const struct node_probe *probe)
+{
+    return probe->state == PROBE_ANSWERED && probe->refusal[0] == '\0';
+}
+
 #endif

@@ -141,8 +141,9 @@ void control_destroy(struct control *control)
 
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)
 {
-    redis_request_script(out, &queue_script_call, 1, 2);
+    redis_request_script(out, &queue_script_call, 1, 3);
     redis_request_text(out, keys->processes);
     redis_request_text(out, keys->calls_prefix);
+    redis_request_text(out, keys->process_prefix);
     redis_request_text(out, text);
 }

@@ -42,8 +42,7 @@ struct control *control_create(struct loop *loop, const struct control_options *
 /* Hangs up at once; a call that comes later stays in its list and expires with it. */
 void control_destroy(struct control *control);
 
-/* Appends a request that sends `text` to every process that is listed in hf:2:processes. Answers the number of
- * processes. */
+/* Appends a request that sends `text` to every process whose lease runs. Answers the number of processes. */
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out);
 
 #endif

@@ -51,7 +51,7 @@ static void what_the_node_forgets_is_found(void **state)
     assert_int_equal(result.exit_code, 1);
     FINDS("snapshots-only");
     FINDS("eviction");
-    FINDS("memory-nearly-full");
+    FINDS("memory-full");
     LACKS("persistence-off");
     given("CONFIG SET appendonly yes");
     given("CONFIG SET appendfsync no");
@@ -157,6 +157,22 @@ static void queues_and_entries_that_lead_nowhere_are_found(void **state)
     assert_contains(result.out, "\"what\":\"2 of the first 2 entries of dead are no tasks\"");
 }
 
+static void foreign_values_under_shared_keys_are_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("DEL hf:2:process:h:1:a");
+    given("MSET queues x paused y hf:2:process:h:1:a z");
+    given("HSET stat:processed a b");
+    admin("doctor", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.error, "");
+    assert_contains(result.out, "\"what\":\"the key queues holds a string, where a set should be\"");
+    assert_contains(result.out, "\"what\":\"the key paused holds a string, where a set should be\"");
+    assert_contains(result.out, "\"what\":\"the key stat:processed holds a hash, where a string should be\"");
+    assert_contains(result.out, "\"what\":\"the key hf:2:process:h:1:a holds something else, where a hash");
+}
+
 static void keys_that_belong_to_nobody_are_found(void **state)
 {
     (void)state;
@@ -208,6 +224,7 @@ static void lock_nodes_are_asked_too(void **state)
     assert_int_equal(result.exit_code, 1);
     FINDS("lock-node-unreachable");
     assert_contains(result.out, "\"what\":\"0 of 1 lock nodes grant locks\"");
+    assert_lacks(result.out, "Locks go on");
     struct redis_server *full = redis_server_start(&(struct redis_server_options){.config = "maxmemory 1\n"});
     admin_config_write(redis_server_port(server));
     lock_node_add(redis_server_port(full));
@@ -240,10 +257,14 @@ static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
     (void)state;
     given_lease("h:1:a", 600);
     given_lease("h:2:b", 600);
+    given_lease("h:3:dead", -600);
+    given_lease("h:4:recovered", 600);
+    given("HSET hf:2:process:h:4:recovered gone 1default");
     admin_good("cancel", "j1", "j2", "--json");
     assert_string_equal(result.out, "{\"cancelled\":[\"j1\",\"j2\"],\"processes_called\":2}\n");
     assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:1:a 0 -1");
     assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:2:b 0 -1");
+    assert_reply(server, "0", "EXISTS hf:2:calls:h:3:dead hf:2:calls:h:4:recovered");
     assert_reply(server, "j1\nj2", "ZRANGE hf:2:cancels 0 -1");
     char *first = redis_server_command(server, "HGET it-j1 cancelled");
     assert_true(strtoll(first, NULL, 10) > 1000000000);
@@ -267,6 +288,7 @@ int main(void)
         admin_test(dead_and_foreign_processes_are_found),
         admin_test(clocks_that_are_apart_are_found),
         admin_test(queues_and_entries_that_lead_nowhere_are_found),
+        admin_test(foreign_values_under_shared_keys_are_found),
         admin_test(keys_that_belong_to_nobody_are_found),
         admin_test(the_scan_has_a_budget),
         admin_test(lock_nodes_are_asked_too),

@@ -72,6 +72,7 @@ static void status_tells_queues_sets_and_totals(void **state)
     admin_good("status");
     assert_contains(result.out, "processed 1,234,567 (today 0)   failed 12 (today 0)\n");
     assert_contains(result.out, "its key holds no list\n");
+    assert_contains(result.out, "scheduled 2   retry ?   dead 1\n");
 }
 
 /* The keys of this minute and of the last: the test may cross the end of one. */
@@ -161,6 +162,69 @@ static void foreign_values_under_the_keys_are_survived(void **state)
     admin_good("status", "--json");
     assert_contains(result.out, "\"processes\":[],\"queues\":[{\"name\":\"default\"");
     assert_contains(result.out, "\"schedule\":null");
+}
+
+static void names_that_cannot_be_read_are_said_to_be_unknown(void **state)
+{
+    (void)state;
+    given_lease("a:7:aa", 600);
+    given("MSET queues x stat:processed:2000-01-01 y hf:2:process:a:7:aa z");
+    given("HSET stat:processed a b");
+    given("SADD paused mail");
+    admin_good("status", "--json");
+    assert_contains(result.out, "\"queues\":null,");
+    assert_contains(result.out, "\"processed\":null,\"failed\":0,");
+    assert_contains(result.out, "\"healthy\":false,\"reason\":\"the key queues holds no set; the claims of a:7:aa");
+    admin_good("status");
+    assert_contains(result.out, "processed ? (today 0)");
+    assert_contains(result.out, "alive, claims ?");
+    admin("queues");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "the key queues holds no set");
+    assert_contains(result.out, "mail");
+    admin("queues", "--json");
+    assert_string_equal(result.out, "{\"queues\":null}\n");
+    given("DEL queues paused");
+    given("SADD queues mail");
+    given("SET paused x");
+    admin("queues", "--json");
+    assert_contains(result.out, "\"latency\":0.0,\"paused\":null,");
+    assert_contains(result.error, "the key paused holds no set");
+    admin_good("status", "--json");
+    assert_contains(result.out, "\"latency\":0.0,\"paused\":null}");
+    admin_good("status");
+    assert_contains(result.out, "paused: ?");
+    given("LPUSH queue:mail '{\"class\":\"a\",\"args\":[],\"jid\":\"j1\"}'");
+    admin("tasks", "show", "j1", "--json");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "\"jid\":\"j1\"");
+    assert_contains(result.error, "the key paused holds no set");
+    assert_contains(result.error, "the key hf:2:process:a:7:aa holds no hash");
+}
+
+static void check_sees_what_keeps_workers_from_working(void **state)
+{
+    (void)state;
+    given_lease("a:7:aa", 600);
+    given("ZADD retry 1000 overdue");
+    given("SET schedule x");
+    admin("status", "--check", "--max-latency", "10s");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "not healthy: the key schedule holds no sorted set; an entry of retry has been due ");
+    given("DEL schedule");
+    admin_good("status", "--check");
+    given("CONFIG SET maxmemory 1");
+    admin("status", "--check");
+    given("CONFIG SET maxmemory 0");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, " of 1 B and refuses writes");
+    FILE *file = fopen(admin_config, "ae");
+    assert_non_null(file);
+    fprintf(file, "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n", free_port());
+    assert_int_equal(fclose(file), 0);
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "not healthy: only 0 of 1 lock nodes grant locks, which is no majority: ");
 }
 
 static void a_node_that_is_away_is_temporary(void **state)
@@ -331,6 +395,8 @@ int main(void)
         admin_test(a_lease_that_ended_just_now_is_no_trouble_yet),
         admin_test(what_processes_say_cannot_steer_the_terminal),
         admin_test(foreign_values_under_the_keys_are_survived),
+        admin_test(names_that_cannot_be_read_are_said_to_be_unknown),
+        admin_test(check_sees_what_keeps_workers_from_working),
         admin_test(a_node_that_is_away_is_temporary),
         admin_test(a_large_fleet_is_read_in_pieces),
         admin_test(queues_tell_who_serves_them),

@@ -38,6 +38,7 @@ static void what_may_lose_tasks_is_found(void **state)
     assert_string_equal(found(INFO_OF("aof_enabled:1\r\nconnected_slaves:2\r\n"), &none), "replicas-not-waited-for");
     assert_string_equal(found(INFO_OF("aof_enabled:1\r\nused_memory:91\r\nmaxmemory:100\r\n"), &none),
                         "memory-nearly-full");
+    assert_string_equal(found(INFO_OF("aof_enabled:1\r\nused_memory:101\r\nmaxmemory:100\r\n"), &none), "memory-full");
     assert_string_equal(found(INFO_OF("aof_enabled:1\r\nused_memory:90\r\nmaxmemory:100\r\n"), &none), "");
     assert_string_equal(found("redis_version:6.0.9\r\nrun_id:01\r\naof_enabled:1\r\ncluster_enabled:1\r\n"
                               "maxmemory_policy:volatile-lru\r\n",
@@ -60,8 +61,9 @@ static void what_is_healthy_is_bounded(void **state)
     char name[] = "q", identity[] = "h:1:a";
     struct backlog_queue queue = {.name = name, .length = 1, .latency_us = 2000000};
     struct fleet_process process = {.identity = identity, .state = FLEET_ALIVE};
-    struct status status = {
-        .dead = 5, .fleet = {.items = &process, .count = 1}, .backlog = {.items = &queue, .count = 1}};
+    struct status status = {.dead = 5,
+                            .fleet = {.items = &process, .count = 1},
+                            .backlog = {.items = &queue, .count = 1, .knows_listed = true, .knows_paused = true}};
     struct status_bounds bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
     assert_string_equal(judged(&status, &bounds), "");
     bounds = (struct status_bounds){.max_latency_ns = 2 * NS_PER_S, .max_dead = 5, .min_processes = 1};
@@ -73,6 +75,47 @@ static void what_is_healthy_is_bounded(void **state)
     process.is_quiet = true;
     bounds = (struct status_bounds){.max_latency_ns = 1 * NS_PER_S, .max_dead = -1, .min_processes = 1};
     assert_string_equal(judged(&status, &bounds), "0 processes take tasks, at least 1 should");
+}
+
+static void what_keeps_workers_from_working_is_not_healthy(void **state)
+{
+    (void)state;
+    char name[] = "q", identity[] = "h:1:a";
+    struct backlog_queue queue = {.name = name, .length = 1};
+    struct fleet_process process = {.identity = identity, .state = FLEET_ALIVE};
+    const struct status good = {.fleet = {.items = &process, .count = 1},
+                                .backlog = {.items = &queue, .count = 1, .knows_listed = true, .knows_paused = true},
+                                .memory_used = 2000,
+                                .memory_max = 2000,
+                                .overdue_us = {3000000, 2000000},
+                                .lock_nodes = 3,
+                                .lock_nodes_away = 1,
+                                .lock_reason = "gone"};
+    struct status_bounds bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
+    assert_string_equal(judged(&good, &bounds), "");
+    struct status status = good;
+    status.lock_nodes_away = 2;
+    assert_string_equal(judged(&status, &bounds), "only 1 of 3 lock nodes grant locks, which is no majority: gone");
+    status.lock_nodes = 4; /* two of four are no majority either */
+    assert_string_equal(judged(&status, &bounds), "only 2 of 4 lock nodes grant locks, which is no majority: gone");
+    status = good;
+    status.memory_used = 2001;
+    assert_string_equal(judged(&status, &bounds), "the queue node uses 2.0 KiB of 2.0 KiB and refuses writes");
+    status = good;
+    status.schedule = status.retry = status.dead = queue.length = -1;
+    status.backlog.knows_listed = status.backlog.knows_paused = false;
+    process.is_clash = true;
+    assert_string_equal(judged(&status, &bounds),
+                        "the key queues holds no set; the key paused holds no set; the key schedule holds no sorted "
+                        "set; the key retry holds no sorted set; the key dead holds no sorted set; the key of queue q "
+                        "holds no list; the claims of h:1:a cannot be read: their key holds no hash");
+    queue.length = 1;
+    process.is_clash = false;
+    bounds.max_latency_ns = 2 * NS_PER_S;
+    assert_string_equal(judged(&good, &bounds),
+                        "an entry of schedule has been due for 3.0 s and was not moved to its queue");
+    bounds.max_latency_ns = 3 * NS_PER_S;
+    assert_string_equal(judged(&good, &bounds), "");
 }
 
 static void processes_may_say_anything(void **state)
@@ -100,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_lose_tasks_is_found),
         cmocka_unit_test(what_is_healthy_is_bounded),
+        cmocka_unit_test(what_keeps_workers_from_working_is_not_healthy),
         cmocka_unit_test(processes_may_say_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

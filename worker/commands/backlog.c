@@ -22,8 +22,11 @@ static void name_add(struct backlog *backlog, const struct redis_reply *name, bo
     backlog->items[backlog->count++] = (struct backlog_queue){.name = memory_text(name->bytes), .is_listed = is_listed};
 }
 
-static int names_read(struct backlog *backlog, struct console *console, const char *key, bool is_listed)
+/* A key that holds something else is not the end: the rest can still be told. */
+static int names_read(struct backlog *backlog, struct console *console, bool is_listed)
 {
+    const char *key = is_listed ? console->keys.queues : console->keys.paused;
+    bool *is_known = is_listed ? &backlog->knows_listed : &backlog->knows_paused;
     char cursor[32] = "0";
     do {
         inquiry_begin(console->inquiry);
@@ -32,8 +35,9 @@ static int names_read(struct backlog *backlog, struct console *console, const ch
         if (code != EXIT_CODE_OK)
             return code;
         const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
-        if (reply == NULL || reply->count != 2)
-            return console_complain(console, "%s: %s", key, inquiry_reply(console->inquiry, 0)->bytes);
+        *is_known = reply != NULL && reply->count == 2;
+        if (!*is_known)
+            break;
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i < reply->elements[1].count; i++)
             name_add(backlog, &reply->elements[1].elements[i], is_listed);
@@ -100,14 +104,32 @@ static int by_name(const void *a, const void *b)
 int backlog_read(struct backlog *backlog, struct console *console)
 {
     *backlog = (struct backlog){.count = 0};
-    int code = names_read(backlog, console, console->keys.queues, true);
+    int code = names_read(backlog, console, true);
     if (code == EXIT_CODE_OK)
-        code = names_read(backlog, console, console->keys.paused, false);
+        code = names_read(backlog, console, false);
     if (code == EXIT_CODE_OK)
         code = details_read(backlog, console);
     if (backlog->count > 0)
         qsort(backlog->items, backlog->count, sizeof *backlog->items, by_name);
     return code;
+}
+
+const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue)
+{
+    if (queue->length < 0)
+        return "its key holds no list";
+    if (!backlog->knows_paused)
+        return "paused: ?";
+    return queue->is_paused ? "paused" : "";
+}
+
+void backlog_complain(const struct backlog *backlog, const struct console *console)
+{
+    if (!backlog->knows_listed)
+        console_complain(console, "the key %s holds no set: which queues there are is not known", console->keys.queues);
+    if (!backlog->knows_paused)
+        console_complain(console, "the key %s holds no set: which queues are paused is not known",
+                         console->keys.paused);
 }
 
 void backlog_free(struct backlog *backlog)

@@ -24,6 +24,8 @@ struct backlog {
     struct backlog_queue *items; /* by name */
     size_t count;
     bool is_cut; /* there are more than BACKLOG_MAX */
+    /* The keys `queues` and `paused` could be read; else names are missing, and is_paused says nothing. */
+    bool knows_listed, knows_paused;
 };
 
 enum { BACKLOG_MAX = 10000 };
@@ -31,6 +33,10 @@ enum { BACKLOG_MAX = 10000 };
 /* Every queue that is listed or paused. */
 int backlog_read(struct backlog *backlog, struct console *console) MUST_CHECK; /* an exit code; complains */
 void backlog_free(struct backlog *backlog);
+/* What people are told beside its numbers; "" when there is nothing. */
+const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue);
+/* Says on standard error which of the two keys could not be read. */
+void backlog_complain(const struct backlog *backlog, const struct console *console);
 const struct backlog_queue *backlog_find(const struct backlog *backlog, const char *name); /* or NULL */
 
 #endif

@@ -106,8 +106,8 @@ const struct command command_cancel = {
     .summary = "end tasks, or keep them from starting",
     .synopsis = "-c FILE JID... [--json]",
     .about =
-        "Marks tasks to be cancelled, wherever they are, and calls every process, so that a running one hears of it\n"
-        "at once: its handler is told and should return. One that has not started yet does not start, if that\n"
+        "Marks tasks to be cancelled, wherever they are, and calls every living process, so that a running one hears\n"
+        "of it at once: its handler is told and should return. One that has not started yet does not start, if that\n"
         "would be within a day; it ends as cancelled. What is in a set can also be taken away with `tasks delete`.\n"
         "A jid that nobody knows is marked as well: finding it could take long, and it may be pushed later.\n"
         "\n"

@@ -39,7 +39,7 @@ static void print_for_people(const struct backlog *backlog, const struct fleet *
     static const struct table_column columns[] = {{"QUEUE", false},    {"TASKS", true}, {"LATENCY", true},
                                                   {"PROCESSES", true}, {"", false},     {NULL, false}};
     if (backlog->count == 0) {
-        printf("no queues\n");
+        printf("%s\n", backlog->knows_listed ? "no queues" : "queues ?");
         return;
     }
     struct table *table = table_create(columns);
@@ -51,10 +51,7 @@ static void print_for_people(const struct backlog *backlog, const struct fleet *
         table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
         table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
         table_cell(table, servers > 0 ? TABLE_PLAIN : TABLE_WARN, "%zu", servers);
-        table_cell(table, TABLE_WARN, "%s",
-                   queue->is_paused    ? "paused"
-                   : queue->length < 0 ? "its key holds no list"
-                                       : "");
+        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(backlog, queue));
     }
     table_print(table, stdout);
 }
@@ -64,8 +61,11 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '{');
-    json_open(&json, "queues", '[');
-    for (size_t i = 0; i < backlog->count; i++) {
+    if (!backlog->knows_listed)
+        json_nothing(&json, "queues");
+    else
+        json_open(&json, "queues", '[');
+    for (size_t i = 0; backlog->knows_listed && i < backlog->count; i++) {
         const struct backlog_queue *queue = &backlog->items[i];
         json_open(&json, NULL, '{');
         json_text(&json, "name", queue->name);
@@ -77,7 +77,10 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
             json_seconds(&json, "latency", queue->latency_us);
         else
             json_nothing(&json, "latency");
-        json_truth(&json, "paused", queue->is_paused);
+        if (backlog->knows_paused)
+            json_truth(&json, "paused", queue->is_paused);
+        else
+            json_nothing(&json, "paused");
         json_open(&json, "served_by", '[');
         for (size_t j = 0; j < fleet->count; j++)
             if (is_serving(&fleet->items[j]) && fleet_process_serves(&fleet->items[j], queue->name))
@@ -85,7 +88,8 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
         json_close(&json, ']');
         json_close(&json, '}');
     }
-    json_close(&json, ']');
+    if (backlog->knows_listed)
+        json_close(&json, ']');
     json_close(&json, '}');
     json_print(&out);
 }
@@ -97,6 +101,8 @@ static int queues_list(struct console *console, bool as_json)
     int code = backlog_read(&backlog, console);
     if (code == EXIT_CODE_OK)
         code = fleet_read(&fleet, console);
+    if (code == EXIT_CODE_OK)
+        backlog_complain(&backlog, console);
     if (code == EXIT_CODE_OK && as_json)
         print_json(&backlog, &fleet);
     else if (code == EXIT_CODE_OK)

@@ -26,7 +26,8 @@ static const struct command_option options[] = {
     [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
     [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
     [OPTION_CHECK] = {0, "check", NULL, "print one line, and exit with 1 when something is not healthy"},
-    [OPTION_MAX_LATENCY] = {0, "max-latency", "DURATION", "not healthy: a task has waited longer (not checked)"},
+    [OPTION_MAX_LATENCY] = {0, "max-latency", "DURATION",
+                            "not healthy: a task has waited, or been due, longer (not checked)"},
     [OPTION_MAX_DEAD] = {0, "max-dead", "N", "not healthy: more dead tasks (not checked)"},
     [OPTION_MIN_PROCESSES] = {0, "min-processes", "N", "not healthy: fewer processes take tasks (1)"},
     [OPTION_WATCH] = {'w', "watch", "DURATION", "show it again and again, every 2s say, until interrupted"},
@@ -47,7 +48,9 @@ struct status_command {
 static void state_text(const struct fleet_process *process, struct wall_time now, char *out, size_t size)
 {
     char since[HUMAN_TEXT_MAX];
-    if (process->state == FLEET_ALIVE)
+    if (process->is_clash)
+        snprintf(out, size, "%s, claims ?", fleet_state_name(process->state));
+    else if (process->state == FLEET_ALIVE)
         snprintf(out, size, "%s", process->is_quiet ? "quiet" : "alive");
     else if (process->state == FLEET_LOST)
         snprintf(out, size, "lost, lease ended %s", human_moment(process->lease_end, now, since));
@@ -93,7 +96,7 @@ static void print_queues(const struct status *status)
     static const struct table_column columns[] = {
         {"QUEUE", false}, {"TASKS", true}, {"LATENCY", true}, {"", false}, {NULL, false}};
     if (status->backlog.count == 0) {
-        printf("no queues\n");
+        printf("%s\n", status->backlog.knows_listed ? "no queues" : "queues ?");
         return;
     }
     struct table *table = table_create(columns);
@@ -103,30 +106,34 @@ static void print_queues(const struct status *status)
         table_cell(table, TABLE_PLAIN, "%s", log_quote(queue->name, quoted));
         table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
         table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
-        table_cell(table, TABLE_WARN, "%s",
-                   queue->is_paused    ? "paused"
-                   : queue->length < 0 ? "its key holds no list"
-                                       : "");
+        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(&status->backlog, queue));
     }
     table_print(table, stdout);
+}
+
+/* -1 is not known. */
+static const char *known_count(long long count, char out[HUMAN_TEXT_MAX])
+{
+    return count >= 0 ? human_count(count, out) : "?";
 }
 
 static void print_numbers(const struct status *status)
 {
     char a[HUMAN_TEXT_MAX], b[HUMAN_TEXT_MAX], c[HUMAN_TEXT_MAX], d[HUMAN_TEXT_MAX];
-    printf("scheduled %s   retry %s   dead %s\n", human_count(status->schedule, a), human_count(status->retry, b),
-           human_count(status->dead, c));
-    printf("processed %s (today %s)   failed %s (today %s)\n", human_count(status->processed, a),
-           human_count(status->processed_today, b), human_count(status->failed, c),
-           human_count(status->failed_today, d));
-    printf("last full minute %s processed, %s failed\n", human_count(status->minute_processed, a),
-           human_count(status->minute_failed, b));
+    printf("scheduled %s   retry %s   dead %s\n", known_count(status->schedule, a), known_count(status->retry, b),
+           known_count(status->dead, c));
+    printf("processed %s (today %s)   failed %s (today %s)\n", known_count(status->processed, a),
+           known_count(status->processed_today, b), known_count(status->failed, c),
+           known_count(status->failed_today, d));
+    printf("last full minute %s processed, %s failed\n", known_count(status->minute_processed, a),
+           known_count(status->minute_failed, b));
     if (status->version[0] == '\0')
         return;
-    printf("%s %s   memory %s", status->server, status->version, human_size(status->memory_used, a));
+    printf("%s %s   memory %s", status->server, status->version,
+           status->memory_used >= 0 ? human_size(status->memory_used, a) : "?");
     if (status->memory_max > 0)
         printf(" of %s", human_size(status->memory_max, b));
-    printf("   %s connections\n", human_count(status->connections, c));
+    printf("   %s connections\n", known_count(status->connections, c));
 }
 
 static void print_for_people(const struct status *status, struct wall_time now)
@@ -175,7 +182,7 @@ static void known_json(struct json_writer *json, const char *name, long long num
         json_nothing(json, name);
 }
 
-static void queue_json(const struct backlog_queue *queue, struct json_writer *json)
+static void queue_json(const struct backlog *backlog, const struct backlog_queue *queue, struct json_writer *json)
 {
     json_open(json, NULL, '{');
     json_text(json, "name", queue->name);
@@ -184,8 +191,23 @@ static void queue_json(const struct backlog_queue *queue, struct json_writer *js
         json_seconds(json, "latency", queue->latency_us);
     else
         json_nothing(json, "latency");
-    json_truth(json, "paused", queue->is_paused);
+    if (backlog->knows_paused)
+        json_truth(json, "paused", queue->is_paused);
+    else
+        json_nothing(json, "paused");
     json_close(json, '}');
+}
+
+static void queues_json(const struct backlog *backlog, struct json_writer *json)
+{
+    if (!backlog->knows_listed) {
+        json_nothing(json, "queues");
+        return;
+    }
+    json_open(json, "queues", '[');
+    for (size_t i = 0; i < backlog->count; i++)
+        queue_json(backlog, &backlog->items[i], json);
+    json_close(json, ']');
 }
 
 static void numbers_json(const struct status *status, struct json_writer *json)
@@ -193,14 +215,14 @@ static void numbers_json(const struct status *status, struct json_writer *json)
     known_json(json, "schedule", status->schedule);
     known_json(json, "retry", status->retry);
     known_json(json, "dead", status->dead);
-    json_number(json, "processed", status->processed);
-    json_number(json, "failed", status->failed);
-    json_number(json, "processed_today", status->processed_today);
-    json_number(json, "failed_today", status->failed_today);
+    known_json(json, "processed", status->processed);
+    known_json(json, "failed", status->failed);
+    known_json(json, "processed_today", status->processed_today);
+    known_json(json, "failed_today", status->failed_today);
     json_open(json, "rate", '{');
     json_text(json, "minute", status->minute);
-    json_number(json, "processed", status->minute_processed);
-    json_number(json, "failed", status->minute_failed);
+    known_json(json, "processed", status->minute_processed);
+    known_json(json, "failed", status->minute_failed);
     json_close(json, '}');
     json_open(json, "node", '{');
     json_text(json, "server", status->server[0] != '\0' ? status->server : NULL);
@@ -223,10 +245,7 @@ static void print_json(const struct status *status, struct wall_time now, struct
     for (size_t i = 0; i < status->fleet.count; i++)
         process_json(&status->fleet.items[i], &json);
     json_close(&json, ']');
-    json_open(&json, "queues", '[');
-    for (size_t i = 0; i < status->backlog.count; i++)
-        queue_json(&status->backlog.items[i], &json);
-    json_close(&json, ']');
+    queues_json(&status->backlog, &json);
     numbers_json(status, &json);
     json_close(&json, '}');
     json_print(&out);
@@ -253,6 +272,8 @@ static int status_once(struct status_command *command, struct console *console)
     struct status status;
     struct buffer reasons = {0};
     int code = status_read(&status, console);
+    if (code == EXIT_CODE_OK && (command->as_check || command->as_json))
+        code = status_ask_locks(&status, console);
     if (code == EXIT_CODE_OK) {
         status_judge(&status, &command->bounds, console->now, &reasons);
         if (command->as_json)
@@ -350,8 +371,12 @@ const struct command command_status = {
         "recovered afterwards; foreign ones are workers of other programs, and unleased ones have stopped.\n"
         "\n"
         "With --check one line says whether all is healthy, for probes: exit code 0, or 1 with the reasons. Always\n"
-        "checked is that a process takes tasks, and that dead processes are recovered within a minute. Paused queues\n"
-        "may wait.\n"
+        "checked is that a process takes tasks; that dead processes are recovered within a minute; that a majority of\n"
+        "the lock nodes grants locks, when there are any; that the queue node is within its maxmemory; and that "
+        "queues,\n"
+        "paused, schedule, retry, dead, every queue and the claims of every process hold what they should. With\n"
+        "--max-latency, entries of schedule and retry that are due count as tasks in queues do; paused queues may\n"
+        "wait.\n"
         "\n"
         "JSON: time, healthy, reason, processes, queues, schedule, retry, dead, processed, failed, processed_today,\n"
         "failed_today, rate, node. Times are seconds since 1970, spans are seconds; null is not known.\n",

@@ -11,6 +11,9 @@ static const struct doctor_kind lock_node_away = {
     "lock-node-unreachable", DOCTOR_WARNING,
     "Locks go on while a majority of the nodes answers; one less can fail now.",
     "Bring the node back, or mend its address."};
+static const struct doctor_kind lock_node_away_too = {"lock-node-unreachable", DOCTOR_WARNING,
+                                                      "It is one of those without which there is no majority.",
+                                                      "Bring the node back, or mend its address."};
 static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
                                                       "No lock can be taken: every task that needs one waits.",
                                                       "Bring the lock nodes back, or mend what they say."};
@@ -27,12 +30,11 @@ static const struct doctor_kind configuration = {"configuration", DOCTOR_WARNING
                                                  "The configuration works, but perhaps not as it was meant.",
                                                  "See `holdfast check`, which looks at the plugins too."};
 
-static void probe_judge(struct doctor *doctor, const struct node_probe *probe, size_t *granted)
+static void probe_judge(struct doctor *doctor, const struct node_probe *probe, bool has_majority)
 {
     struct findings findings = {0};
-    *granted += probe->state == PROBE_ANSWERED && probe->refusal[0] == '\0';
     if (probe->state == PROBE_UNREACHABLE || probe->state == PROBE_REFUSED)
-        doctor_find(doctor, &lock_node_away, "%s %s: %s", probe->node->name,
+        doctor_find(doctor, has_majority ? &lock_node_away : &lock_node_away_too, "%s %s: %s", probe->node->name,
                     probe->state == PROBE_UNREACHABLE ? "cannot be reached" : "does not let us in", probe->reason);
     if (probe->state == PROBE_ANSWERED && probe->refusal[0] != '\0')
         doctor_find(doctor, &lock_node_refuses, "%s refuses a lock below lock.prefix \"%s\": %s", probe->node->name,
@@ -58,7 +60,9 @@ static int nodes_examine(struct doctor *doctor)
             .node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS, .lock_prefix = config->lock.prefix};
     bool was_run = node_probe_all(probes, count, &error);
     for (size_t i = 0; was_run && i < count; i++)
-        probe_judge(doctor, &probes[i], &granted);
+        granted += node_probe_grants(&probes[i]);
+    for (size_t i = 0; was_run && i < count; i++)
+        probe_judge(doctor, &probes[i], granted > count / 2);
     free(probes);
     if (!was_run)
         return console_complain(doctor->console, "%s", error.text);

@@ -26,6 +26,9 @@ static const struct doctor_kind eviction = {
 static const struct doctor_kind memory_nearly_full = {"memory-nearly-full", DOCTOR_WARNING,
                                                       "When maxmemory is reached, pushes are refused.",
                                                       "Raise maxmemory, or find what fills it: `holdfast status`."};
+static const struct doctor_kind memory_full = {"memory-full", DOCTOR_ERROR,
+                                               "The server refuses pushes, and every other write that needs memory.",
+                                               "Raise maxmemory, or find what fills it: `holdfast status`."};
 static const struct doctor_kind replicas_unwaited = {
     "replicas-not-waited-for", DOCTOR_WARNING,
     "A failover loses what no replica had received: tasks vanish, or run again.",
@@ -87,8 +90,8 @@ static void judge_memory(struct doctor *doctor, const struct facts *facts)
     if (policy[0] != '\0' && strcmp(policy, "noeviction") != 0)
         doctor_find(doctor, &eviction, "maxmemory-policy of the queue node is %s", policy);
     if (most > 0 && used > most / 10 * 9)
-        doctor_find(doctor, &memory_nearly_full, "the queue node uses %s of %s", human_size(used, used_text),
-                    human_size(most, most_text));
+        doctor_find(doctor, used > most ? &memory_full : &memory_nearly_full, "the queue node uses %s of %s",
+                    human_size(used, used_text), human_size(most, most_text));
 }
 
 void doctor_judge_node(struct doctor *doctor, const char *info, size_t length, const struct doctor_settings *settings)

@@ -81,6 +81,7 @@ static int sample_take(struct sample *sample)
     int code = EXIT_CODE_OK;
     if (!task_walk_begin(&walk, sample->doctor->console, sample->place, NULL, NULL, &error))
         return console_complain(sample->doctor->console, "%s", error.text);
+    walk.is_sample = true; /* foreign keys are findings already */
     while (code == EXIT_CODE_OK && !walk.is_over && sample->looked < SAMPLE) {
         code = task_walk_next(&walk, PAGE);
         for (size_t i = 0; code == EXIT_CODE_OK && i < walk.count; i++)
@@ -127,7 +128,9 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
                   {keys->listed, "set", -1},
                   {keys->processes, "zset", -1},
                   {keys->cancels, "zset", -1},
-                  {keys->former_processes, "set", -1}};
+                  {keys->former_processes, "set", -1},
+                  {keys->processed, "string", -1},
+                  {keys->failed, "string", -1}};
     size_t count = sizeof wanted / sizeof wanted[0];
     inquiry_begin(doctor->console->inquiry);
     for (size_t i = 0; i < count; i++)
@@ -141,6 +144,13 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
                         wanted[i].kind);
         if (wanted[i].place >= 0)
             is_fine[wanted[i].place] = fits;
+    }
+    for (size_t i = 0; i < doctor->status.fleet.count; i++) {
+        const struct fleet_process *process = &doctor->status.fleet.items[i];
+        char quoted[LOG_QUOTE_MAX];
+        if (process->is_clash)
+            doctor_find(doctor, &key_clash, "the key %s%s holds something else, where a hash should be",
+                        keys->process_prefix, log_quote(process->identity, quoted));
     }
     return code;
 }

@@ -150,6 +150,7 @@ static void answer_take(struct console *console, struct fleet_process *process, 
     else if (gone != NULL && gone[0] != '\0')
         queues_take(process, gone + 1);
     long long fields = inquiry_integer(console->inquiry, at + 2, 0);
+    process->is_clash = ours->kind == REDIS_FAILURE;
     process->claims = fields - (queues != NULL) - (gone != NULL);
     state_decide(process, console->now, gone != NULL);
 }

@@ -32,6 +32,7 @@ struct fleet_process {
     int64_t rtt_us;
     bool is_quiet;
     struct wall_time beat;
+    bool is_clash;    /* that hash is none: something foreign is under its key */
     long long claims; /* slots and queues in its hash of claims; of a leased one */
 };
 

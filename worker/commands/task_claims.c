@@ -159,8 +159,11 @@ static int slots_read(struct task_walk *walk, const struct task_process *process
         int code = console_run(walk->console);
         if (code != EXIT_CODE_OK)
             return code;
-        if (inquiry_reply_of(inquiry, 0, REDIS_ARRAY) == NULL)
-            return EXIT_CODE_OK; /* a foreign value under the key: there are no claims */
+        if (inquiry_reply_of(inquiry, 0, REDIS_ARRAY) == NULL) {
+            if (!walk->is_sample)
+                console_complain(walk->console, "the key %s holds no hash: what it claimed is not known", key);
+            return EXIT_CODE_OK;
+        }
         const struct redis_reply *reply = task_walk_keep(walk, inquiry_take(inquiry, 0));
         const struct redis_reply *fields = &reply->elements[1];
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);

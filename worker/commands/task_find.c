@@ -111,6 +111,8 @@ static int queues_search(struct task_search *search, const char *jid)
     if (!search->knows_queues) {
         code = backlog_read(&search->backlog, search->console);
         search->knows_queues = true;
+        if (code == EXIT_CODE_OK)
+            backlog_complain(&search->backlog, search->console);
     }
     for (size_t i = 0; code == EXIT_CODE_OK && search->found == NULL && i < search->backlog.count; i++)
         if (search->backlog.items[i].length > 0)

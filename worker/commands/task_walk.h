@@ -62,6 +62,7 @@ struct task_walk {
     struct task_entry *entries; /* of this page */
     size_t count;
     bool is_over;
+    bool is_sample; /* for the caller to set: keys of a foreign kind are not complained about */
     /* the rest is private */
     struct console *console;
     enum task_place place;

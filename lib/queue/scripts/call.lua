@@ -1,13 +1,18 @@
--- Calls all processes that are listed.
--- KEYS: processes. ARGV: the prefix of their calls, the text.
+-- Calls all processes whose lease runs.
+-- KEYS: processes. ARGV: the prefixes of the calls' and the processes' keys, the text.
 -- A list of calls is bounded and expires: a process that does not listen is called in vain.
 -- Answers the number of processes that were called.
 local CALLS, LIFE_S = 100, 60
-local processes = redis.call('ZRANGE', KEYS[1], 0, -1)
-for i = 1, #processes do
-    local calls = ARGV[1] .. processes[i]
-    redis.pcall('LTRIM', calls, 0, CALLS - 2)
-    redis.pcall('LPUSH', calls, ARGV[2])
-    redis.pcall('EXPIRE', calls, LIFE_S)
+local called = 0
+local living = redis.call('ZRANGEBYSCORE', KEYS[1], redis.call('TIME')[1], '+inf')
+for i = 1, #living do
+    -- One that was recovered is listed for a while.
+    if redis.pcall('HEXISTS', ARGV[2] .. living[i], 'gone') ~= 1 then
+        local calls = ARGV[1] .. living[i]
+        redis.pcall('LTRIM', calls, 0, CALLS - 2)
+        redis.pcall('LPUSH', calls, ARGV[3])
+        redis.pcall('EXPIRE', calls, LIFE_S)
+        called = called + 1
+    end
 end
-return #processes
+return called

@@ -9,7 +9,7 @@ local time, told = redis.call('TIME'), 0
 local living = redis.call('ZRANGEBYSCORE', KEYS[2], time[1], '+inf')
 for i = 1, #living do
     -- One that was recovered is listed for a while.
-    if redis.call('HEXISTS', ARGV[3] .. living[i], 'gone') == 0 then
+    if redis.pcall('HEXISTS', ARGV[3] .. living[i], 'gone') ~= 1 then
         local calls = ARGV[2] .. living[i] -- as in call.lua: bounded, and in vain where nobody listens
         redis.pcall('LTRIM', calls, 0, 98)
         redis.pcall('LPUSH', calls, 'LOOK')
