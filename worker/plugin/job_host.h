@@ -2,9 +2,9 @@
  *
  * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
  * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only four words are shared: the lock's deadline, the pulse of the process, and the orders to stop, of process and
- * of task; the first two are compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34),
- * and a process that was stopped for longer than its lease does not go on with a task that others may have by now. */
+ * runs only four words are shared: the lock's deadline, the pulse of the process, and the orders to stop, of process
+ * and of task; the first two are compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34), and
+ * a process that was stopped for longer than its lease does not go on with a task that others may have by now. */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
