@@ -29,9 +29,9 @@ struct node_probe {
     char refusal[256];       /* of PROBE_ANSWERED: why it did not give or take back that lock; "" = it did both */
 };
 
-/* Fills in everything but `node`, `use` and `lock_prefix`. Runs a loop of its own; returns when each node has answered or
- * failed, at the latest after its connect_timeout, and the time for its sentinels, plus one second. False when there can
- * be no loop. */
+/* Fills in all but `node`, `use` and `lock_prefix`. Runs a loop of its own; returns when each node has answered or
+ * failed, at the latest after its connect_timeout, and the time for its sentinels, plus one second. False when there
+ * can be no loop. */
 bool node_probe_all(struct node_probe *probes, size_t count, struct error *error) MUST_CHECK;
 
 /* Of a lock node: whether its vote for a lock can be had. */

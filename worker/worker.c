@@ -243,6 +243,8 @@ static void queue_build(struct worker *worker)
                                                });
     free(weights);
     promoter_build(worker);
+    worker->dead_watch =
+        dead_watch_create(worker->loop, queue_node(worker->queue), queue_keys_of(worker->queue), node->call_timeout_ns);
 }
 
 static bool periodic_build(struct worker *worker, struct error *error)
@@ -311,6 +313,7 @@ static void worker_free(struct worker *worker)
         presence_destroy(worker->presence);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_progress_free(&worker->slots[i]);
+    dead_watch_destroy(worker->dead_watch);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);
     if (worker->queue != NULL)

@@ -3,6 +3,7 @@
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
+#include "queue/dead_watch.h"
 #include "queue/promoter.h"
 #include "queue/queue.h"
 #include "redlock/redlock_loop.h"
@@ -59,6 +60,7 @@ struct worker {
     struct redlock_terms terms;
     struct queue *queue;
     struct promoter *promoter;
+    struct dead_watch *dead_watch;
     struct periodic *periodic;
     struct runner_pool *pool;
     struct slot *slots;

@@ -118,6 +118,31 @@ static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **
     assert_all_done_once(1);
 }
 
+/* --- what is thrown away ---------------------------------------------------------------------------------------- */
+
+static void dead_fill(unsigned entries)
+{
+    free(fleet_ask(&fleet, "DEL dead"));
+    free(fleet_ask(&fleet, "EVAL \"for i = 1, %u do redis.call('ZADD', 'dead', i, i) end return 1\" 0", entries));
+}
+
+static unsigned worker_that_looked(void)
+{
+    unsigned before = redis_server_calls(fleet.queue, "zcard"), worker = fleet_work(&fleet, NULL);
+    test_await(redis_server_calls(fleet.queue, "zcard") > before);
+    stop(worker);
+    return worker;
+}
+
+static void that_dead_is_full_is_said(void **state)
+{
+    (void)state;
+    dead_fill(9998);
+    assert_false(fleet_logged(&fleet, worker_that_looked(), "dead_full"));
+    dead_fill(9999);
+    assert_true(fleet_logged(&fleet, worker_that_looked(), "dead_full entries=9999 "));
+}
+
 /* --- a lock that vanishes under a running task ------------------------------------------------------------------ */
 
 #define ONE_SECOND "ttl = \"1s\"; prefix = \"lock:\";"
@@ -301,6 +326,7 @@ int main(void)
         fleet_test(without_a_majority_nothing_is_claimed_until_it_is_back),
         fleet_test(losing_the_majority_is_said_and_survived),
         fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
+        fleet_test(that_dead_is_full_is_said),
         fleet_test(a_handler_is_told_that_its_lock_is_lost),
         fleet_test(the_result_of_a_task_whose_lock_was_lost_is_refused),
         fleet_test(a_task_longer_than_the_ttl_keeps_its_lock),
