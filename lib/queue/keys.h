@@ -35,6 +35,7 @@ struct queue_keys {
     char *recovered_prefix; /* "hf:2:recovered:" */
     char *unique_prefix;    /* "hf:2:unique:" */
     char *receipt_prefix;   /* "hf:2:receipt:" */
+    char *dropped_prefix;   /* "hf:2:dropped:" */
     char *producer_prefix;  /* "hf:2:producer:" */
     /* of workers of scheme 1, which had no leases; only operators' commands look at them */
     char *former_processes, *former_claims_prefix, *former_bell_prefix;

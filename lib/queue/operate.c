@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "queue/scripts.h"
 
-enum { ARGUMENTS_OF_ALL = 6, ARGUMENTS_OF_EACH = 4, KEYS_OF_ALL = 5 };
+enum { ARGUMENTS_OF_ALL = 6, ARGUMENTS_OF_EACH = 4, KEYS_OF_ALL = 5, DROPPED_KEPT_S = 600 };
 
 const char *operate_verb_name(enum operate_verb verb)
 {
@@ -85,10 +85,21 @@ void operate_pause(const struct queue_keys *keys, bool pause, char *const *names
 
 void operate_drop(const struct queue_keys *keys, const char *id, const char *name, struct buffer *out)
 {
-    redis_request_script(out, &queue_script_operate_drop, 4, 1);
+    redis_request_script(out, &queue_script_operate_drop, 5, 2);
     redis_request_text(out, keys->queues);
     redis_request_text(out, keys->paused);
     queue_keys_request_queue(keys, name, out);
     queue_keys_request(keys->receipt_prefix, id, out);
+    queue_keys_request(keys->dropped_prefix, id, out);
     redis_request_text(out, name);
+    redis_request_integer(out, DROPPED_KEPT_S);
+}
+
+void operate_free(const struct queue_keys *keys, const struct operate_unique *items, size_t count, struct buffer *out)
+{
+    redis_request_script(out, &queue_script_operate_free, count, count);
+    for (size_t i = 0; i < count; i++)
+        queue_keys_request(keys->unique_prefix, items[i].digest, out);
+    for (size_t i = 0; i < count; i++)
+        redis_request_text(out, items[i].jid);
 }

@@ -49,13 +49,22 @@ struct operate_place {
 enum { OPERATE_ID_SIZE = 33, OPERATE_ENTRIES_MAX = 100 };
 void operate_new_id(char id[OPERATE_ID_SIZE]);
 
-/* Each writes one request to `out`. */
+/* Each writes one request to `out`. The answers of operate_move have one number behind them: how many entries of `dead`
+ * were trimmed away. */
 void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
                   const struct operate_place *place, const struct operate_entry *entries, size_t count,
                   struct buffer *out);
 /* Pauses or resumes; the answer is the number of processes that were told. */
 void operate_pause(const struct queue_keys *keys, bool pause, char *const *names, size_t count, struct buffer *out);
-/* The answer is the number of tasks that were in it; -1: its key holds something foreign. */
+/* The answer is the number of tasks that were in it; -1: its key holds something foreign. The list is then below
+ * keys->dropped_prefix with this id, for ten minutes: read from it what the tasks hold as unique, give that free by
+ * operate_free, and UNLINK it. */
 void operate_drop(const struct queue_keys *keys, const char *id, const char *name, struct buffer *out);
+
+struct operate_unique {
+    char *digest, *jid; /* of a task that is gone */
+};
+/* Gives free what they hold, if they do; the answer is how many did. */
+void operate_free(const struct queue_keys *keys, const struct operate_unique *items, size_t count, struct buffer *out);
 
 #endif

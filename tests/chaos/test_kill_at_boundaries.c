@@ -70,6 +70,7 @@ static const struct {
     {"push_unique", "tests/chaos/test_kill_commands.c"},
     {"operate_move", "tests/chaos/test_kill_commands.c"},
     {"operate_drop", "tests/chaos/test_kill_commands.c"},
+    {"operate_free", "tests/integration/test_admin_fleet.c"}, /* moves no task */
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
     {"tick", "tests/integration/test_periodic.c"},
     {"ticks", "tests/integration/test_periodic.c"},

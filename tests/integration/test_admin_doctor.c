@@ -173,6 +173,21 @@ static void foreign_values_under_shared_keys_are_found(void **state)
     assert_contains(result.out, "\"what\":\"the key hf:2:process:h:1:a holds something else, where a hash");
 }
 
+#define FILL "EVAL \"for i = ARGV[1], ARGV[2] do redis.call('ZADD', 'dead', i, 'x' .. i) end\" 0 %d %d"
+
+static void a_grave_that_is_nearly_full_is_a_note(void **state)
+{
+    (void)state;
+    given(FILL, 1, 8999);
+    admin("doctor", "--json");
+    LACKS("dead-nearly-full");
+    given(FILL, 9000, 9001);
+    admin("doctor", "--json");
+    assert_contains(result.out,
+                    "\"severity\":\"note\",\"id\":\"dead-nearly-full\",\"what\":\"dead has 9,001 entries; it "
+                    "keeps 9999, for 180 days\"");
+}
+
 static void keys_that_belong_to_nobody_are_found(void **state)
 {
     (void)state;
@@ -289,6 +304,7 @@ int main(void)
         admin_test(clocks_that_are_apart_are_found),
         admin_test(queues_and_entries_that_lead_nowhere_are_found),
         admin_test(foreign_values_under_shared_keys_are_found),
+        admin_test(a_grave_that_is_nearly_full_is_a_note),
         admin_test(keys_that_belong_to_nobody_are_found),
         admin_test(the_scan_has_a_budget),
         admin_test(lock_nodes_are_asked_too),

@@ -283,7 +283,7 @@ static void a_queue_is_deleted_only_when_somebody_is_sure(void **state)
     assert_contains(result.error, "delete the queue old and its 3 tasks: say --yes");
     assert_reply(server, "3", "LLEN queue:old");
     admin_good("queues", "delete", "old", "--yes", "--json");
-    assert_string_equal(result.out, "{\"deleted\":\"old\",\"tasks\":3}\n");
+    assert_string_equal(result.out, "{\"deleted\":\"old\",\"tasks\":3,\"unique_freed\":0}\n");
     assert_reply(server, "0", "EXISTS queue:old");
     assert_reply(server, "kept", "SMEMBERS queues");
     assert_int_equal(redis_server_calls(server, "unlink"), 1);
@@ -293,6 +293,27 @@ static void a_queue_is_deleted_only_when_somebody_is_sure(void **state)
     assert_reply(server, "foreign", "GET queue:clash");
     admin("queues", "delete", "bad name", "--yes");
     assert_int_equal(result.exit_code, 2);
+}
+
+static void what_a_deleted_queue_held_as_unique_is_free(void **state)
+{
+    (void)state;
+    given("SADD queues old");
+    given("EVAL \"for i = 1, 450 do redis.call('RPUSH', KEYS[1], '{\\\"class\\\":\\\"a\\\",\\\"args\\\":[],"
+          "\\\"jid\\\":\\\"j' .. i .. '\\\",\\\"hf_unique\\\":\\\"d' .. i .. '\\\"}') "
+          "redis.call('SET', 'hf:2:unique:d' .. i, 'j' .. i) end\" 1 queue:old");
+    given("SET hf:2:unique:d7 another");
+    given("SET hf:2:unique:kept j1");
+    given("RPUSH queue:old nonsense");
+    admin_good("queues", "delete", "old", "--yes");
+    assert_string_equal(result.out, "deleted queue old with 451 tasks, 449 of them unique\n");
+    assert_reply(server, "hf:2:unique:d7\nhf:2:unique:kept",
+                 "EVAL \"local k = redis.call('KEYS', 'hf:2:unique:*') "
+                 "table.sort(k) return k\" 0");
+    assert_reply(server, "0", "EVAL \"return #redis.call('KEYS', 'hf:2:dropped:*')\" 0");
+    admin("queues", "delete", "old", "--yes");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.error, "holdfast queues: there is no queue old\n");
 }
 
 static void pausing_tells_the_living_at_once(void **state)
@@ -401,6 +422,7 @@ int main(void)
         admin_test(a_large_fleet_is_read_in_pieces),
         admin_test(queues_tell_who_serves_them),
         admin_test(a_queue_is_deleted_only_when_somebody_is_sure),
+        admin_test(what_a_deleted_queue_held_as_unique_is_free),
         admin_test(pausing_tells_the_living_at_once),
         admin_test(processes_are_told_by_identity_host_and_all),
         admin_test(who_is_not_there_cannot_be_told),

@@ -197,7 +197,7 @@ static void large_places_are_never_read_whole(void **state)
     assert_contains(result.error, "looked through 400 entries of queue q;");
     admin_good("status", "--check", "--min-processes", "0");
     assert_int_equal(redis_server_calls(server, "keys"), 0);
-    assert_int_equal(redis_server_calls(server, "zrange"), 2); /* of the leases */
+    assert_int_equal(redis_server_calls(server, "zrange"), 4); /* of the leases, and the first of schedule and retry */
     assert_int_equal(redis_server_calls(server, "lrange"), 3);
     assert_int_equal(redis_server_calls(server, "scan"), 0);
     assert_true(redis_server_calls(server, "zrangebyscore") < 600);
@@ -330,6 +330,24 @@ static void all_of_a_place_are_moved_as_many_as_there_were(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
+static void burying_says_what_it_trimmed(void **state)
+{
+    (void)state;
+    given("EVAL \"local now = redis.call('TIME')[1] for i = 1, 9998 do "
+          "redis.call('ZADD', 'dead', now - i, 'x' .. i) end\" 0");
+    given("ZADD retry 1 " TASK("r1", "") " 2 " TASK("r2", "") " 3 " TASK("r3", "") " 4 " TASK("r4", ""));
+    admin_good("tasks", "bury", "r1", "--json");
+    assert_contains(result.out, "\"done\":1,\"gone\":0,\"refused\":0,\"trimmed\":0}");
+    admin_good("tasks", "bury", "r2", "--json");
+    assert_contains(result.out, "\"done\":1,\"gone\":0,\"refused\":0,\"trimmed\":1}");
+    admin_good("tasks", "bury", "r3");
+    assert_contains(result.out, "\n1 of the oldest entries of dead was trimmed away: it keeps 9999, for 180 days\n");
+    assert_reply(server, "9999", "ZCARD dead");
+    admin_good("tasks", "bury", "--all", "--place", "retry", "--yes");
+    assert_contains(result.out, "1 of the oldest entries of dead was trimmed away");
+    assert_contains(result.out, "\n1 task buried\n");
+}
+
 static void all_claims_of_the_gone_go_back_and_those_of_the_living_stay(void **state)
 {
     (void)state;
@@ -356,6 +374,7 @@ int main(void)
         admin_test(each_named_task_gets_its_answer),
         admin_test(tasks_are_buried_and_deleted_from_everywhere),
         admin_test(all_of_a_place_are_moved_as_many_as_there_were),
+        admin_test(burying_says_what_it_trimmed),
         admin_test(all_claims_of_the_gone_go_back_and_those_of_the_living_stay),
     };
     return run_admin_tests(tests);

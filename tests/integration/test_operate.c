@@ -42,6 +42,8 @@ static int tear_down(void **state)
         (text), sizeof(text) - 1                                                                                       \
     }
 
+static long long trimmed; /* what the last move said of `dead` */
+
 /* Moves and returns the answers as "1 0 -1". */
 static const char *move(const char *id, enum operate_verb verb, const struct operate_place *place,
                         const struct operate_entry *entries, size_t count)
@@ -54,7 +56,9 @@ static const char *move(const char *id, enum operate_verb verb, const struct ope
     text[0] = '\0';
     if (reply->kind == REDIS_FAILURE)
         return reply->bytes;
-    for (size_t i = 0; i < reply->count; i++)
+    assert_int_equal(reply->count, count + 1);
+    trimmed = reply->elements[count].integer;
+    for (size_t i = 0; i < count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), i > 0 ? " %lld" : "%lld", reply->elements[i].integer);
     return text;
 }
@@ -164,6 +168,7 @@ static void the_dead_are_trimmed_and_have_scores_of_their_own(void **state)
     given("ZADD retry 1 one 2 two");
     assert_string_equal(move("i", OPERATE_BURY, &retry, entries, 2), "1 1");
     assert_reply(server, "9999", "ZCARD dead");
+    assert_int_equal(trimmed, 4); /* of 10,003 */
     assert_reply(server, "(nil)", "ZSCORE dead ancient");
     assert_reply(server, "1",
                  "EVAL \"return redis.call('ZSCORE', 'dead', 'two') ~= redis.call('ZSCORE', 'dead', 'one') "
@@ -203,6 +208,8 @@ static void a_dropped_queue_answers_the_same_again(void **state)
         given("RPUSH queue:q new");
     }
     assert_reply(server, "new\nnew", "LRANGE queue:q 0 -1");
+    assert_reply(server, "a\nb\nc", "LRANGE hf:2:dropped:i 0 -1");
+    assert_reply(server, "1", "EVAL \"return redis.call('TTL', 'hf:2:dropped:i') > 500 and 1\" 0");
     assert_reply(server, "r", "SMEMBERS queues");
     assert_reply(server, "0", "EXISTS paused");
 }

@@ -5,14 +5,17 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "queue/operate.h"
 #include "worker/commands/backlog.h"
 #include "worker/commands/fleet.h"
 #include "worker/commands/human.h"
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
+#include "worker/commands/task_view.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_YES };
+enum { FREE_PAGE = 200, DIGEST_MAX = 256 };
 
 static const struct command_option options[] = {
     [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
@@ -112,54 +115,166 @@ static int queues_list(struct console *console, bool as_json)
     return code;
 }
 
-static int length_read(struct console *console, const char *name, long long *length)
+/* --- deleting --------------------------------------------------------------------------------------------------- */
+
+struct deletion {
+    struct console *console;
+    const char *name;
+    char id[OPERATE_ID_SIZE];
+    long long length, freed;
+    struct task_view view;
+};
+
+static struct buffer *queue_request(struct deletion *deletion, const char *command)
 {
+    struct buffer *request = inquiry_compose(deletion->console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, command);
+    queue_keys_request_queue(&deletion->console->keys, deletion->name, request);
+    return request;
+}
+
+/* Complains when there is no such queue. */
+static int length_read(struct deletion *deletion)
+{
+    struct console *console = deletion->console;
+    char quoted[LOG_QUOTE_MAX];
+    inquiry_begin(console->inquiry);
+    queue_request(deletion, "LLEN");
+    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.queues, deletion->name, NULL);
+    inquiry_ask(console->inquiry, "SISMEMBER", console->keys.paused, deletion->name, NULL);
+    int code = console_run(console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    deletion->length = inquiry_integer(console->inquiry, 0, -1);
+    bool is_listed = inquiry_integer(console->inquiry, 1, 1) == 1 || inquiry_integer(console->inquiry, 2, 1) == 1;
+    if (deletion->length == 0 && !is_listed)
+        return console_complain(console, "there is no queue %s", log_quote(deletion->name, quoted));
+    return code;
+}
+
+static int drop(struct deletion *deletion)
+{
+    struct console *console = deletion->console;
+    char quoted[LOG_QUOTE_MAX];
+    operate_new_id(deletion->id);
+    inquiry_begin(console->inquiry);
+    operate_drop(&console->keys, deletion->id, deletion->name, inquiry_compose(console->inquiry));
+    int code = console_run(console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    deletion->length = inquiry_integer(console->inquiry, 0, -2);
+    if (deletion->length == -2)
+        return (int)inquiry_complain_reply(console->inquiry, 0, "queues");
+    if (deletion->length == -1)
+        return console_complain(console, "the key of queue %s holds something that is no list; nothing was deleted",
+                                log_quote(deletion->name, quoted));
+    return code;
+}
+
+/* What the tasks of the page hold as unique; the texts are the caller's. */
+static size_t uniques_take(struct deletion *deletion, const struct redis_reply *page, struct operate_unique *uniques)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < page->count && i < FREE_PAGE; i++) {
+        task_view_read(&deletion->view, page->elements[i].bytes, page->elements[i].length);
+        const char *digest = task_view_text(&deletion->view, "hf_unique");
+        if (digest != NULL && strlen(digest) <= DIGEST_MAX)
+            uniques[count++] =
+                (struct operate_unique){.digest = memory_text(digest), .jid = memory_text(deletion->view.envelope.jid)};
+    }
+    return count;
+}
+
+static int page_free(struct deletion *deletion, long long from, bool *is_over)
+{
+    struct console *console = deletion->console;
+    struct operate_unique uniques[FREE_PAGE];
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
-    redis_request_begin(request, 2);
-    redis_request_text(request, "LLEN");
-    queue_keys_request_queue(&console->keys, name, request);
+    redis_request_begin(request, 4);
+    redis_request_text(request, "LRANGE");
+    queue_keys_request(console->keys.dropped_prefix, deletion->id, request);
+    redis_request_integer(request, from);
+    redis_request_integer(request, from + FREE_PAGE - 1);
     int code = console_run(console);
-    if (code == EXIT_CODE_OK)
-        *length = inquiry_integer(console->inquiry, 0, -1);
+    const struct redis_reply *page = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
+    size_t count = page != NULL ? uniques_take(deletion, page, uniques) : 0;
+    *is_over = page == NULL || page->count == 0;
+    inquiry_begin(console->inquiry);
+    if (count > 0)
+        operate_free(&console->keys, uniques, count, inquiry_compose(console->inquiry));
+    if (code == EXIT_CODE_OK && count > 0)
+        code = console_run(console);
+    if (code == EXIT_CODE_OK && count > 0)
+        deletion->freed += inquiry_integer(console->inquiry, 0, 0);
+    for (size_t i = 0; i < count; i++) {
+        free(uniques[i].digest);
+        free(uniques[i].jid);
+    }
     return code;
+}
+
+/* What the deleted tasks held as unique may be pushed again. */
+static int uniques_free(struct deletion *deletion)
+{
+    struct console *console = deletion->console;
+    int code = EXIT_CODE_OK;
+    bool is_over = false;
+    for (long long from = 0; code == EXIT_CODE_OK && !is_over && from < deletion->length; from += FREE_PAGE)
+        code = page_free(deletion, from, &is_over);
+    task_view_fini(&deletion->view);
+    if (code == EXIT_CODE_OK && deletion->length > 0) {
+        inquiry_begin(console->inquiry);
+        struct buffer *request = inquiry_compose(console->inquiry);
+        redis_request_begin(request, 2);
+        redis_request_text(request, "UNLINK");
+        queue_keys_request(console->keys.dropped_prefix, deletion->id, request);
+        code = console_run(console);
+    }
+    if (code != EXIT_CODE_OK)
+        console_complain(console, "the queue is deleted; what some of its tasks held as unique stays held until that "
+                                  "expires");
+    return code;
+}
+
+static void deletion_tell(const struct deletion *deletion, bool as_json)
+{
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    if (!as_json) {
+        printf("deleted queue %s with %s task%s", log_quote(deletion->name, quoted),
+               human_count(deletion->length, human), human_plural(deletion->length));
+        if (deletion->freed > 0)
+            printf(", %s of them unique", human_count(deletion->freed, human));
+        putchar('\n');
+        return;
+    }
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    json_text(&json, "deleted", deletion->name);
+    json_number(&json, "tasks", deletion->length);
+    json_number(&json, "unique_freed", deletion->freed);
+    json_close(&json, '}');
+    json_print(&out);
 }
 
 static int queue_delete(struct console *console, const char *name, bool is_sure, bool as_json)
 {
-    char id[OPERATE_ID_SIZE], human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    long long length = 0;
-    int code = length_read(console, name, &length);
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    struct deletion deletion = {.console = console, .name = name};
+    int code = length_read(&deletion);
     if (code != EXIT_CODE_OK)
         return code;
     if (!console_confirm(console, is_sure, "delete the queue %s and its %s task%s", log_quote(name, quoted),
-                         human_count(length, human), human_plural(length)))
+                         human_count(deletion.length, human), human_plural(deletion.length)))
         return EXIT_CODE_FAILURE;
-    operate_new_id(id);
-    inquiry_begin(console->inquiry);
-    operate_drop(&console->keys, id, name, inquiry_compose(console->inquiry));
-    code = console_run(console);
+    code = drop(&deletion);
     if (code != EXIT_CODE_OK)
         return code;
-    length = inquiry_integer(console->inquiry, 0, -2);
-    if (length == -2)
-        return (int)inquiry_complain_reply(console->inquiry, 0, "queues");
-    if (length == -1)
-        return console_complain(console, "the key of queue %s holds something that is no list; nothing was deleted",
-                                log_quote(name, quoted));
-    if (as_json) {
-        struct buffer out = {0};
-        struct json_writer json = {.out = &out};
-        json_open(&json, NULL, '{');
-        json_text(&json, "deleted", name);
-        json_number(&json, "tasks", length);
-        json_close(&json, '}');
-        json_print(&out);
-    } else {
-        printf("deleted queue %s with %s task%s\n", log_quote(name, quoted), human_count(length, human),
-               human_plural(length));
-    }
-    return EXIT_CODE_OK;
+    code = uniques_free(&deletion);
+    deletion_tell(&deletion, as_json);
+    return code;
 }
 
 static int run(int argc, char **argv)
@@ -198,10 +313,11 @@ const struct command command_queues = {
         "Lists the queues with their lengths, how long the oldest task has waited, how many processes serve them,\n"
         "and which are paused. A queue with tasks that nobody serves is a mistake, mostly in a name.\n"
         "\n"
-        "`delete` takes a queue away with all its tasks. It asks first; without a terminal it wants --yes.\n"
+        "`delete` takes a queue away with all its tasks, and gives free what they held as unique. It asks first;\n"
+        "without a terminal it wants --yes.\n"
         "\n"
         "JSON: queues, a list of name, length, latency (seconds), paused, served_by (identities); of delete:\n"
-        "deleted, tasks.\n",
+        "deleted, tasks, unique_freed.\n",
     .examples = "  holdfast queues -c holdfast.conf\n"
                 "  holdfast queues -c holdfast.conf delete old_reports --yes\n",
     .options = options,

@@ -194,7 +194,7 @@ const struct command command_tasks = {
         "error_class, error_message, task (as it is). `show` adds error_backtrace, recoveries, iteration. JSON of "
         "retry,\n"
         "bury, delete: verb, results (id, place, result: done, gone, clash, process_alive, unfit, not_found), done,\n"
-        "gone, refused.\n",
+        "gone, refused; of bury also trimmed, the entries of dead that had to make room.\n",
     .examples = "  holdfast tasks -c holdfast.conf list retry --class mail\n"
                 "  holdfast tasks -c holdfast.conf show 0123456789abcdef01234567\n"
                 "  holdfast tasks -c holdfast.conf retry 1795194409.088278-0123456789abcdef01234567\n"

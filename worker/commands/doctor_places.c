@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/commands/human.h"
 #include "worker/commands/task_view.h"
 #include "worker/commands/task_walk.h"
 
@@ -28,6 +29,11 @@ static const struct doctor_kind former_claims = {
 static const struct doctor_kind key_clash = {
     "key-clash", DOCTOR_ERROR, "A key that every worker needs holds something of another kind: moves to it fail.",
     "Find out who writes this key, rename or delete it; or use another database."};
+
+static const struct doctor_kind dead_nearly_full = {
+    "dead-nearly-full", DOCTOR_NOTE,
+    "When it is full, the oldest entries are trimmed away for new ones, without a word.",
+    "Look at them, `holdfast tasks list dead`; retry or delete what is done with."};
 
 struct sample {
     struct doctor *doctor;
@@ -155,11 +161,22 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
     return code;
 }
 
+static void dead_judge(struct doctor *doctor)
+{
+    enum { MOST = DEAD_ENTRIES - 1 };
+    long long count = doctor->status.dead;
+    char human[HUMAN_TEXT_MAX];
+    if (count >= MOST - MOST / 10)
+        doctor_find(doctor, &dead_nearly_full, "dead has %s entries; it keeps %d, for %d days",
+                    human_count(count, human), MOST, DEAD_AGE_S / 86400);
+}
+
 int doctor_examine_places(struct doctor *doctor)
 {
     static const enum task_place places[] = {TASK_IN_SCHEDULE, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_CLAIMS};
     bool is_fine[TASK_PLACES] = {[TASK_IN_CLAIMS] = true};
     int code = kinds_examine(doctor, is_fine);
+    dead_judge(doctor);
     for (size_t i = 0; i < sizeof places / sizeof places[0] && code == EXIT_CODE_OK; i++) {
         struct sample sample = {.doctor = doctor, .place = places[i]};
         if (!is_fine[places[i]])

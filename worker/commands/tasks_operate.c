@@ -23,6 +23,7 @@ struct operation {
     struct json_writer json;
     struct buffer out;
     unsigned long long done, gone, refused, matched;
+    unsigned long long trimmed; /* entries of `dead` that had to make room */
 };
 
 /* --- one call --------------------------------------------------------------------------------------------------- */
@@ -112,8 +113,9 @@ static int batch_send(struct operation *operation, struct batch *batch)
     if (code != EXIT_CODE_OK)
         return code;
     const struct redis_reply *reply = inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY);
-    if (reply == NULL || reply->count != batch->count)
+    if (reply == NULL || reply->count != batch->count + 1)
         return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+    operation->trimmed += (unsigned long long)reply->elements[batch->count].integer;
     for (size_t i = 0; i < batch->count; i++) {
         batch->answers[i] = (int)reply->elements[i].integer;
         batch->entries[i]->was_removed = batch->answers[i] != OPERATE_CLASH && batch->answers[i] != OPERATE_LIVING;
@@ -361,10 +363,16 @@ static void account_tell(struct operation *operation)
         json_number(&operation->json, "done", (int64_t)operation->done);
         json_number(&operation->json, "gone", (int64_t)operation->gone);
         json_number(&operation->json, "refused", (int64_t)operation->refused);
+        if (operation->verb == OPERATE_BURY)
+            json_number(&operation->json, "trimmed", (int64_t)operation->trimmed);
         json_close(&operation->json, '}');
         json_print(&operation->out);
         return;
     }
+    if (operation->trimmed > 0)
+        printf("%s of the oldest entries of dead %s trimmed away: it keeps %d, for %d days\n",
+               human_count((int64_t)operation->trimmed, done), operation->trimmed == 1 ? "was" : "were",
+               DEAD_ENTRIES - 1, DEAD_AGE_S / 86400);
     if (!operation->tasks->all)
         return;
     printf("%s task%s %s", human_count((int64_t)operation->done, done), human_plural((int64_t)operation->done),

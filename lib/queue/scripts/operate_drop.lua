@@ -1,5 +1,7 @@
--- Deletes a queue with all its tasks.
--- KEYS: `queues`, `paused`, the queue, receipt of this call. ARGV: the queue's name.
+-- Deletes a queue with all its tasks. They are kept aside for a while under a key of this call, so that the caller can
+-- read what they hold as unique and give it free: what a worker has taken before is not among them.
+-- KEYS: `queues`, `paused`, the queue, receipt of this call, where the tasks are kept. ARGV: the queue's name, for how
+--       many seconds they are kept.
 -- Answers the number of tasks that were deleted, also when it is repeated; -1 when the key holds a foreign value.
 local receipt = redis.call('GET', KEYS[4])
 if receipt then
@@ -11,6 +13,9 @@ if type(length) ~= 'number' then
 end
 redis.call('SREM', KEYS[1], ARGV[1])
 redis.call('SREM', KEYS[2], ARGV[1])
-redis.call('UNLINK', KEYS[3])
+if length > 0 then
+    redis.call('RENAME', KEYS[3], KEYS[5])
+    redis.call('EXPIRE', KEYS[5], ARGV[2])
+end
 redis.pcall('SET', KEYS[4], length, 'EX', 600)
 return length

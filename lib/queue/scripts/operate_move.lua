@@ -7,7 +7,7 @@
 --       of entries of `dead`, how far into a list an entry is looked for, then for each entry: what stands in the
 --       place, what goes to the target, the queue's name (retry) or the jid that holds what is unique, the field (claims).
 -- Answers a number an entry: 1 done, 0 it was not there (any more) as it was seen, -1 the target's key holds a foreign
--- value, -2 the process is alive.
+-- value, -2 the process is alive; and behind them how many entries of `dead` were trimmed away to make room.
 --
 -- The receipt holds the answers for ten minutes, so that a repeated call learns what the first one did.
 local receipt = redis.call('GET', KEYS[1])
@@ -42,7 +42,7 @@ local function take(text, field)
     return redis.call('HGET', KEYS[2], field) == text and redis.call('HDEL', KEYS[2], field) == 1
 end
 
-local answers, done, buried = {}, 0, 0
+local answers, done, buried, trimmed = {}, 0, 0, 0
 for i = 6, #KEYS do
     local at = 7 + (i - 6) * 4
     local answer = is_alive and -2 or not is_fit(KEYS[i]) and -1 or take(ARGV[at], ARGV[at + 3]) and 1 or 0
@@ -64,9 +64,10 @@ for i = 6, #KEYS do
     answers[#answers + 1] = answer
 end
 if buried > 0 then
-    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', string.format('%.6f', now - tonumber(ARGV[4])))
-    redis.call('ZREMRANGEBYRANK', KEYS[4], 0, -tonumber(ARGV[5]))
+    trimmed = redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', string.format('%.6f', now - tonumber(ARGV[4])))
+    trimmed = trimmed + redis.call('ZREMRANGEBYRANK', KEYS[4], 0, -tonumber(ARGV[5]))
 end
+answers[#answers + 1] = trimmed
 if done > 0 then
     redis.pcall('SET', KEYS[1], table.concat(answers, ' '), 'EX', 600)
 end
