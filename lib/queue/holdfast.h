@@ -40,6 +40,7 @@
  *
  * Threads: any number may push through one producer at once; what they push at the same time leaves in one write. A
  * stream belongs to one thread at a time. Texts are UTF-8 and NUL-terminated; they are copied before a call returns.
+ * A pointer that is needed and NULL, also a list that is counted, is refused like any other mistake, with a reason.
  * Durations are milliseconds (`_ms`). The process ignores SIGPIPE from the first producer on. A child after fork must
  * not use the producers of its parent. Running out of memory ends the process.
  * If the process dies: what was reported as pushed is pushed; of what was still on its way each slice (up to 1,000
@@ -115,7 +116,8 @@ struct hf_task {
     int64_t in_ms;         /* or how long from now */
     int64_t expires_in_ms; /* it must have been started by then, counted from when it may run [never] */
     /* Refuse it while a task of the same class and with the same bytes of arguments waits or runs: until that one is
-     * done, dead, discarded, expired or cancelled, or `unique_ms` after it may run [24 h], whatever is first. */
+     * done, dead, discarded, expired or cancelled, or an operator buries or deletes it, or `unique_ms` after it may run
+     * [24 h], whatever is first. */
     bool unique;
     int64_t unique_ms;
 };

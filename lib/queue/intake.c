@@ -48,9 +48,13 @@ static bool value_text(struct buffer *out, const char *what, const char *text, s
 static bool list_text(struct buffer *out, const char *what, const char *const *texts, unsigned count, bool is_list,
                       struct error *error)
 {
+    if (count > 0 && texts == NULL)
+        return error_set(error, "%s is counted, but there is no list of them: it is NULL", what);
     if (is_list)
         buffer_append(out, "[", 1);
     for (unsigned i = 0; i < count; i++) {
+        if (texts[i] == NULL)
+            return error_set(error, "%s is NULL", what);
         if (i > 0)
             buffer_append(out, ",", 1);
         if (!value_text(out, what, texts[i], error))
@@ -104,6 +108,8 @@ static bool options_take(struct intake *intake, const struct intake_options *opt
     if (!queue_name_is_sound(intake->default_queue))
         return error_set(error, "the queue is not 1 to %d bytes without blanks, not beginning with \"hf:\"",
                          ENVELOPE_QUEUE_BYTES_MAX);
+    if (options->resource_count > ENVELOPE_RESOURCES_MAX)
+        return error_set(error, "more than %d resources", ENVELOPE_RESOURCES_MAX);
     if (options->tag_count > INTAKE_TAGS_MAX)
         return error_set(error, "more than %d tags", INTAKE_TAGS_MAX);
     bool has_tags = options->tag_count > 0;

@@ -74,11 +74,17 @@ static bool address_check(const struct hf_producer_options *options, struct erro
         return error_set(error, "a server has a host and a port, or a unix_path, or sentinels, not several of them");
     if (options->port > UINT16_MAX)
         return error_set(error, "the port is not 1 to 65535");
+    if (options->sentinel_count > 0 && options->sentinels == NULL)
+        return error_set(error, "sentinels are counted, but there is no list of them: it is NULL");
+    if (options->sentinel_count == 0 && options->sentinel_master != NULL)
+        return error_set(error, "the name of a master needs sentinels that know where it is");
     if (options->sentinel_count > 0 && (options->sentinel_master == NULL || options->sentinel_master[0] == '\0'))
         return error_set(error, "sentinels need the name of the master");
     for (size_t i = 0; i < options->sentinel_count; i++) {
         char host[REDIS_HOST_MAX];
         unsigned port = 0;
+        if (options->sentinels[i] == NULL)
+            return error_set(error, "the address of a sentinel is NULL");
         if (!redis_address_parse(options->sentinels[i], host, &port))
             return error_set(error, "'%.100s' is no address of a sentinel: host:port", options->sentinels[i]);
     }
@@ -88,6 +94,8 @@ static bool address_check(const struct hf_producer_options *options, struct erro
 static bool options_check(const struct hf_producer_options *options, struct error *error)
 {
     static const int64_t longest_ms = 1800 * MS_PER_S;
+    if (options == NULL)
+        return error_set(error, "there are no options: they are NULL");
     if (!address_check(options, error))
         return false;
     if (options->user != NULL && options->password == NULL)
@@ -102,11 +110,11 @@ struct hf_producer *hf_producer_create(const struct hf_producer_options *options
 {
     struct error error = ERROR_NONE;
     struct loop *loop = NULL;
-    log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
     if (!options_check(options, &error) || (loop = loop_create(&error)) == NULL) {
         snprintf(reason, reason_size, "%s", error.text);
         return NULL;
     }
+    log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
     struct push_options all = push_options(options);
     struct hf_producer *producer = memory_new(struct hf_producer);
     producer->loop = loop;
@@ -223,9 +231,20 @@ static bool task_take(struct hf_stream *stream, const struct envelope_limits *li
     return is_taken;
 }
 
+static size_t all_refuse(struct hf_receipt *receipts, size_t count, const char *reason)
+{
+    for (size_t i = 0; receipts != NULL && i < count; i++) {
+        receipts[i] = (struct hf_receipt){.answer = HF_PUSH_INVALID};
+        receipt_write(&receipts[i], HF_PUSH_INVALID, "", reason);
+    }
+    return 0;
+}
+
 size_t hf_push_many(struct hf_producer *producer, const struct hf_task *tasks, size_t count,
                     struct hf_receipt *receipts)
 {
+    if (producer == NULL || (tasks == NULL && count > 0))
+        return all_refuse(receipts, count, producer == NULL ? "the producer is NULL" : "the task is NULL");
     struct gathering gathering = {.receipts = receipts};
     struct hf_stream *stream = stream_new(producer, gather, &gathering);
     for (size_t i = 0; i < count; i++) {

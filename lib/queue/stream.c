@@ -207,6 +207,10 @@ bool hf_stream_add(struct hf_stream *stream, const char *text, size_t length, ui
                    size_t reason_size)
 {
     struct error error = ERROR_NONE;
+    if (text == NULL) {
+        snprintf(reason, reason_size, "the text is NULL");
+        return false;
+    }
     if (stream_take(stream, stream->intake, (struct text_span){text, length}, number, NULL, &error))
         return true;
     snprintf(reason, reason_size, "%s", error.text);
@@ -260,6 +264,10 @@ struct hf_stream *hf_stream_open(struct hf_producer *producer, const struct hf_t
                                  char *reason, size_t reason_size)
 {
     struct error error = ERROR_NONE;
+    if (producer == NULL || defaults == NULL || ended == NULL) {
+        snprintf(reason, reason_size, "a stream needs a producer, defaults and a function: one of them is NULL");
+        return NULL;
+    }
     struct hf_task without_text = *defaults;
     without_text.json = NULL;
     struct intake_options options = task_intake(&without_text, &producer->limits);

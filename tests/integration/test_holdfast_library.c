@@ -86,7 +86,7 @@ static void test_a_whole_object(void **state)
 static void test_what_is_no_task(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         struct hf_task task;
         const char *says;
     } cases[] = {
@@ -96,6 +96,10 @@ static void test_what_is_no_task(void **state)
         {{.class_name = "t", .at_ms = 1, .in_ms = 1}, "not both"},
         {{.class_name = "t", .retry = "often"}, "retry"},
         {{.json = "[]"}, ""},
+        {{.class_name = "t", .resource_count = 2}, "a resource is counted"},
+        {{.class_name = "t", .resources = (const char *const[]){NULL}, .resource_count = 1}, "a resource is NULL"},
+        {{.class_name = "t", .resources = (const char *const[]){"r"}, .resource_count = 70000}, "more than 16"},
+        {{.class_name = "t", .tag_count = 1}, "a tag is counted"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(hf_push(producer, &cases[i].task, &receipt), HF_PUSH_INVALID);
@@ -294,6 +298,9 @@ static void test_options_that_are_wrong(void **state)
         {{.wait_ms = -1}, "30 minutes"},
         {{.sentinels = (const char *const[]){"h:1"}, .sentinel_count = 1}, "name of the master"},
         {{.sentinels = (const char *const[]){"h"}, .sentinel_count = 1, .sentinel_master = "m"}, "sentinel"},
+        {{.sentinel_count = 1, .sentinel_master = "m"}, "no list"},
+        {{.sentinels = (const char *const[]){NULL}, .sentinel_count = 1, .sentinel_master = "m"}, "NULL"},
+        {{.sentinel_master = "m"}, "needs sentinels"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char reason[HF_REASON_SIZE];
@@ -301,6 +308,29 @@ static void test_options_that_are_wrong(void **state)
         assert_contains(reason, cases[i].says);
         assert_null(hf_producer_create(&cases[i].options, NULL, 0));
     }
+}
+
+static void test_what_is_null(void **state)
+{
+    (void)state;
+    const struct hf_task task = {.class_name = "t"};
+    char reason[HF_REASON_SIZE];
+    assert_null(hf_producer_create(NULL, reason, sizeof reason));
+    assert_contains(reason, "NULL");
+    assert_int_equal(hf_push(NULL, &task, &receipt), HF_PUSH_INVALID);
+    assert_contains(receipt.reason, "the producer is NULL");
+    assert_int_equal(hf_push(producer, NULL, &receipt), HF_PUSH_INVALID);
+    assert_contains(receipt.reason, "the task is NULL");
+    assert_int_equal(hf_push_many(producer, NULL, 0, NULL), 0);
+    assert_int_equal(hf_push_many(producer, NULL, 2, NULL), 0);
+    assert_null(hf_stream_open(producer, &task, NULL, NULL, reason, sizeof reason));
+    assert_contains(reason, "NULL");
+    struct hf_stream *stream = hf_stream_open(producer, &task, count, NULL, reason, sizeof reason);
+    assert_non_null(stream);
+    assert_false(hf_stream_add(stream, NULL, 1, 0, reason, sizeof reason));
+    assert_contains(reason, "NULL");
+    hf_stream_close(stream);
+    assert_reply(server, "0", "DBSIZE");
 }
 
 static void test_nobody_there(void **state)
@@ -474,6 +504,7 @@ int main(void)
         library_test(test_threads_share_a_producer),
         library_test(test_exactly_one_unique_task_wins),
         library_test(test_options_that_are_wrong),
+        library_test(test_what_is_null),
         library_test(test_nobody_there),
         library_test(test_the_wrong_password),
         library_test(test_refusals),

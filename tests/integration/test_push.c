@@ -2,6 +2,7 @@
  * test_push_nodes.c. */
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -165,6 +166,9 @@ static void test_wrong_use(void **state)
         {{"echo", "--in", "5", NULL}, "--in"},
         {{"echo", "--at", "1795284000", "--in", "5s", NULL}, "not both"},
         {{"echo", "--unique=long", NULL}, "--unique"},
+        {{"echo", "--unique=0", NULL}, "--unique=0 would end at once"},
+        {{"echo", "--unique=0s", NULL}, "--unique=0s would end at once"},
+        {{"echo", "--at", "1", NULL}, "--at: 1 seconds since 1970 are hardly meant"},
         {{"echo", "--expires-in", "x", NULL}, "--expires-in"},
         {{"echo", "--tag", "\xff", NULL}, "tag"},
         {{"echo", "--jid", "\xc3\xa9", NULL}, "jid"},
@@ -185,6 +189,32 @@ static void test_wrong_use(void **state)
         assert_string_equal(result.out, "");
     }
     assert_reply(server, "0", "DBSIZE");
+}
+
+/* Runs it with a standard output that takes nothing. */
+static void push_without_output(const char *const *words, int input)
+{
+    const char *arguments[ARGUMENTS_MAX];
+    complete(words, arguments);
+    struct program program = program_start_to(arguments, input, open("/dev/full", O_RDWR | O_CLOEXEC));
+    program_result_free(&result);
+    result = program_wait(&program);
+}
+
+static void test_what_was_pushed_is_said_when_the_result_cannot_be(void **state)
+{
+    (void)state;
+    static const char lines[] = "{\"class\":\"t\",\"args\":[]}\n{\"class\":\"t\",\"args\":[]}\n";
+    push_without_output(WORDS("echo", "--jid", "mine"), -1);
+    assert_exit(1);
+    assert_contains(result.error, "could not be written, but the task mine was pushed");
+    assert_length("default", 1);
+    push_without_output(WORDS("-"), input_of(lines, sizeof lines - 1));
+    assert_exit(1);
+    assert_contains(result.error, "could not be written, but 2 of 2 tasks were pushed");
+    push_without_output(WORDS("echo", "--dry-run"), -1);
+    assert_exit(1);
+    assert_lacks(result.error, "was pushed");
 }
 
 static void test_only_checking(void **state)
@@ -385,6 +415,7 @@ int main(void)
         push_test(test_a_task_that_is_never_retried),
         push_test(test_wrong_use),
         push_test(test_only_checking),
+        push_test(test_what_was_pushed_is_said_when_the_result_cannot_be),
         push_test(test_bulk),
         push_test(test_arguments_as_lines),
         push_test(test_no_lines_at_all),

@@ -45,9 +45,9 @@ static char *content_take(int fd)
     return text;
 }
 
-struct program program_start(const char *const *arguments, int input)
+struct program program_start_to(const char *const *arguments, int input, int out)
 {
-    struct program program = {.out = memfd_create("out", MFD_CLOEXEC), .error = memfd_create("error", MFD_CLOEXEC)};
+    struct program program = {.out = out, .error = memfd_create("error", MFD_CLOEXEC)};
     program.pid = fork();
     invariant(program.out >= 0 && program.error >= 0 && program.pid >= 0);
     if (program.pid == 0)
@@ -55,6 +55,11 @@ struct program program_start(const char *const *arguments, int input)
     if (input >= 0)
         close(input);
     return program;
+}
+
+struct program program_start(const char *const *arguments, int input)
+{
+    return program_start_to(arguments, input, memfd_create("out", MFD_CLOEXEC));
 }
 
 struct program_result program_wait(struct program *program)

@@ -23,6 +23,8 @@ struct program {
     int out, error;
 };
 struct program program_start(const char *const *arguments, int input);
+/* With another file than one in memory as standard output: open for reading and writing, closed by program_wait. */
+struct program program_start_to(const char *const *arguments, int input, int out);
 struct program_result program_wait(struct program *program);
 /* What it has printed to standard error so far. The caller frees it. */
 char *program_error_text(const struct program *program);

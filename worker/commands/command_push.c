@@ -168,6 +168,18 @@ static int duration_option(const char *name, const char *value, int64_t *ms)
     return EXIT_CODE_OK;
 }
 
+static int unique_option(struct push_command *command, const char *value)
+{
+    struct error error = ERROR_NONE;
+    int64_t ns = 0;
+    command->task.unique = true;
+    if (value != NULL && duration_parse(value, &ns, &error) && ns == 0)
+        return command_misused(&command_push,
+                               "--unique=%s would end at once; leave --unique out for a task that need not be unique",
+                               value);
+    return value == NULL ? EXIT_CODE_OK : duration_option("unique", value, &command->task.unique_ms);
+}
+
 static int at_option(struct push_command *command, const char *value)
 {
     struct error error = ERROR_NONE;
@@ -190,8 +202,7 @@ static int time_option(struct push_command *command, int option, const char *val
     case OPTION_WAIT:
         return duration_option("wait", value, &command->run.producer.wait_ms);
     default:
-        command->task.unique = true;
-        return value == NULL ? EXIT_CODE_OK : duration_option("unique", value, &command->task.unique_ms);
+        return unique_option(command, value);
     }
 }
 
@@ -423,15 +434,18 @@ const struct command command_push = {
         "for byte. Blank lines are skipped.\n"
         "\n"
         "With --at or --in, or with \"at\" in a task, it waits in the schedule until then; a time that is past means\n"
-        "now. With --unique a task is refused while another with the same class and the same bytes of arguments waits\n"
-        "or runs: until that one is done, dead, discarded, expired or cancelled, or for TTL after it may run.\n"
+        "now. A number of seconds since 1970 has ten digits or more: --at refuses a smaller one, which is hardly\n"
+        "meant, and as \"at\" of a task it counts from now, as in Sidekiq. With --unique a task is refused while\n"
+        "another with the same class and the same bytes of arguments waits or runs: until that one is done, dead,\n"
+        "discarded, expired or cancelled, or an operator buries or deletes it, or for TTL after it may run.\n"
         "\n"
         "Every task is accounted for. At the first line that is no task the reading stops, and the tasks before it\n"
         "are pushed; with --keep-going such lines are left out. Nothing is ever pushed twice: a lost answer is asked\n"
         "for again in a way that the node recognises. Lines whose outcome is still unknown when --wait is over are\n"
         "named, and it is for you to decide about them.\n"
         "\n"
-        "Exit codes: 0 all were pushed; 1 not all were; 2 wrong use; 75 the node could not be reached and nothing was\n"
+        "Exit codes: 0 all were pushed; 1 not all were, or standard output could not be written, and standard error\n"
+        "says what was pushed; 2 wrong use; 75 the node could not be reached and nothing was\n"
         "pushed, so that the same call may simply be repeated.\n",
     .examples = "  holdfast push transfer '[\"alice\",\"bob\",25]' -r account:alice -r account:bob\n"
                 "  holdfast push -c holdfast.conf echo --queue urgent --retry 3\n"

@@ -430,6 +430,22 @@ static bool may_call_again(const struct pusher *pusher)
     return ends[HF_PUSH_UNREACHABLE] > 0 && pusher->tasks == unsent && pusher->bad == 0;
 }
 
+/* The answer to "what was pushed" must not get lost: who does not know would push it again. */
+static bool output_reach(struct pusher *pusher)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return true;
+    if (pushed(pusher) == 0 || pusher->options->dry_run)
+        return false;
+    if (pusher->options->single != NULL)
+        fprintf(stderr, "holdfast push: the result could not be written, but the task %s was pushed\n",
+                pusher->options->task.jid);
+    else
+        fprintf(stderr, "holdfast push: the result could not be written, but %llu of %llu tasks were pushed\n",
+                (unsigned long long)pushed(pusher), (unsigned long long)pusher->tasks);
+    return false;
+}
+
 static enum exit_code account(struct pusher *pusher)
 {
     bool is_fine = pusher->bad == 0 && !pusher->troubled && pusher->ends[HF_PUSH_DUPLICATE] == 0;
@@ -438,7 +454,7 @@ static enum exit_code account(struct pusher *pusher)
         bulk_tell(pusher);
     else if (pusher->tasks > 0)
         single_tell(pusher);
-    if (is_fine && pusher->interrupts == 0)
+    if (output_reach(pusher) && is_fine && pusher->interrupts == 0)
         return EXIT_CODE_OK;
     return may_call_again(pusher) ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
