@@ -27,6 +27,10 @@
  * cancelled() or valid_for_ms() before every irreversible step. A task may run again after a crash: make the effect
  * idempotent by recording jid() in the same transaction.
  *
+ * A task that runs without a lock has no such deadline. That others have it (HF_CLAIM_LOST) is known by the clock only
+ * to a process that stood still; a worker that is cut off from the queue node learns it when the node answers again,
+ * and until then two workers may run the task. Work that must not overlap needs a resource to lock.
+ *
  * If the process dies inside run(), the task is still claimed on the queue node and nothing of it is lost; it runs
  * again. A class that must never run twice says HF_AT_MOST_ONCE, and then it is lost instead. */
 #ifndef HOLDFAST_JOB_H
@@ -96,7 +100,7 @@ typedef struct hf_lock_api {
 /* Being asked to stop: api("cancel", 1). */
 typedef struct hf_cancel_api {
     size_t size;
-    int (*cancelled)(const hf_job *job); /* true once the lock is lost or the worker must stop now */
+    int (*cancelled)(const hf_job *job); /* true once reason() has one */
     enum hf_cancel_reason (*reason)(const hf_job *job);
 } hf_cancel_api;
 
