@@ -58,6 +58,44 @@ static void check_settings(const struct config_plugin *entry, const struct plugi
                   entry->source.where, entry->name, suggestion_hint(&suggestion, hint));
 }
 
+static void check_periodic_class(const struct config_periodic *entry, const struct plugins *plugins,
+                                 struct findings *findings)
+{
+    struct suggestion suggestion = suggestion_for(entry->class_name);
+    char hint[SUGGEST_HINT_MAX];
+    if (plugins_find(plugins, entry->class_name) != NULL)
+        return;
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
+        suggestion_offer(&suggestion, plugins_handler_at(plugins, i)->class_name);
+    findings_warn(findings, "%s: periodic task \"%s\": no plugin that is loaded serves the class %s%s",
+                  entry->source.where, entry->name, entry->class_name, suggestion_hint(&suggestion, hint));
+}
+
+static void check_periodic_queue(const struct config_periodic *entry, const struct config_words *served,
+                                 struct findings *findings)
+{
+    struct suggestion suggestion = suggestion_for(entry->queue);
+    char hint[SUGGEST_HINT_MAX];
+    for (size_t i = 0; i < served->count; i++) {
+        if (strcmp(served->items[i], entry->queue) == 0)
+            return;
+        suggestion_offer(&suggestion, served->items[i]);
+    }
+    findings_warn(findings, "%s: periodic task \"%s\": the queue %s is not among worker.queues%s", entry->source.where,
+                  entry->name, entry->queue, suggestion_hint(&suggestion, hint));
+}
+
+void startup_check_periodic(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    for (size_t i = 0; i < config->periodic_count; i++) {
+        const struct config_periodic *entry = &config->periodic[i];
+        if (entry->source.is_broken)
+            continue;
+        check_periodic_class(entry, plugins, findings);
+        check_periodic_queue(entry, &config->worker.queues, findings);
+    }
+}
+
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
     check_lock_nodes(config, plugins, findings);

@@ -101,7 +101,7 @@ static struct entry *entry_in(struct account *account, const char *payload)
     return jid != NULL ? entry_of(account, jid + strlen("\"jid\":\"")) : NULL;
 }
 
-/* "recovered from 3 processes that died with it, the last one host3:...": that recovery left no other record. */
+/* "recovered from 3 processes that died with it, the last one host3:...". */
 static void dead_read(struct account *account, struct fleet *fleet)
 {
     char *all = fleet_ask(fleet, "ZRANGE dead 0 -1"), *rest = all, *line;
@@ -114,8 +114,6 @@ static void dead_read(struct account *account, struct fleet *fleet)
             continue;
         entry->dead++;
         entry->is_poisoned = poison != NULL;
-        if (poison != NULL)
-            share_of(entry, poison + strlen("the last one "))->recoveries++;
     }
     free(all);
 }

@@ -108,8 +108,16 @@ static void dead_and_foreign_processes_are_found(void **state)
     LACKS("no-workers");
     LACKS("orphaned-claims"); /* the living one is about to recover it */
     assert_contains(result.out, "\"what\":\"r:1:x (version 7.3.10) serves the queue default, which is ours\"");
+    assert_contains(result.out,
+                    "\"what\":\"r:1:x (version 7.3.10) is a worker of another program, and so are 1 more\"");
+    assert_lacks(result.out, "s:1:y");
+    given("HSET s:1:y info '{\"version\":\"8.1.0\",\"queues\":[\"default\"]}'");
+    admin("doctor", "--json");
+    assert_contains(result.out, "r:1:x (version 7.3.10) serves the queue default, which is ours, and so do 1 more\"");
+    given("DEL r:1:x");
+    given("SREM processes r:1:x");
+    admin("doctor", "--json");
     assert_contains(result.out, "\"what\":\"s:1:y (version 8.1.0) is a worker of another program\"");
-    assert_lacks(result.out, "s:1:y (version 8.1.0) serves");
     given_lease("h:2:b", -90);
     admin("doctor", "--json");
     FINDS("orphaned-claims");

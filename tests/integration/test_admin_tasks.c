@@ -330,6 +330,20 @@ static void all_of_a_place_are_moved_as_many_as_there_were(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
+static void an_endless_score_is_shown_as_such(void **state)
+{
+    (void)state;
+    given("ZADD schedule inf " TASK("j1", "") " -inf " TASK("j2", ""));
+    admin_good("tasks", "list", "schedule");
+    assert_contains(result.out, "\n-inf  -inf-j2 ");
+    assert_contains(result.out, "\ninf   inf-j1 ");
+    admin_good("tasks", "list", "schedule", "--json");
+    assert_contains(result.out, "\"key\":\"inf-j1\",\"at\":null,");
+    admin_good("tasks", "show", "inf-j1", "j2");
+    assert_contains(result.out, "place         schedule, score inf\n");
+    assert_contains(result.out, "place         schedule, score -inf\n");
+}
+
 static void burying_says_what_it_trimmed(void **state)
 {
     (void)state;
@@ -374,6 +388,7 @@ int main(void)
         admin_test(each_named_task_gets_its_answer),
         admin_test(tasks_are_buried_and_deleted_from_everywhere),
         admin_test(all_of_a_place_are_moved_as_many_as_there_were),
+        admin_test(an_endless_score_is_shown_as_such),
         admin_test(burying_says_what_it_trimmed),
         admin_test(all_claims_of_the_gone_go_back_and_those_of_the_living_stay),
     };

@@ -259,6 +259,25 @@ static void a_lock_node_that_refuses_locks_is_found(void **state)
     redis_server_destroy(full);
 }
 
+static void periodic_tasks_that_nobody_runs_are_found(void **state)
+{
+    static const char config[] =
+        "queue_node = { host = \"127.0.0.1\"; port = 1; };\n"
+        "classes = ( { class = \"echo\"; lock = \"none\"; } );\n"
+        "worker = { jobs = [\"echo\"]; queues = [\"mail\"]; };\n"
+        "periodic = ( { name = \"fine\"; cron = \"* * * * *\"; class = \"echo\"; queue = \"mail\"; },\n"
+        " { name = \"lost\"; cron = \"* * * * *\"; class = \"ecko\"; queue = \"mails\"; } );\n";
+    struct program_result result = check(*state, config, "--no-nodes");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error,
+                    "periodic task \"lost\": no plugin that is loaded serves the class ecko (did you mean "
+                    "echo?)");
+    assert_contains(result.error,
+                    "periodic task \"lost\": the queue mails is not among worker.queues (did you mean mail?)");
+    assert_lacks(result.error, "fine");
+    program_result_free(&result);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
 int main(void)
@@ -271,6 +290,7 @@ int main(void)
         TEST(everything_wrong_is_reported_at_once),
         TEST(a_user_who_may_not_ask_is_told_so),
         TEST(a_lock_node_that_refuses_locks_is_found),
+        TEST(periodic_tasks_that_nobody_runs_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

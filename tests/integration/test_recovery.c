@@ -76,6 +76,7 @@ static void the_third_process_that_dies_of_a_task_buries_it(void **state)
     assert_non_null(strstr(record, "\"jid\":\"killer\""));
     assert_non_null(strstr(record, "\"failed_at\":"));
     free(record);
+    assert_reply(server, "3", "HLEN hf:2:recovered:killer"); /* the last one too */
     assert_int_equal(queue_counters(other.queue)->poisoned, 1);
 }
 

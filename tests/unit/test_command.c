@@ -87,6 +87,34 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
+static void a_reader_that_has_seen_enough_is_no_failure(void **state)
+{
+    (void)state;
+    char program[4096], *arguments[] = {program, (char[]){"help"}, (char[]){"--manual"}, NULL}, text[256] = "";
+    int status, output[2], errors[2];
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
+    assert_int_equal(pipe(output), 0);
+    assert_int_equal(pipe(errors), 0);
+    close(output[0]);
+    if (fork() == 0) {
+        signal(SIGPIPE, SIG_IGN); /* as loops set it */
+        dup2(output[1], 1);
+        dup2(errors[1], 2);
+        close(output[1]);
+        close(errors[1]);
+        execv(program, arguments);
+        _exit(127);
+    }
+    close(output[1]);
+    close(errors[1]);
+    assert_int_equal(read(errors[0], text, sizeof text - 1), 0);
+    assert_string_equal(text, "");
+    close(errors[0]);
+    assert_true(wait(&status) > 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void the_manual_is_up_to_date(void **state)
 {
     (void)state;
@@ -110,6 +138,7 @@ int main(void)
         cmocka_unit_test(mistyped_options_are_suggested),
         cmocka_unit_test(options_may_be_written_in_every_gnu_way),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(a_reader_that_has_seen_enough_is_no_failure),
         cmocka_unit_test(the_manual_is_up_to_date),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

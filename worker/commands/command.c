@@ -5,9 +5,11 @@
 #include "worker/commands/command.h"
 
 #include <getopt.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jobs/job.h"
 #include "worker/config/suggest.h"
@@ -79,6 +81,9 @@ static void program_print_help(struct buffer *out)
         buffer_format(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
     buffer_append_text(out, "\n`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n");
     exit_codes_print(out);
+    buffer_append_text(
+        out, "\nA command that fails says why on standard error, also with --json: standard output then holds\n"
+             "nothing, or what was done so far. Only `check --json` prints its errors as JSON.\n");
 }
 
 void command_print_manual(struct buffer *out)
@@ -257,10 +262,17 @@ static int program_misused(const char *word)
     return EXIT_CODE_USAGE;
 }
 
+/* `| head` has seen enough. What errno was when a write failed is not known any more. */
+static bool reader_is_gone(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 /* What was printed counts only if it reached its file: a full disk is a failure. */
 static int output_close(int exit_code)
 {
-    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+    if ((fflush(stdout) == 0 && ferror(stdout) == 0) || reader_is_gone())
         return exit_code;
     perror("holdfast: standard output");
     return exit_code == EXIT_CODE_OK ? EXIT_CODE_FAILURE : exit_code;

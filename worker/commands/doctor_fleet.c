@@ -64,18 +64,41 @@ static bool is_ours(const struct doctor *doctor, const char *queue)
     return false;
 }
 
-static void examine_foreign(struct doctor *doctor, const struct fleet_process *process)
+/* The queue of this process that is ours too, or NULL. */
+static const char *shared_queue(const struct doctor *doctor, const struct fleet_process *process)
 {
-    char quoted[LOG_QUOTE_MAX], version[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
-    log_quote(process->identity, quoted);
-    log_quote(process->info.version, version);
     for (size_t i = 0; i < process->info.queue_count; i++)
-        if (is_ours(doctor, process->info.queues[i])) {
-            doctor_find(doctor, &foreign_on_our_queues, "%s (version %s) serves the queue %s, which is ours", quoted,
-                        version, log_quote(process->info.queues[i], queue));
-            break;
-        }
-    doctor_find(doctor, &foreign_worker, "%s (version %s) is a worker of another program", quoted, version);
+        if (is_ours(doctor, process->info.queues[i]))
+            return process->info.queues[i];
+    return NULL;
+}
+
+/* One finding for all of them, with the first as the example: a foreign fleet has hundreds, and the remedy is one. */
+static void examine_foreign(struct doctor *doctor, bool on_our_queues)
+{
+    const struct fleet *fleet = &doctor->status.fleet;
+    const struct fleet_process *first = NULL;
+    char quoted[LOG_QUOTE_MAX], version[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], others[64] = "";
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        if (process->state != FLEET_FOREIGN || (on_our_queues && shared_queue(doctor, process) == NULL))
+            continue;
+        first = first != NULL ? first : process;
+        count++;
+    }
+    if (first == NULL)
+        return;
+    if (count > 1)
+        snprintf(others, sizeof others, ", and so %s %zu more", on_our_queues ? "do" : "are", count - 1);
+    log_quote(first->identity, quoted);
+    log_quote(first->info.version, version);
+    if (on_our_queues)
+        doctor_find(doctor, &foreign_on_our_queues, "%s (version %s) serves the queue %s, which is ours%s", quoted,
+                    version, log_quote(shared_queue(doctor, first), queue), others);
+    else
+        doctor_find(doctor, &foreign_worker, "%s (version %s) is a worker of another program%s", quoted, version,
+                    others);
 }
 
 static void examine_clock(struct doctor *doctor, const struct fleet_process *process)
@@ -98,14 +121,14 @@ static void examine_processes(struct doctor *doctor)
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
     for (size_t i = 0; i < fleet->count; i++) {
         const struct fleet_process *process = &fleet->items[i];
-        if (process->state == FLEET_FOREIGN)
-            examine_foreign(doctor, process);
         if (process->state == FLEET_LOST && process->lease_end.us < doctor->console->now.us - LOST_US)
             doctor_find(doctor, &orphaned_claims, "the lease of %s ended %s and nobody has recovered its claims",
                         log_quote(process->identity, quoted),
                         human_moment(process->lease_end, doctor->console->now, human));
         examine_clock(doctor, process);
     }
+    examine_foreign(doctor, true);
+    examine_foreign(doctor, false);
     if (status_serving(&doctor->status) == 0)
         doctor_find(doctor, &no_workers, "no process takes tasks");
     if (fleet->is_cut)

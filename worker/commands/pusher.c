@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/progress.h"
+#include "worker/commands/human.h"
 
 enum { COMPLAINTS_MAX = 20, COMPLAINT_TEXT_MAX = 1024 };
 
@@ -118,9 +119,9 @@ static void slice_complain(struct pusher *pusher, const struct ending *ending)
         complain(pusher, "line %llu: not pushed: the task %s has this class and these arguments, and waits or runs",
                  (unsigned long long)ending->first, ending->holder);
     else
-        complain(pusher, "lines %llu to %llu, %zu tasks for queue %s: %s%s", (unsigned long long)ending->first,
-                 (unsigned long long)ending->last, ending->count, ending->queue, answer_text(ending->answer),
-                 ending->reason);
+        complain(pusher, "lines %llu to %llu, %zu task%s for queue %s: %s%s", (unsigned long long)ending->first,
+                 (unsigned long long)ending->last, ending->count, human_plural((int64_t)ending->count), ending->queue,
+                 answer_text(ending->answer), ending->reason);
 }
 
 static void ending_complain(struct pusher *pusher, const struct ending *ending)

@@ -18,6 +18,10 @@ void task_search_in(struct task_search *search, enum task_place place)
 
 size_t task_id_score(const char *id)
 {
+    if (strncmp(id, "inf-", 4) == 0)
+        return 3;
+    if (strncmp(id, "-inf-", 5) == 0)
+        return 4;
     size_t whole = strspn(id, "0123456789");
     size_t length = whole;
     if (whole > 0 && id[whole] == '.')

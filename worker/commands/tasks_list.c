@@ -1,6 +1,7 @@
 /* holdfast tasks list. */
 #include "worker/commands/tasks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,10 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
         struct buffer key = {0};
         buffer_format(&key, "%s-%s", entry->score, jid);
         json_text(json, "key", buffer_text(&key));
-        json_seconds(json, "at", wall_read(entry->score).us);
+        if (isfinite(real_read(entry->score, NULL)))
+            json_seconds(json, "at", wall_read(entry->score).us);
+        else
+            json_nothing(json, "at");
         buffer_fini(&key);
     } else if (entry->place == TASK_IN_QUEUE) {
         json_text(json, "in_queue", entry->queue);
@@ -82,7 +86,8 @@ static void set_row(struct table *table, const struct task_entry *entry, struct 
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     struct buffer error = {0};
     struct wall_time at = wall_read(entry->score);
-    table_cell(table, TABLE_PLAIN, "%s", human_moment(at, now, human));
+    bool is_time = isfinite(real_read(entry->score, NULL));
+    table_cell(table, TABLE_PLAIN, "%s", is_time ? human_moment(at, now, human) : entry->score);
     bool has_jid = view->is_task && view->envelope.jid[0] != '\0';
     table_cell(table, TABLE_PLAIN, "%s-%s", entry->score, has_jid ? jid_of(view, quoted) : "");
     class_cell(table, view);

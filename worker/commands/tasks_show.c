@@ -1,6 +1,7 @@
 /* holdfast tasks show: everything that is known about one task. */
 #include "worker/commands/tasks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,7 +114,9 @@ static void place_print(const struct showing *showing)
     const struct task_entry *entry = showing->entry;
     char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     printf("place         ");
-    if (task_place_is_set(entry->place)) {
+    if (task_place_is_set(entry->place) && !isfinite(real_read(entry->score, NULL))) {
+        printf("%s, score %s\n", task_place_name(entry->place), entry->score);
+    } else if (task_place_is_set(entry->place)) {
         struct wall_time at = wall_read(entry->score);
         printf("%s, %s (%s, score %s)\n", task_place_name(entry->place),
                human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);

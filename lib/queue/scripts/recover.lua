@@ -16,6 +16,10 @@ local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local function seconds(value)
     return string.format('%.6f', value)
 end
+local function remember(who)
+    redis.pcall('HSET', who, ARGV[1], seconds(now))
+    redis.pcall('EXPIRE', who, ARGV[5])
+end
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not ended or tonumber(ended) >= now then
     return {'came back'}
@@ -40,8 +44,7 @@ for i = first, #ARGV, 4 do
             redis.call('HDEL', KEYS[2], slot)
             redis.call('RPUSH', queue, string.sub(place, line + 1))
             if jid ~= '' then
-                redis.pcall('HSET', who, ARGV[1], seconds(now))
-                redis.pcall('EXPIRE', who, ARGV[5])
+                remember(who)
             end
             answers[#answers + 1] = 'back'
         end
@@ -53,6 +56,9 @@ for i = first, #ARGV, 4 do
         redis.call('HDEL', KEYS[2], slot)
         redis.call('ZADD', KEYS[3], seconds(now + buried / 1000000), record)
         buried = buried + 1
+        if jid ~= '' then
+            remember(who)
+        end
         if redis.pcall('GET', unique) == jid then
             redis.call('DEL', unique)
         end
