@@ -2,7 +2,9 @@
 #   case-name NAME|ARGUMENTS|FLOOR|REACH     in the order of their indexes
 #   limit ROUND CYCLES                       the yardstick; several of a round are averaged
 #   case ROUND INDEX {"cycles": ..., ...}
-#   task-name NAME|TASKS|LOCKED|FLOOR|REACH, task-limit ROUND RATE and task ROUND INDEX {"tasks": ...} likewise
+#   task-name NAME|TASKS|LOCKED|THREADS|YARDSTICK|FLOOR|REACH, task-limit ROUND YARDSTICK RATE and
+#   task ROUND INDEX {"tasks": ...} likewise
+#   latency ROUND open|locked {"rate": ...}
 # A task is kept under the index of its case with a "t" before it.
 
 function field(text, name,    at) {
@@ -28,7 +30,7 @@ function spread(figure, which,    values, count, round) {
     high = values[count]
 }
 
-BEGIN { cases = tasks = 0 }
+BEGIN { cases = tasks = 0; kinds["p32"]; kinds["c10"] }
 
 $1 == "case-name" {
     split(substr($0, length($1) + 2), part, "|")
@@ -49,11 +51,17 @@ $1 == "case" {
 
 $1 == "task-name" {
     split(substr($0, length($1) + 2), part, "|")
-    names["t" tasks] = part[1]; floors["t" tasks] = part[4]; reaches["t" tasks] = part[5]
+    names["t" tasks] = part[1]; yardsticks[tasks] = part[5]; floors["t" tasks] = part[6]; reaches["t" tasks] = part[7]
     tasks++
 }
 
-$1 == "task-limit" { task_limit_sum[$2] += $3; task_limit_count[$2]++ }
+$1 == "task-limit" { task_limit_sum[$2, $3] += $4; task_limit_count[$2, $3]++ }
+
+$1 == "latency" {
+    data["start", $3, $2] = field($0, "start_p50_us")
+    data["bare", $3, $2] = field($0, "bare_fetch_p50_us")
+    data["ratio", $3, $2] = field($0, "p50_to_bare_fetch")
+}
 
 $1 == "task" {
     data["cycles", "t" $3, $2] = field($0, "tasks_per_s")
@@ -81,16 +89,29 @@ function row(which) {
     printf "%6.1f ", middle
 }
 
+function latency_line(which, text) {
+    spread("start", which)
+    printf "%-38s %7.0f us (%.0f-%.0f)", text, middle, low, high
+    spread("bare", which)
+    printf ", a bare fetch %.0f us (%.0f-%.0f)", middle, low, high
+    spread("ratio", which)
+    printf ": %.1f times (%.1f-%.1f)\n", middle, low, high
+}
+
 function task_table(    which) {
-    spread("cycles", "task-limit")
-    printf "\nredis-benchmark on the queue node, fetch and acknowledge, 32 in flight: %.0f/s (%.0f to %.0f)\n\n",
-        middle, low, high
-    printf "%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s\n", "whole tasks, 50 runner threads", "tasks/s (low to high)",
-        "share of that", "floor", "reach", "", "lock us", "CPU us"
+    spread("cycles", "limit-p32")
+    printf "\nredis-benchmark on the queue node, fetch and acknowledge: 32 in flight (p32) %.0f/s (%.0f to %.0f)", middle, low, high
+    spread("cycles", "limit-c10")
+    printf ",\n10 clients that wait (c10) %.0f/s (%.0f to %.0f)\n\n", middle, low, high
+    printf "%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s\n", "whole tasks", "tasks/s (low to high)",
+        "share of p32 or c10", "floor", "reach", "", "lock us", "CPU us"
     for (which = 0; which < tasks; which++) {
         row("t" which)
-        print ""
+        print " " yardsticks[which]
     }
+    print "\nfrom a push to the start of its handler at 200 tasks/s, p50"
+    latency_line("open", "without a lock")
+    latency_line("locked", "under a lock on 5 nodes")
 }
 
 function table(    which) {
@@ -126,10 +147,14 @@ function print_json(    which) {
     printf "{\"rounds\": %d,\n \"p32c1\": %s,\n \"cases\": [", rounds, json_spread("cycles", "limit")
     for (which = 0; which < cases; which++)
         printf "%s\n%s", which ? "," : "", json_case(which, "cycles_per_s")
-    printf "\n ],\n \"fetch_and_acknowledge\": %s,\n \"tasks\": [", json_spread("cycles", "task-limit")
+    printf "\n ],\n \"fetch_and_acknowledge\": {\"p32\": %s, \"c10\": %s},\n \"tasks\": [",
+        json_spread("cycles", "limit-p32"), json_spread("cycles", "limit-c10")
     for (which = 0; which < tasks; which++)
         printf "%s\n%s", which ? "," : "", json_case("t" which, "tasks_per_s")
-    print "\n ]}"
+    printf "\n ],\n \"push_to_start_p50_us\": {\"open\": %s, \"locked\": %s},\n", json_spread("start", "open"),
+        json_spread("start", "locked")
+    printf " \"times_a_bare_fetch\": {\"open\": %s, \"locked\": %s}}\n", json_spread("ratio", "open"),
+        json_spread("ratio", "locked")
 }
 
 END {
@@ -137,10 +162,9 @@ END {
         limit = limit_sum[round] / limit_count[round]
         data["cycles", "limit", round] = limit
         for (which = 0; which < cases; which++) data["ratio", which, round] = data["cycles", which, round] / limit
-        limit = task_limit_sum[round] / task_limit_count[round]
-        data["cycles", "task-limit", round] = limit
+        for (kind in kinds) data["cycles", "limit-" kind, round] = task_limit_sum[round, kind] / task_limit_count[round, kind]
         for (which = 0; which < tasks; which++)
-            data["ratio", "t" which, round] = data["cycles", "t" which, round] / limit
+            data["ratio", "t" which, round] = data["cycles", "t" which, round] / data["cycles", "limit-" yardsticks[which], round]
     }
     if (json == "yes") print_json()
     else table()

@@ -10,7 +10,6 @@
 -- A place always holds the id of the last call that changed it, so a repetition after a lost reply is recognised by
 -- the new id and answered the same, and a call that arrives late finds another id and changes nothing. A place is
 -- opened only for a process that is listed: the late call of one that has left, or was recovered, claims nothing.
--- Removes first and adds second, so that it works on a node that is out of memory.
 local process, lists = KEYS[1], #KEYS - 3
 local budget = tonumber(ARGV[1])
 local first = 2 + lists
@@ -37,13 +36,8 @@ end
 if opens and not places[1] then
     return redis.error_reply('UNLISTED ' .. process .. ' names no queues')
 end
-local emptied = {}
-for m = 1, #moved do
-    emptied[m] = numbers[moved[m] + 1]
-end
-if #moved > 0 then
-    redis.call('HDEL', process, unpack(emptied))
-end
+-- A script that has written already may write on a node that is out of memory; that this removes nothing is enough.
+redis.call('HDEL', process, '')
 
 local paused, seen = nil, ''
 if wanted > 0 then
