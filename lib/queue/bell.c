@@ -66,6 +66,15 @@ static void bell_ring(struct bell *bell)
 
 static void bell_arm(struct bell *bell);
 
+static void refusal_log(struct bell *bell, const struct redis_result *result)
+{
+    struct buffer key = {0};
+    buffer_append_text(&key, bell->queue->keys.queue_prefix);
+    buffer_append_text(&key, bell->name);
+    errands_log_refusal(&bell->queue->errands, result, buffer_text(&key));
+    buffer_fini(&key);
+}
+
 static void bell_rang(struct redis_call *call, const struct redis_result *result)
 {
     struct bell *bell = list_owner(call, struct bell, wait);
@@ -75,7 +84,7 @@ static void bell_rang(struct redis_call *call, const struct redis_result *result
     if (result->reply != NULL)
         bell->waits = false;
     if (result->outcome == REDIS_ERROR && result->reply != NULL) {
-        errands_log_refusal(&queue->errands, result);
+        refusal_log(bell, result);
         loop_timer_set(queue->loop, &bell->rest, instant_after(loop_now(queue->loop), REST_NS));
     }
     queue->counters.rings += rang;

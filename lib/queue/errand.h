@@ -34,8 +34,8 @@ struct errand {
 
 void errands_init(struct errands *errands, struct loop *loop, int64_t timeout_ns, uint64_t *repeats);
 void errands_fini(struct errands *errands);
-/* Logs that the node refuses something, now and then. */
-void errands_log_refusal(struct errands *errands, const struct redis_result *result);
+/* Logs that the node refuses something, now and then; a WRONGTYPE with the keys that the request had. */
+void errands_log_refusal(struct errands *errands, const struct redis_result *result, const char *keys);
 /* The connection came up: everything that waits goes out. */
 void errands_connected(struct errands *errands);
 

@@ -118,6 +118,29 @@ static void lock_nodes_that_answer_with_errors_are_told_with_their_words(void **
     assert_all_done_once(1);
 }
 
+/* --- the queue node --------------------------------------------------------------------------------------------- */
+
+/* The error of the server does not say which key it means. */
+static void foreign_values_are_told_with_their_keys(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "SET queue:jobs foreign"));
+    unsigned idle = fleet_work(&fleet, NULL);
+    test_await(fleet_logged(&fleet, idle, "queue_node_refused node=queue error=WRONGTYPE keys=queue:jobs "));
+    stop(idle);
+    free(fleet_ask(&fleet, "DEL queue:jobs"));
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"back\"}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
+    test_await(fleet_noted(&fleet, "begin back") == 1);
+    free(fleet_ask(&fleet, "SET queue:jobs foreign"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(fleet_logged(&fleet, worker, "error=WRONGTYPE keys=\"hf:2:process:host1:"));
+    test_await(fleet_logged(&fleet, worker, " queue:jobs\" reason="));
+    free(fleet_ask(&fleet, "DEL queue:jobs"));
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+}
+
 /* --- what is thrown away ---------------------------------------------------------------------------------------- */
 
 static void dead_fill(unsigned entries)
@@ -326,6 +349,7 @@ int main(void)
         fleet_test(without_a_majority_nothing_is_claimed_until_it_is_back),
         fleet_test(losing_the_majority_is_said_and_survived),
         fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
+        fleet_test(foreign_values_are_told_with_their_keys),
         fleet_test(that_dead_is_full_is_said),
         fleet_test(a_handler_is_told_that_its_lock_is_lost),
         fleet_test(the_result_of_a_task_whose_lock_was_lost_is_refused),
