@@ -66,14 +66,10 @@ enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, AL
 static const struct {
     const char *script, *test;
 } elsewhere[] = {
-    {"push", "tests/chaos/test_kill_commands.c"},
-    {"push_unique", "tests/chaos/test_kill_commands.c"},
-    {"operate_move", "tests/chaos/test_kill_commands.c"},
-    {"operate_drop", "tests/chaos/test_kill_commands.c"},
-    {"operate_free", "tests/integration/test_admin_fleet.c"}, /* moves no task */
-    {"operate_pause", "tests/chaos/test_kill_commands.c"},
-    {"tick", "tests/integration/test_periodic.c"},
-    {"ticks", "tests/integration/test_periodic.c"},
+    {"push", "tests/chaos/test_kill_commands.c"},         {"push_unique", "tests/chaos/test_kill_commands.c"},
+    {"operate_move", "tests/chaos/test_kill_commands.c"}, {"operate_drop", "tests/chaos/test_kill_commands.c"},
+    {"operate_free", "tests/chaos/test_kill_commands.c"}, {"operate_pause", "tests/chaos/test_kill_commands.c"},
+    {"tick", "tests/integration/test_periodic.c"},        {"ticks", "tests/integration/test_periodic.c"},
     {"call", "tests/integration/test_control.c"},     /* moves no task */
     {"cancel", "tests/integration/test_iteration.c"}, /* moves no task */
 };

@@ -99,6 +99,28 @@ static void a_deleted_queue_is_there_or_not(void **state)
     assert_one_step("operate_drop", with_config("queues", "delete jobs --yes"), "LLEN queue:jobs", 3, 0);
 }
 
+#define HELD "EVAL \"return #redis.call('KEYS', 'hf:2:unique:*')\" 0"
+
+/* Killed in between, the key of a task that is gone stays until it expires; it is never free while the task is there. */
+static void what_a_deleted_queue_held_is_free_behind_it(void **state)
+{
+    (void)state;
+    char push[128];
+    configure();
+    snprintf(push, sizeof push, "push -p %u -q jobs note [] --unique", redis_server_port(fleet.queue));
+    run("", "", push);
+    assert_killed("operate_free", "before", with_config("queues", "delete jobs --yes"));
+    assert_int_equal(fleet_number(&fleet, "EXISTS queue:jobs"), 0);
+    assert_int_equal(fleet_number(&fleet, HELD), 1);
+    free(fleet_ask(&fleet, "EVAL \"return redis.call('DEL', unpack(redis.call('KEYS', 'hf:2:unique:*')))\" 0"));
+    run("", "", push);
+    assert_int_equal(fleet_number(&fleet, HELD), 1);
+    assert_killed("operate_free", "after", with_config("queues", "delete jobs --yes"));
+    assert_int_equal(fleet_number(&fleet, HELD), 0);
+    run("", "", push);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+}
+
 static void a_queue_is_paused_or_not(void **state)
 {
     (void)state;
@@ -109,8 +131,11 @@ static void a_queue_is_paused_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        fleet_test(a_push_is_there_or_not),        fleet_test(a_unique_push_is_there_together_with_its_key),
-        fleet_test(a_moved_task_is_here_or_there), fleet_test(a_deleted_queue_is_there_or_not),
+        fleet_test(a_push_is_there_or_not),
+        fleet_test(a_unique_push_is_there_together_with_its_key),
+        fleet_test(a_moved_task_is_here_or_there),
+        fleet_test(a_deleted_queue_is_there_or_not),
+        fleet_test(what_a_deleted_queue_held_is_free_behind_it),
         fleet_test(a_queue_is_paused_or_not),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

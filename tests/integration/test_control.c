@@ -146,13 +146,13 @@ static bool all_are_called(void *context)
     return called_processes > 0;
 }
 
-static void all_listed_processes_are_called(void **state)
+static void all_living_processes_are_called(void **state)
 {
     (void)state;
     struct redis_call call = {.done = all_called};
     struct buffer request = {0};
     start();
-    free(redis_server_command(server, "ZADD hf:2:processes 1 " IDENTITY " 2 other:1:0"));
+    free(redis_server_command(server, "ZADD hf:2:processes 9e9 " IDENTITY " 9.1e9 other:1:0 1 dead:1:0"));
     free(redis_server_command(server, "EVAL \"for i = 1, 300 do redis.call('LPUSH', KEYS[1], i) end\" 1 "
                                       "hf:2:calls:other:1:0"));
     called_processes = 0;
@@ -162,6 +162,7 @@ static void all_listed_processes_are_called(void **state)
     assert_string_equal(told, "look");
     assert_true(loop_until(loop, all_are_called, NULL, TEST_PATIENCE_NS));
     assert_int_equal(called_processes, 2);
+    assert_reply(server, "0", "EXISTS hf:2:calls:dead:1:0");
     assert_reply(server, "100", "LLEN hf:2:calls:other:1:0");
     assert_reply(server, "LOOK", "LINDEX hf:2:calls:other:1:0 0");
     assert_between(55, 60, "TTL hf:2:calls:other:1:0");
@@ -177,7 +178,7 @@ int main(void)
         control_test(calls_arrive_after_the_connection_was_lost),
         control_test(calls_arrive_after_the_node_was_away),
         control_test(a_foreign_value_under_the_list_is_survived),
-        control_test(all_listed_processes_are_called),
+        control_test(all_living_processes_are_called),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }
