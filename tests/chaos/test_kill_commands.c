@@ -101,7 +101,7 @@ static void a_deleted_queue_is_there_or_not(void **state)
 
 #define HELD "EVAL \"return #redis.call('KEYS', 'hf:2:unique:*')\" 0"
 
-/* Killed in between, the key of a task that is gone stays until it expires; it is never free while the task is there. */
+/* Killed in between, the key of a task that is gone stays until it expires. */
 static void what_a_deleted_queue_held_is_free_behind_it(void **state)
 {
     (void)state;

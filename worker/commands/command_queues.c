@@ -316,8 +316,8 @@ const struct command command_queues = {
         "`delete` takes a queue away with all its tasks, and gives free what they held as unique. It asks first;\n"
         "without a terminal it wants --yes.\n"
         "\n"
-        "JSON: queues, a list of name, length, latency (seconds), paused, served_by (identities); of delete:\n"
-        "deleted, tasks, unique_freed.\n",
+        "JSON: queues, a list of name, length, latency (seconds), paused, served_by (identities); null is not\n"
+        "known. Of delete: deleted, tasks, unique_freed.\n",
     .examples = "  holdfast queues -c holdfast.conf\n"
                 "  holdfast queues -c holdfast.conf delete old_reports --yes\n",
     .options = options,
