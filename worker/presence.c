@@ -128,7 +128,7 @@ static void called(void *context, enum control_call call, const char *jid)
         queue_look(worker->queue);
         return;
     case CONTROL_DRAIN:
-        worker->options.drain = true; /* as with --drain */
+        worker_drain(worker, "called");
         return;
     case CONTROL_CANCEL:
         task_cancel(worker, jid);

@@ -22,7 +22,7 @@ enum control_call {
     CONTROL_STOP,   /* TERM, INT: end in order */
     CONTROL_DUMP,   /* TTIN: say what runs */
     CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
-    CONTROL_DRAIN,  /* DRAIN: end in order once the queues are empty */
+    CONTROL_DRAIN,  /* DRAIN: claim nothing any more, and end when nothing runs */
     CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
 };
 

@@ -102,7 +102,7 @@ static void an_idle_worker_drains_at_once(void **state)
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
-/* It claims nothing any more, so its queues will never be empty by its doing. */
+/* What it does not claim any more does not keep it, and what runs does. */
 static void a_quiet_worker_that_is_called_to_drain_ends(void **state)
 {
     (void)state;
@@ -115,6 +115,21 @@ static void a_quiet_worker_that_is_called_to_drain_ends(void **state)
     free(fleet_ask(&fleet, "LPUSH hf:2:calls:%s DRAIN", identity));
     free(identity);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(waiting(), 1);
+}
+
+static void a_worker_that_is_called_to_drain_ends_with_its_last_task(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
+    push("note", "running", 300);
+    test_await(has_begun("running"));
+    push("note", "later", 0);
+    char *identity = fleet_ask(&fleet, "ZRANGE hf:2:processes 0 0");
+    free(fleet_ask(&fleet, "LPUSH hf:2:calls:%s DRAIN", identity));
+    free(identity);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted(&fleet, "end running"), 1);
     assert_int_equal(waiting(), 1);
 }
 
@@ -314,6 +329,7 @@ int main(void)
         fleet_test(drain_ends_after_what_runs_and_leaves_the_queue_alone),
         fleet_test(an_idle_worker_drains_at_once),
         fleet_test(a_quiet_worker_that_is_called_to_drain_ends),
+        fleet_test(a_worker_that_is_called_to_drain_ends_with_its_last_task),
         fleet_test(signals_may_come_in_any_order),
         fleet_test(a_rolling_restart_has_no_gap_and_loses_nothing),
         fleet_test(sigusr1_opens_the_log_file_again),

@@ -18,7 +18,8 @@ enum { OPTION_CONFIG, OPTION_JSON, OPTION_ALL, OPTION_WAIT, OPTION_DRAIN, TARGET
 #define ALL_OPTION    [OPTION_ALL] = {'a', "all", NULL, "every process that the queue node knows of"}
 #define WAIT_OPTION   [OPTION_WAIT] = {'w', "wait", "DURATION", "wait until they have done so, at most this long"}
 #define DRAIN_OPTION                                                                                                   \
-    [OPTION_DRAIN] = {0, "drain", NULL, "first let them finish all that waits in their queues (holdfast workers only)"}
+    [OPTION_DRAIN] = {0, "drain", NULL,                                                                                \
+                      "without a deadline: each ends when its last task has ended (holdfast workers only)"}
 
 static const struct command_option quiet_options[] = {
     CONFIG_OPTION, JSON_OPTION, ALL_OPTION, WAIT_OPTION, {0, NULL, NULL, NULL}};
@@ -265,8 +266,9 @@ const struct command command_stop = {
     .synopsis = "-c FILE IDENTITY|HOST... | --all [--drain] [--wait DURATION] [--json]",
     .about =
         "Tells processes to stop, by the queue node: they take nothing new, have their stop_timeout to finish, and\n"
-        "give back the rest. It works for every worker that follows dashboards. With --drain a process first\n"
-        "finishes all that waits in its queues.\n"
+        "give back the rest. It works for every worker that follows dashboards. With --drain a process has all\n"
+        "the time it needs: it takes nothing new and ends when its last task has ended, as after SIGUSR2. That is how\n"
+        "an old process makes room for a new one without a gap.\n"
         "\n"
         "With --wait it exits with 1 when somebody has not stopped in time.\n"
         "\n"
