@@ -91,6 +91,15 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot_perform(slot, flow_claimed(&slot->flow, &task));
 }
 
+/* What is told next is not about the task that the slot had last. */
+static void task_forget(struct slot *slot)
+{
+    slot->jid[0] = slot->queue[0] = '\0';
+    slot->envelope.class_name = "";
+    slot->fate = NULL;
+    failure_clear(&slot->job.failure);
+}
+
 void slot_answered(void *context, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length)
 {
@@ -112,6 +121,8 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         /* Also when the task had ended here and only its settling came too late: nobody died of it. */
         if (slot->jid[0] != '\0')
             queue_absolve(worker->queue, number, slot->jid);
+        else
+            task_forget(slot);
         slot_perform(slot, flow_claim_lost(&slot->flow));
         return;
     case QUEUE_OPENED:
