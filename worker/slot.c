@@ -91,7 +91,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot_perform(slot, flow_claimed(&slot->flow, &task));
 }
 
-/* What is told next is not about the task that the slot had last. */
+/* It has been settled: what is told from now on is not about it. */
 static void task_forget(struct slot *slot)
 {
     slot->jid[0] = slot->queue[0] = '\0';
@@ -114,6 +114,7 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         worker_wake_idle(worker);
         return;
     case QUEUE_NOTHING:
+        task_forget(slot);
         worker->wake_next = 1;
         slot_perform(slot, flow_nothing(&slot->flow));
         return;
@@ -121,8 +122,6 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         /* Also when the task had ended here and only its settling came too late: nobody died of it. */
         if (slot->jid[0] != '\0')
             queue_absolve(worker->queue, number, slot->jid);
-        else
-            task_forget(slot);
         slot_perform(slot, flow_claim_lost(&slot->flow));
         return;
     case QUEUE_OPENED:
