@@ -48,7 +48,7 @@ static void assert_nothing_was_refused(struct redis_server *server)
     free(log);
 }
 
-static void run(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void run(const char *format, ...)
 {
     char line[512];
     va_list arguments;
