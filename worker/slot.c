@@ -91,9 +91,11 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot_perform(slot, flow_claimed(&slot->flow, &task));
 }
 
-/* It has been settled: what is told from now on is not about it. */
+/* It has been settled: what is told from now on is not about it. An abandoned handler still reads all this. */
 static void task_forget(struct slot *slot)
 {
+    if (slot->abandoned)
+        return;
     slot->jid[0] = slot->queue[0] = '\0';
     slot->envelope.class_name = "";
     slot->fate = NULL;

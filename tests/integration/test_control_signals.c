@@ -30,7 +30,7 @@ static long long waiting(void)
 static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
 {
     (void)state;
-    push("note", "running", 400);
+    push("note", "running", 3000); /* longer than the slowest machine takes to hear a signal */
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(has_begun("running"));
     fleet_signal(&fleet, worker, SIGTSTP);
@@ -78,7 +78,7 @@ static void another_worker_takes_what_a_quiet_one_leaves(void **state)
 static void drain_ends_after_what_runs_and_leaves_the_queue_alone(void **state)
 {
     (void)state;
-    push("note", "running", 400);
+    push("note", "running", 3000); /* longer than the slowest machine takes to hear a signal */
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .worker = "stop_timeout = \"0s\";"});
     test_await(has_begun("running"));
     push("note", "later", 0);
