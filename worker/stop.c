@@ -34,7 +34,7 @@ static void limit_set(struct worker *worker, void (*fire)(struct loop_timer *tim
 {
     loop_timer_clear(worker->loop, &worker->limit);
     loop_timer_init(&worker->limit, fire);
-    loop_timer_set(worker->loop, &worker->limit, instant_after(loop_now(worker->loop), after_ns));
+    loop_timer_set(worker->loop, &worker->limit, loop_after(worker->loop, after_ns));
 }
 
 static struct worker *limit_worker(struct loop_timer *timer)
@@ -77,7 +77,7 @@ static void queue_left(void *context, bool left)
             "advice=\"the queue node did not take all back: claims of this process stay until they are recovered\"");
     if (!left || worker->abandoned)
         worker->exit_code = EXIT_CODE_FAILURE;
-    worker->leave_by = instant_after(loop_now(worker->loop), RELEASE_LIMIT_NS);
+    worker->leave_by = loop_after(worker->loop, RELEASE_LIMIT_NS);
     limit_set(worker, releases_look, 0);
 }
 
@@ -137,8 +137,8 @@ static void leave_start(struct worker *worker)
     handlers_abandon(worker);
     slots_give_back(&worker->give_back);
     int64_t limit_ns = worker->hurrying ? LEAVE_NOW_NS : LEAVE_LIMIT_NS;
-    presence_leave(worker->presence, instant_after(loop_now(worker->loop), limit_ns));
-    queue_leave(worker->queue, instant_after(loop_now(worker->loop), limit_ns), queue_left);
+    presence_leave(worker->presence, loop_after(worker->loop, limit_ns));
+    queue_leave(worker->queue, loop_after(worker->loop, limit_ns), queue_left);
 }
 
 /* A task that was ended before it runs may begin to run although the worker stops. */

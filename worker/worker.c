@@ -157,7 +157,7 @@ static void look_fire(struct loop_timer *timer)
         atomic_store(&worker->pulse, INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
         return;
     }
-    loop_timer_set(worker->loop, timer, instant_after(loop_now(worker->loop), LOOK_NS));
+    loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->slot_count;
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)

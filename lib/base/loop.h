@@ -39,6 +39,11 @@ void loop_stop(struct loop *loop);
  * for the start of things (an earlier start is the safe side); where "is it still valid" is decided, read
  * instant_now(). */
 struct instant loop_now(const struct loop *loop);
+/* So much after the time of this turn: a deadline. */
+static inline struct instant loop_after(const struct loop *loop, int64_t ns)
+{
+    return instant_after(loop_now(loop), ns);
+}
 /* Aborts when called on another thread than the loop's. */
 void loop_assert_inside(const struct loop *loop);
 

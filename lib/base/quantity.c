@@ -192,3 +192,17 @@ const char *size_print(int64_t bytes, char *out)
 {
     return quantity_print(&sizes, bytes, out);
 }
+
+bool count_parse(const char *text, int64_t low, int64_t high, int64_t *count)
+{
+    int64_t number = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, *text - '0', &number))
+            return false;
+    if (*text != '\0' || number < low || number > high)
+        return false;
+    *count = number;
+    return true;
+}

@@ -32,7 +32,7 @@ void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
     redis_request_integer(out, horizon_ns / NS_PER_S);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
     if (!redis_node_call(queue->node, out, deadline, &queue->count_call))
         told(queue->options.context, &(struct queue_backlog){.known = false});
 }

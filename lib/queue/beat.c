@@ -134,7 +134,7 @@ static void beat_send(struct queue *queue)
         redis_request_text(out, queue->names[i]);
     queue->beat_sent = loop_now(queue->loop);
     queue->beat_call.done = beat_answered;
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
     if (!redis_node_call(queue->node, out, deadline, &queue->beat_call))
         lease_guard_broken(&queue->guard);
 }
@@ -145,7 +145,7 @@ static void beat_fire(struct loop_timer *timer)
     int64_t beat_ns = queue->options.lease_ns / BEATS_A_LEASE;
     /* Not all at once, and never later than a third of the lease. */
     int64_t wait_ns = random_between(beat_ns - beat_ns / 8, beat_ns);
-    loop_timer_set(queue->loop, timer, instant_after(loop_now(queue->loop), wait_ns));
+    loop_timer_set(queue->loop, timer, loop_after(queue->loop, wait_ns));
     beat_send(queue);
 }
 
@@ -167,8 +167,7 @@ void beat_create(struct queue *queue)
     queue->recovery = recovery_create(queue);
     loop_timer_init(&queue->beat_timer, beat_fire);
     /* The first one follows the enlisting. */
-    loop_timer_set(queue->loop, &queue->beat_timer,
-                   instant_after(loop_now(queue->loop), queue->options.lease_ns / BEATS_A_LEASE));
+    loop_timer_set(queue->loop, &queue->beat_timer, loop_after(queue->loop, queue->options.lease_ns / BEATS_A_LEASE));
 }
 
 void beat_stop(struct queue *queue)

@@ -29,7 +29,7 @@
 
 static struct instant call_deadline(const struct queue *queue)
 {
-    return instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    return loop_after(queue->loop, queue->options.timeout_ns);
 }
 
 /* --- ringing -------------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static void bell_rang(struct redis_call *call, const struct redis_result *result
         bell->waits = false;
     if (result->outcome == REDIS_ERROR && result->reply != NULL) {
         refusal_log(bell, result);
-        loop_timer_set(queue->loop, &bell->rest, instant_after(loop_now(queue->loop), REST_NS));
+        loop_timer_set(queue->loop, &bell->rest, loop_after(queue->loop, REST_NS));
     }
     queue->counters.rings += rang;
     if (rang && (!queue->listening || bell->is_paused) && !queue->leaving)
@@ -117,7 +117,7 @@ static void bell_arm(struct bell *bell)
     redis_request_text(out, "RIGHT");
     redis_request_text(out, "LEFT");
     redis_request_integer(out, WAIT_S);
-    struct instant deadline = instant_after(loop_now(queue->loop), WAIT_S * NS_PER_S + WAIT_SLACK_NS);
+    struct instant deadline = loop_after(queue->loop, WAIT_S * NS_PER_S + WAIT_SLACK_NS);
     if (!redis_node_call(bell->node, out, deadline, &bell->wait))
         return; /* armed when the connection is up */
     bell->waits = true;

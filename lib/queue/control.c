@@ -75,7 +75,7 @@ static void wait_send(struct control *control)
     redis_request_text(out, control->options.keys->signals);
     redis_request_text(out, control->options.keys->calls);
     redis_request_integer(out, WAIT_S);
-    struct instant deadline = instant_after(loop_now(control->loop), WAIT_S * NS_PER_S + WAIT_SLACK_NS);
+    struct instant deadline = loop_after(control->loop, WAIT_S * NS_PER_S + WAIT_SLACK_NS);
     if (!redis_node_call(control->node, out, deadline, &control->wait))
         return; /* sent when the connection is up */
 }
@@ -91,7 +91,7 @@ static void wait_over(struct redis_call *call, const struct redis_result *result
         char why[LOG_QUOTE_MAX];
         log_event(LOG_WARN, "control_refused", "error=%s reason=%s advice=\"it is asked again\"",
                   redis_error_name(result->error), log_quote(result->reason, why));
-        loop_timer_set(control->loop, &control->rest, instant_after(loop_now(control->loop), REST_NS));
+        loop_timer_set(control->loop, &control->rest, loop_after(control->loop, REST_NS));
     }
     wait_send(control);
 }

@@ -24,7 +24,7 @@ struct dead_watch {
 static void look_after(struct dead_watch *watch, int64_t wait_ns)
 {
     wait_ns = random_between(wait_ns / 2, wait_ns);
-    loop_timer_set(watch->loop, &watch->timer, instant_after(loop_now(watch->loop), wait_ns));
+    loop_timer_set(watch->loop, &watch->timer, loop_after(watch->loop, wait_ns));
 }
 
 static void full_tell(struct dead_watch *watch, long long entries)
@@ -56,7 +56,7 @@ static void counted(struct redis_call *call, const struct redis_result *result)
 static void look_fire(struct loop_timer *timer)
 {
     struct dead_watch *watch = list_owner(timer, struct dead_watch, timer);
-    struct instant deadline = instant_after(loop_now(watch->loop), watch->timeout_ns);
+    struct instant deadline = loop_after(watch->loop, watch->timeout_ns);
     if (!redis_node_call(watch->node, &watch->request, deadline, &watch->call))
         look_after(watch, RETRY_NS);
 }

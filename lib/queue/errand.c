@@ -34,7 +34,7 @@ void errands_fini(struct errands *errands)
 static void errand_send(struct errand *errand)
 {
     struct errands *errands = errand->errands;
-    struct instant deadline = instant_after(loop_now(errands->loop), errands->timeout_ns);
+    struct instant deadline = loop_after(errands->loop, errands->timeout_ns);
     if (!redis_node_call(errands->node, &errand->request, deadline, &errand->call))
         list_append(&errands->waiting, &errand->link);
 }
@@ -124,7 +124,7 @@ static void errand_answered(struct redis_call *call, const struct redis_result *
     }
     list_append(&errands->waiting, &errand->link);
     if (!loop_timer_is_set(&errands->retry))
-        loop_timer_set(errands->loop, &errands->retry, instant_after(loop_now(errands->loop), RETRY_NS));
+        loop_timer_set(errands->loop, &errands->retry, loop_after(errands->loop, RETRY_NS));
 }
 
 void errand_init(struct errand *errand, struct errands *errands,

@@ -142,7 +142,7 @@ static void beat_failed(struct heartbeat *heartbeat, int64_t rest)
 {
     int64_t interval = heartbeat->options.interval_ns;
     heartbeat->counters.repeats++;
-    beat_later(heartbeat, instant_after(loop_now(heartbeat->loop), rest < interval ? rest : interval));
+    beat_later(heartbeat, loop_after(heartbeat->loop, rest < interval ? rest : interval));
 }
 
 static void beat_send(struct heartbeat *heartbeat)
@@ -156,7 +156,7 @@ static void beat_send(struct heartbeat *heartbeat)
     beat_encode(heartbeat, &facts);
     heartbeat->again = false;
     heartbeat->sent = instant_now();
-    struct instant deadline = instant_after(loop_now(heartbeat->loop), heartbeat->options.timeout_ns);
+    struct instant deadline = loop_after(heartbeat->loop, heartbeat->options.timeout_ns);
     if (!redis_node_call(heartbeat->options.node, &heartbeat->request, deadline, &heartbeat->call))
         beat_failed(heartbeat, DOWN_RETRY_NS);
     else if (heartbeat->leaving)

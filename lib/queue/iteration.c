@@ -51,7 +51,7 @@ bool iteration_text_is_sound(const char *json, size_t length)
 
 static void timer_after(struct iteration *iteration, int64_t ns)
 {
-    loop_timer_set(iteration->loop, &iteration->timer, instant_after(loop_now(iteration->loop), ns));
+    loop_timer_set(iteration->loop, &iteration->timer, loop_after(iteration->loop, ns));
 }
 
 static double seconds_so_far(const struct iteration *iteration)
@@ -86,7 +86,7 @@ static void iteration_send(struct iteration *iteration)
         begin_encode(iteration, out);
     else
         flush_encode(iteration, out);
-    struct instant deadline = instant_after(loop_now(iteration->loop), iteration->options.timeout_ns);
+    struct instant deadline = loop_after(iteration->loop, iteration->options.timeout_ns);
     if (!redis_node_call(iteration->options.node, out, deadline, &iteration->call))
         timer_after(iteration, RETRY_NS);
 }

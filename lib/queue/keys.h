@@ -12,6 +12,9 @@
 
 #define QUEUE_SCHEME "hf:2:"
 
+/* Of the id that stands before the task in a process's place. */
+enum { CLAIM_ID_BYTES = 16 };
+
 /* What `dead` keeps, as the data model says: half a year, and fewer than ten thousand entries. */
 enum { DEAD_AGE_S = 15552000, DEAD_ENTRIES = 10000 };
 

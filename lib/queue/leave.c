@@ -36,7 +36,7 @@ static void leave_send(struct queue *queue)
     }
     redis_request_text(out, queue->identity);
     redis_request_text(out, queue->keys.queue_prefix);
-    struct instant deadline = instant_after(loop_now(queue->loop), queue->options.timeout_ns);
+    struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);
     queue->leave_call.done = leave_answered;
     if (!redis_node_call(queue->node, out, deadline, &queue->leave_call))
         return; /* the timer tries again */
@@ -62,7 +62,7 @@ static void leave_look(struct loop_timer *timer)
         leave_end(queue, false);
         return;
     }
-    loop_timer_set(queue->loop, timer, instant_after(loop_now(queue->loop), LOOK_NS));
+    loop_timer_set(queue->loop, timer, loop_after(queue->loop, LOOK_NS));
     bool settled = !slots_settle(queue) || instant_reached(loop_now(queue->loop), queue->settle_by);
     if (bells_silence(queue) && settled && !redis_call_is_outstanding(&queue->leave_call))
         leave_send(queue);

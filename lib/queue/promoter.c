@@ -58,7 +58,7 @@ static const char *set_key(const struct promoter *promoter)
 
 static struct instant call_deadline(const struct promoter *promoter)
 {
-    return instant_after(loop_now(promoter->loop), promoter->options.timeout_ns);
+    return loop_after(promoter->loop, promoter->options.timeout_ns);
 }
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static void look_later(struct promoter *promoter)
     promoter->again = false;
     if (!promoter->paused)
         loop_timer_set(promoter->loop, &promoter->timer,
-                       instant_after(loop_now(promoter->loop), random_between(LOOK_MIN_NS, LOOK_MAX_NS)));
+                       loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS)));
 }
 
 static void page_answered(struct redis_call *call, const struct redis_result *result);

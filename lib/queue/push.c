@@ -163,7 +163,7 @@ static bool slice_send(struct push *push, struct slice *slice)
     uint64_t waiting = serial_of_first(&push->waiting), flying = serial_of_first(&push->flying);
     struct instant answer_by = slice->answer_by;
     if (answer_by.ns == INSTANT_NEVER.ns)
-        answer_by = instant_after(loop_now(push->loop), push->options.timeout_ns);
+        answer_by = loop_after(push->loop, push->options.timeout_ns);
     slice_request(slice, &push->keys, push->record, waiting < flying ? waiting : flying, &push->request);
     if (!redis_node_call(push->node, &push->request, answer_by, &slice->call))
         return false;
@@ -202,23 +202,16 @@ static void value_take(struct slice *slice, const struct redis_reply *reply)
         slice_end(slice, PUSH_ACKNOWLEDGED, "", "");
 }
 
-/* What a node says while it starts, changes its role or misses its replicas. */
-static bool is_passing(enum redis_error error)
-{
-    return error == REDIS_ERROR_LOADING || error == REDIS_ERROR_BUSY || error == REDIS_ERROR_MASTERDOWN ||
-           error == REDIS_ERROR_READONLY || error == REDIS_ERROR_NOREPLICAS;
-}
-
 static void error_take(struct push *push, struct slice *slice, const struct redis_result *result)
 {
     if (result->reply == NULL) { /* not a byte of it was written */
         if (!slice->may_be_pushed)
             slice->answer_by = INSTANT_NEVER;
         slice_put(&push->waiting, slice);
-    } else if (is_passing(result->error)) {
+    } else if (redis_error_is_passing(result->error)) {
         snprintf(push->refusal, sizeof push->refusal, "%s", result->reason);
         slice->was_refused = true;
-        push->held_until = instant_after(loop_now(push->loop), REFUSED_AGAIN_NS);
+        push->held_until = loop_after(push->loop, REFUSED_AGAIN_NS);
         slice_put(&push->waiting, slice);
     } else {
         push->progressed = loop_now(push->loop);
@@ -455,7 +448,7 @@ void push_finish(struct push *push, void (*finished)(void *context), void *conte
     redis_request_begin(&push->request, 2);
     redis_request_text(&push->request, "DEL");
     redis_request_text(&push->request, push->record);
-    struct instant deadline = instant_after(loop_now(push->loop), FINISH_NS);
+    struct instant deadline = loop_after(push->loop, FINISH_NS);
     if (!push->is_recorded || push->is_doubtful ||
         !redis_node_call(push->node, &push->request, deadline, &push->finish))
         finished(context);

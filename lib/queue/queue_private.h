@@ -9,8 +9,6 @@
 #include "queue/queue.h"
 #include "queue/recovery.h"
 
-enum { CLAIM_ID_BYTES = 16 };
-
 /* What a slot's place on the node holds, and the call that is about to change it. */
 struct claim_slot {
     unsigned char id[CLAIM_ID_BYTES];

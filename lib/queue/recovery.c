@@ -128,7 +128,7 @@ static void recover_encode(struct recovery *recovery, size_t claims)
 
 static struct instant call_deadline(const struct recovery *recovery)
 {
-    return instant_after(loop_now(recovery->queue->loop), recovery->queue->options.timeout_ns);
+    return loop_after(recovery->queue->loop, recovery->queue->options.timeout_ns);
 }
 
 static void recover_send(struct recovery *recovery,

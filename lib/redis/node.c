@@ -451,7 +451,7 @@ void node_lose(struct redis_node *node, const char *format, ...)
     tell_down(node);
     complete_lost(node);
     node_drop_output(node);
-    node_wake_at(node, instant_after(loop_now(node->loop), backoff_ns(node)));
+    node_wake_at(node, loop_after(node->loop, backoff_ns(node)));
 }
 
 /* A replica that hides its role, or a master that has no replicas, comes up again and again: demotions in a row count

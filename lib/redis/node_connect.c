@@ -407,7 +407,7 @@ void node_connect(struct redis_node *node)
     node->phase = NODE_RESOLVING;
     node->step_limit_ns = sentinel != NULL ? own->sentinels.timeout_ns : own->connect_timeout_ns;
     node->counters.sentinels_asked += sentinel != NULL;
-    node_wake_at(node, instant_after(loop_now(node->loop), node->step_limit_ns));
+    node_wake_at(node, loop_after(node->loop, node->step_limit_ns));
     if (sentinel != NULL)
         connect_to_name(node, "sentinel ", sentinel->host, sentinel->port);
     else if (node->search.found)

@@ -79,6 +79,22 @@ enum redis_error redis_error_classify(const char *text, size_t length)
     return by_first_word(text, length);
 }
 
+bool redis_error_is_passing(enum redis_error error)
+{
+    switch (error) {
+    case REDIS_ERROR_DOWN:
+    case REDIS_ERROR_OVERLOAD:
+    case REDIS_ERROR_LOADING:
+    case REDIS_ERROR_BUSY:
+    case REDIS_ERROR_MASTERDOWN:
+    case REDIS_ERROR_READONLY:
+    case REDIS_ERROR_NOREPLICAS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 const char *redis_error_name(enum redis_error error)
 {
     switch (error) {

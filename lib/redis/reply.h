@@ -56,6 +56,8 @@ struct redis_result {
 
 /* The class of a server's error text, by its first word. */
 enum redis_error redis_error_classify(const char *text, size_t length);
+/* True for what ends by itself: a call that failed with it can be made again a moment later. */
+bool redis_error_is_passing(enum redis_error error);
 const char *redis_error_name(enum redis_error error); /* "READONLY", "down", ... */
 
 /* True when `reply` is the simple string `text`. */

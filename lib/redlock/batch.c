@@ -115,7 +115,7 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
     keys_encode(batch, lock);
     batch->key_count += lock->key_count;
     batch->nodes |= nodes;
-    struct instant gone_by = instant_after(loop_now(group->loop), GROUP_SILENCE_LIMIT_NS + lock->terms.ttl_ns);
+    struct instant gone_by = loop_after(group->loop, GROUP_SILENCE_LIMIT_NS + lock->terms.ttl_ns);
     if (instant_before(batch->gone_by, gone_by))
         batch->gone_by = gone_by;
 }
@@ -146,7 +146,7 @@ static void batch_send(struct batch *batch)
     request_assemble(batch);
     batch->unanswered = (unsigned)__builtin_popcount(batch->nodes);
     for (unsigned i = 0; i < group->node_count; i++) {
-        struct instant deadline = instant_after(loop_now(group->loop), group->nodes[i].timeout_ns);
+        struct instant deadline = loop_after(group->loop, group->nodes[i].timeout_ns);
         if ((batch->nodes & (1u << i)) &&
             !redis_node_call(group->nodes[i].node, &batch->request, deadline, &batch->calls[i].call))
             unsent |= (node_set)(1u << i);

@@ -97,7 +97,7 @@ static void settle_fire(struct loop_timer *timer)
     if (redlock_group_is_settled(client->group))
         sem_post(&client->settled);
     else
-        loop_timer_set(client->loop, timer, instant_after(loop_now(client->loop), SETTLE_POLL_NS));
+        loop_timer_set(client->loop, timer, loop_after(client->loop, SETTLE_POLL_NS));
 }
 
 static void close_fire(struct loop_timer *timer)
@@ -116,7 +116,7 @@ static void close_fire(struct loop_timer *timer)
 static void close_deliver(struct loop_message *message)
 {
     struct redlock_client *client = list_owner(message, struct redlock_client, close_message);
-    client->close_by = instant_after(loop_now(client->loop), CLOSE_LIMIT_NS);
+    client->close_by = loop_after(client->loop, CLOSE_LIMIT_NS);
     close_fire(&client->close_timer);
 }
 

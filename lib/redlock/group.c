@@ -114,7 +114,7 @@ static void group_send(struct loop_hook *hook)
         return;
     if (group->granted_in.ns == loop_now(group->loop).ns || must_wait(group)) {
         if (!loop_timer_is_set(&group->pace_timer))
-            loop_timer_set(group->loop, &group->pace_timer, instant_after(loop_now(group->loop), PACE_LOOK_NS));
+            loop_timer_set(group->loop, &group->pace_timer, loop_after(group->loop, PACE_LOOK_NS));
         return;
     }
     group->granted_in = loop_now(group->loop);

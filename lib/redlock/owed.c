@@ -39,7 +39,7 @@ static void owed_forget(struct owed_release *owed)
 static void owed_timer_arm(struct redlock_group *group)
 {
     if (!loop_timer_is_set(&group->owed_timer))
-        loop_timer_set(group->loop, &group->owed_timer, instant_after(loop_now(group->loop), OWED_RETRY_NS));
+        loop_timer_set(group->loop, &group->owed_timer, loop_after(group->loop, OWED_RETRY_NS));
 }
 
 static bool deleted_all(const struct redis_reply *reply)
@@ -66,7 +66,7 @@ static void owed_send(struct owed_release *owed)
     if (redis_call_is_outstanding(&owed->call))
         return;
     node->group->counters.owed++;
-    struct instant deadline = instant_after(loop_now(node->group->loop), node->timeout_ns);
+    struct instant deadline = loop_after(node->group->loop, node->timeout_ns);
     if (!redis_node_call(node->node, &owed->request, deadline, &owed->call))
         owed->when = OWED_AFTER_RECONNECT;
 }

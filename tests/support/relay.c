@@ -25,7 +25,7 @@ struct relay {
     unsigned port, server_port;
     struct pair pairs[PAIRS_MAX];
     unsigned count;
-    atomic_bool swallows, cuts, ends;
+    atomic_bool will_swallow, swallows, cuts, ends;
 };
 
 _Noreturn static void give_up(const char *what)
@@ -114,7 +114,12 @@ static void *serve(void *context)
 {
     struct relay *relay = context;
     while (!atomic_load(&relay->ends)) {
+        bool will_swallow = atomic_load(&relay->will_swallow);
         look(relay);
+        if (will_swallow) {
+            atomic_store(&relay->swallows, true);
+            atomic_store(&relay->will_swallow, false);
+        }
         if (!atomic_load(&relay->cuts))
             continue;
         for (unsigned i = 0; i < relay->count; i++)
@@ -163,7 +168,10 @@ unsigned relay_port(const struct relay *relay)
 
 void relay_swallow(struct relay *relay, bool swallows)
 {
-    atomic_store(&relay->swallows, swallows);
+    atomic_store(&relay->swallows, false);
+    atomic_store(&relay->will_swallow, swallows);
+    while (atomic_load(&relay->will_swallow))
+        poll(NULL, 0, LOOK_MS);
 }
 
 void relay_cut(struct relay *relay)

@@ -12,7 +12,8 @@ struct relay *relay_start(unsigned server_port);
 void relay_destroy(struct relay *relay); /* NULL is harmless */
 unsigned relay_port(const struct relay *relay);
 
-/* While it swallows, replies do not come through, of no connection; requests do. */
+/* While it swallows, replies do not come through, of no connection; requests do. What the server has said by now still
+ * does: returns when that is through. */
 void relay_swallow(struct relay *relay, bool swallows);
 /* Hangs up on all clients; their connections to the server stay open. Returns when it is done. */
 void relay_cut(struct relay *relay);

@@ -172,9 +172,26 @@ static void what_is_printed_can_be_read_back(void **state)
     }
 }
 
+static void counts_are_digits_only_and_within_their_bounds(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "", "-1", "+1", " 1", "1 ", "1x", "0x1", "1.0", "0", "11", "9223372036854775808", "99999999999999999999"};
+    int64_t count = 7;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(count_parse(wrong[i], 1, 10, &count));
+    assert_int_equal(count, 7);
+    assert_true(count_parse("0010", 1, 10, &count));
+    assert_int_equal(count, 10);
+    assert_true(count_parse("9223372036854775807", 0, INT64_MAX, &count));
+    assert_true(count == INT64_MAX);
+    assert_false(count_parse("9223372036854775808", 0, INT64_MAX, &count));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_digits_only_and_within_their_bounds),
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(bad_durations_are_refused_with_a_reason),

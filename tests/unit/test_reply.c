@@ -376,9 +376,22 @@ static void test_an_arena_gives_back_what_a_huge_reply_took(void **state)
     arena_fini(&arena);
 }
 
+static void what_ends_by_itself_is_told_from_what_does_not(void **state)
+{
+    (void)state;
+    assert_true(redis_error_is_passing(REDIS_ERROR_LOADING));
+    assert_true(redis_error_is_passing(REDIS_ERROR_NOREPLICAS));
+    assert_true(redis_error_is_passing(REDIS_ERROR_DOWN));
+    assert_false(redis_error_is_passing(REDIS_ERROR_NONE));
+    assert_false(redis_error_is_passing(REDIS_ERROR_OOM));
+    assert_false(redis_error_is_passing(REDIS_ERROR_AUTH));
+    assert_false(redis_error_is_passing(REDIS_ERROR_WRONGTYPE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_ends_by_itself_is_told_from_what_does_not),
         cmocka_unit_test(test_e11_error_classes_by_first_word),
         cmocka_unit_test(test_every_class_has_a_name_of_its_own),
         cmocka_unit_test(test_a_status_is_compared_whole),

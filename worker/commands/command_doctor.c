@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "worker/commands/doctor.h"
 #include "worker/commands/human.h"
 #include "worker/commands/json_writer.h"
@@ -85,25 +86,21 @@ static int run(int argc, char **argv)
 {
     const char *path = NULL;
     bool as_json = false;
-    unsigned long long key_limit = KEY_LIMIT_DEFAULT;
+    int64_t key_limit = KEY_LIMIT_DEFAULT;
     struct command_line line = command_line_begin(&command_doctor, argc, argv);
     for (int option; (option = command_line_next(&line)) >= 0;) {
-        char *after = NULL;
         if (option == OPTION_CONFIG)
             path = line.value;
         as_json |= option == OPTION_JSON;
-        if (option == OPTION_KEY_LIMIT) {
-            key_limit = strtoull(line.value, &after, 10);
-            if (line.value[0] < '0' || line.value[0] > '9' || *after != '\0')
-                return command_misused(&command_doctor, "--key-limit wants a number, not '%s'", line.value);
-        }
+        if (option == OPTION_KEY_LIMIT && !count_parse(line.value, 0, INT64_MAX, &key_limit))
+            return command_misused(&command_doctor, "--key-limit wants a number, not '%s'", line.value);
     }
     if (line.is_over)
         return line.exit_code;
     struct console console;
     int code = console_begin(&console, &command_doctor, path, false);
     if (code == EXIT_CODE_OK)
-        code = examine(&console, key_limit, as_json);
+        code = examine(&console, (unsigned long long)key_limit, as_json);
     console_end(&console);
     return code;
 }

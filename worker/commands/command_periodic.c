@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/periodic/civil.h"
@@ -210,31 +211,25 @@ static int periodic_list(struct listing *listing, const char *path, bool as_json
     return code;
 }
 
-static bool number_parse(const char *text, unsigned *number)
-{
-    char *rest;
-    long value = strtol(text, &rest, 10);
-    *number = (unsigned)value;
-    return rest != text && *rest == '\0' && value >= 1 && value <= NEXT_MAX;
-}
-
 static int run(int argc, char **argv)
 {
     const char *path = NULL;
     bool as_json = false, is_number = true;
-    struct listing listing = {.next = NEXT_DEFAULT};
+    int64_t next = NEXT_DEFAULT;
+    struct listing listing = {.next = 0};
     struct command_line line = command_line_begin(&command_periodic, argc, argv);
     for (int option; (option = command_line_next(&line)) >= 0;) {
         if (option == OPTION_CONFIG)
             path = line.value;
         if (option == OPTION_NEXT)
-            is_number = number_parse(line.value, &listing.next);
+            is_number = count_parse(line.value, 1, NEXT_MAX, &next);
         as_json |= option == OPTION_JSON;
     }
     if (line.is_over)
         return line.exit_code;
     if (!is_number)
         return command_misused(&command_periodic, "--next takes a number from 1 to %d", NEXT_MAX);
+    listing.next = (unsigned)next;
     int code = periodic_list(&listing, path, as_json);
     for (size_t i = 0; i < listing.count; i++)
         periodic_entry_fini(&listing.entries[i]);

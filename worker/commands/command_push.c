@@ -1,6 +1,7 @@
 /* holdfast push: puts tasks into queues, one from the command line or many from standard input. */
 #include "worker/commands/commands.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,18 +83,9 @@ struct push_command {
 
 /* --- options ---------------------------------------------------------------------------------------------------- */
 
-static bool number_parse(const char *text, unsigned most, unsigned *value)
-{
-    char *after = NULL;
-    if (text[0] < '0' || text[0] > '9' || strlen(text) > 9)
-        return false;
-    unsigned long number = strtoul(text, &after, 10);
-    *value = (unsigned)number;
-    return *after == '\0' && number <= most;
-}
-
 static int node_option(struct push_command *command, int option, const char *value)
 {
+    int64_t number = 0;
     command->has_node_option = true;
     switch (option) {
     case OPTION_HOST:
@@ -112,12 +104,14 @@ static int node_option(struct push_command *command, int option, const char *val
         command->password_env = value;
         break;
     case OPTION_PORT:
-        if (!number_parse(value, UINT16_MAX, &command->node.port) || command->node.port == 0)
+        if (!count_parse(value, 1, UINT16_MAX, &number))
             return command_misused(&command_push, "--port wants a number from 1 to 65535, not '%s'", value);
+        command->node.port = (unsigned)number;
         break;
     case OPTION_DATABASE:
-        if (!number_parse(value, UINT16_MAX, &command->node.database))
+        if (!count_parse(value, 0, UINT16_MAX, &number))
             return command_misused(&command_push, "--database wants a number, not '%s'", value);
+        command->node.database = (unsigned)number;
         break;
     default:
         break;
@@ -135,16 +129,16 @@ static int resource_option(struct push_command *command, const char *value)
 
 static int retry_option(struct push_command *command, const char *value)
 {
-    unsigned count = 0;
+    int64_t count = 0;
     bool is_yes = strcmp(value, "true") == 0 || strcmp(value, "yes") == 0;
     bool is_word = is_yes || strcmp(value, "false") == 0 || strcmp(value, "no") == 0;
-    if (!is_word && !number_parse(value, ENVELOPE_RETRIES_MAX, &count))
+    if (!is_word && !count_parse(value, 0, ENVELOPE_RETRIES_MAX, &count))
         return command_misused(&command_push, "--retry wants a number up to %d, yes or no, not '%s'",
                                ENVELOPE_RETRIES_MAX, value);
     if (is_word)
         snprintf(command->retry, sizeof command->retry, "%s", is_yes ? "true" : "false");
     else
-        snprintf(command->retry, sizeof command->retry, "%u", count);
+        snprintf(command->retry, sizeof command->retry, "%" PRId64, count);
     command->task.retry = command->retry;
     return EXIT_CODE_OK;
 }

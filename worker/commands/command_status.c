@@ -305,16 +305,10 @@ static int status_watch(struct status_command *command, struct console *console)
     return code;
 }
 
-static bool count_parse(const char *text, long long *count)
-{
-    char *after = NULL;
-    *count = strtoll(text, &after, 10);
-    return text[0] >= '0' && text[0] <= '9' && strlen(text) < 16 && *after == '\0';
-}
-
 static int bound_take(struct status_command *command, int option, const char *value)
 {
     struct error error = ERROR_NONE;
+    int64_t count = 0;
     command->has_bound = command->has_bound || option != OPTION_WATCH;
     if (option == OPTION_MAX_LATENCY && !duration_parse(value, &command->bounds.max_latency_ns, &error))
         return command_misused(&command_status, "--max-latency: %s", error.text);
@@ -322,10 +316,14 @@ static int bound_take(struct status_command *command, int option, const char *va
         return command_misused(&command_status, "--watch: %s", error.text);
     if (option == OPTION_WATCH && command->watch_ns < WATCH_LEAST_NS)
         return command_misused(&command_status, "--watch: at least 200ms");
-    if (option == OPTION_MAX_DEAD && !count_parse(value, &command->bounds.max_dead))
+    if (option == OPTION_MAX_DEAD && !count_parse(value, 0, INT64_MAX, &count))
         return command_misused(&command_status, "--max-dead wants a number, not '%s'", value);
-    if (option == OPTION_MIN_PROCESSES && !count_parse(value, &command->bounds.min_processes))
+    if (option == OPTION_MIN_PROCESSES && !count_parse(value, 0, INT64_MAX, &count))
         return command_misused(&command_status, "--min-processes wants a number, not '%s'", value);
+    if (option == OPTION_MAX_DEAD)
+        command->bounds.max_dead = count;
+    if (option == OPTION_MIN_PROCESSES)
+        command->bounds.min_processes = count;
     return EXIT_CODE_OK;
 }
 

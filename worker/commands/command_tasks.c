@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "worker/commands/tasks.h"
 
 enum {
@@ -48,10 +49,10 @@ static int place_take(struct tasks *tasks, const char *name)
 
 static int count_take(const char *option, const char *text, unsigned long long most, unsigned long long *count)
 {
-    char *after = NULL;
-    *count = strtoull(text, &after, 10);
-    if (text[0] < '0' || text[0] > '9' || *after != '\0' || *count == 0 || *count > most)
+    int64_t number = 0;
+    if (!count_parse(text, 1, (int64_t)most, &number))
         return command_misused(&command_tasks, "--%s wants a number from 1 to %llu, not '%s'", option, most, text);
+    *count = (unsigned long long)number;
     return EXIT_CODE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/quantity.h"
 #include "base/log.h"
 #include "worker/config/config.h"
 #include "worker/plugin/job_host.h"
@@ -37,17 +38,6 @@ struct work_command {
     struct plugins *plugins;
     struct job_hosts *hosts;
 };
-
-static bool max_tasks_parse(const char *text, uint64_t *value)
-{
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (errno != 0 || *end != '\0' || end == text || number < 1)
-        return false;
-    *value = (uint64_t)number;
-    return true;
-}
 
 /* Handlers act on what others push; nothing of that needs to be able to do everything. */
 static void root_check(const struct work_command *command, struct findings *findings)
@@ -127,6 +117,7 @@ static int start(struct work_command *command)
 static int run(int argc, char **argv)
 {
     struct work_command command = {0};
+    int64_t max_tasks = 0; /* no limit */
     struct command_line line = command_line_begin(&command_work, argc, argv);
     for (int option; (option = command_line_next(&line)) >= 0;) {
         if (option == OPTION_CONFIG)
@@ -139,11 +130,12 @@ static int run(int argc, char **argv)
             command.worker.drain = true;
         else if (option == OPTION_REPORT)
             command.worker.report_path = line.value;
-        else if (!max_tasks_parse(line.value, &command.worker.max_tasks))
+        else if (!count_parse(line.value, 1, INT64_MAX, &max_tasks))
             return command_misused(&command_work, "--max-tasks wants a number from 1 on, not '%s'", line.value);
     }
     if (line.is_over)
         return line.exit_code;
+    command.worker.max_tasks = (uint64_t)max_tasks;
     if (command.path == NULL)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
     int code = start(&command);

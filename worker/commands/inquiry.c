@@ -102,23 +102,17 @@ static void run_end(struct inquiry *inquiry, enum inquiry_end end)
     loop_stop(inquiry->loop);
 }
 
-static bool is_passing(enum redis_error error)
-{
-    return error == REDIS_ERROR_DOWN || error == REDIS_ERROR_OVERLOAD || error == REDIS_ERROR_LOADING ||
-           error == REDIS_ERROR_BUSY || error == REDIS_ERROR_MASTERDOWN || error == REDIS_ERROR_READONLY;
-}
-
 static void again_later(struct inquiry *inquiry)
 {
     if (!loop_timer_is_set(&inquiry->again))
-        loop_timer_set(inquiry->loop, &inquiry->again, instant_after(loop_now(inquiry->loop), AGAIN_NS));
+        loop_timer_set(inquiry->loop, &inquiry->again, loop_after(inquiry->loop, AGAIN_NS));
 }
 
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct exchange *exchange = list_owner(call, struct exchange, call);
     struct inquiry *inquiry = exchange->inquiry;
-    if (result->reply == NULL || (result->outcome == REDIS_ERROR && is_passing(result->error))) {
+    if (result->reply == NULL || (result->outcome == REDIS_ERROR && redis_error_is_passing(result->error))) {
         exchange->was_sent = exchange->was_sent && result->outcome == REDIS_UNKNOWN;
         snprintf(inquiry->reason, sizeof inquiry->reason, "%s", result->reason);
         again_later(inquiry);

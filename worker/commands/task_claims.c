@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/real.h"
 
-enum { CLAIM_ID_BYTES = 16, PROCESSES_MAX = 10000, QUEUES_TRIED_MAX = 1000 };
+enum { PROCESSES_MAX = 10000, QUEUES_TRIED_MAX = 1000 };
 
 struct task_process {
     char *identity;

@@ -60,7 +60,7 @@ static bool text_parse(const struct config_key *key, const char *text, const cha
     return true;
 }
 
-static bool count_parse(const struct config_key *key, const char *text, unsigned *field, struct error *error)
+static bool whole_parse(const struct config_key *key, const char *text, unsigned *field, struct error *error)
 {
     char *rest;
     errno = 0;
@@ -121,7 +121,7 @@ bool config_key_parse(const struct config_key *key, const char *text, const char
     case CONFIG_PATH:
         return text_parse(key, text, directory, field, error);
     case CONFIG_COUNT:
-        return count_parse(key, text, field, error);
+        return whole_parse(key, text, field, error);
     case CONFIG_RATIO:
         return ratio_parse(key, text, field, error);
     case CONFIG_DURATION:

@@ -70,7 +70,7 @@ static void node_time_take(struct periodic *periodic, const struct redis_reply *
 
 static struct instant call_deadline(const struct periodic *periodic)
 {
-    return instant_after(loop_now(periodic->loop), periodic->options.timeout_ns);
+    return loop_after(periodic->loop, periodic->options.timeout_ns);
 }
 
 /* One timer, for the earliest of all. */
@@ -88,7 +88,7 @@ static void timer_set(struct periodic *periodic)
 /* Whatever failed: after a pause the node is asked how things are. */
 static void look_again(struct periodic *periodic)
 {
-    struct instant at = instant_after(loop_now(periodic->loop), random_between(RETRY_MIN_NS, RETRY_MAX_NS));
+    struct instant at = loop_after(periodic->loop, random_between(RETRY_MIN_NS, RETRY_MAX_NS));
     periodic->look_at = instant_earlier(periodic->look_at, at);
     timer_set(periodic);
 }
@@ -117,8 +117,8 @@ static void task_plan(struct task *task)
     if (missed)
         missed_tell(task);
     int64_t wait_us = tick - now_us / US_PER_S < WAIT_MAX_S ? tick * US_PER_S - now_us : WAIT_MAX_S * US_PER_S;
-    task->due = instant_after(loop_now(periodic->loop),
-                              (wait_us > 0 ? wait_us : 0) * NS_PER_US + random_between(0, periodic->options.jitter_ns));
+    task->due = loop_after(periodic->loop,
+                           (wait_us > 0 ? wait_us : 0) * NS_PER_US + random_between(0, periodic->options.jitter_ns));
 }
 
 /* --- pushing ---------------------------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static void failure_tell(struct periodic *periodic, const char *what, const stru
     const char *reason = result->outcome == REDIS_VALUE ? "the node's answer is not understood" : result->reason;
     if (instant_before(loop_now(periodic->loop), periodic->complained))
         return;
-    periodic->complained = instant_after(loop_now(periodic->loop), COMPLAIN_NS);
+    periodic->complained = loop_after(periodic->loop, COMPLAIN_NS);
     log_event(LOG_WARN, "periodic_failed", "name=%s reason=%s advice=\"it is tried again\"", log_quote(what, name),
               log_quote(reason, text));
 }
@@ -234,7 +234,7 @@ static void look_answered(struct redis_call *call, const struct redis_result *re
 static void look_send(struct periodic *periodic)
 {
     struct buffer *out = &periodic->request;
-    periodic->look_at = instant_after(loop_now(periodic->loop), periodic->options.look_every_ns);
+    periodic->look_at = loop_after(periodic->loop, periodic->options.look_every_ns);
     if (redis_call_is_outstanding(&periodic->look))
         return;
     buffer_clear(out);
