@@ -1,0 +1,154 @@
+/* Which lock nodes may vote, as a pure state machine: no clock, no socket, no allocation. The driver (inspection.c)
+ * tells it what inspections of the nodes found and when; it says who votes, what is to be written into which marker,
+ * and whose memory is gone. The simulation does the same.
+ *
+ * The rule behind all others: a grant of a majority excludes everybody else only while no node of that majority forgets
+ * it. A node that may have forgotten gets no vote until everything that it may have forgotten has expired by itself.
+ *
+ *  - N >= 3: a node votes when its marker belongs to the group that a quorum of the configured nodes belongs to (of
+ *    several generations the highest that a quorum has), names a place of that group which no other configured node
+ *    names, and names the run of the server that answers (E19, E20, H2 to H4). With N = 1 there is no group: the node
+ *    votes once it was inspected. Even N is refused before it comes here.
+ *  - A new run id (restart), a marker that is gone although this process saw it there (wipe), a marker whose run is
+ *    nobody's, the end of an eviction policy, and a clock that stepped (E36, H10): quarantine for max_ttl x 1.01 + 2 ms
+ *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the marker is
+ *    written by compare-and-set with the run that was quarantined; the node votes once an inspection has seen it, so
+ *    that whoever comes later need not wait again.
+ *  - A node without a marker that this process never saw with one is excluded until an operator heals it: which place
+ *    it has cannot be known from here, and a guess could give one place to two servers.
+ *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
+ *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides. Bounds of two samples
+ *    that cannot both be true, with 1 % of the time between them allowed for rate, are a step. When a quorum of the
+ *    nodes steps within a few seconds it is our own clock that stood still: nobody is blamed, `own_clock_stood` is
+ *    told, and every hold that began before is in doubt. Once sampled, a node whose offset is more than a second away
+ *    from the median of the others is quarantined at first sight.
+ *  - What cannot be found out (no right to INFO) is not trusted (H9).
+ *
+ * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */
+#ifndef REDLOCK_TRUST_H
+#define REDLOCK_TRUST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "redlock/lease.h"
+#include "redlock/marker.h"
+
+enum trust_state {
+    TRUST_UNSEEN, /* not inspected since it was connected, or its marker changed since */
+    TRUST_VOTES,
+    TRUST_QUARANTINED, /* until trust_node_until */
+    TRUST_EXCLUDED,    /* until somebody changes something */
+};
+
+enum trust_reason {
+    TRUST_FINE,
+    TRUST_NOT_INSPECTED,
+    TRUST_UNREADABLE, /* the inspection was refused; see trust_node_text */
+    TRUST_NO_GROUP,   /* no group has a quorum of the configured nodes: `holdfast nodes init` */
+    TRUST_NO_MARKER,  /* and never seen with one */
+    TRUST_BAD_MARKER, /* something else is under the marker's key */
+    TRUST_OTHER_GROUP,
+    TRUST_OTHER_GENERATION, /* a change of membership has not reached it, or not the others */
+    TRUST_NOT_A_PLACE,      /* was replaced */
+    TRUST_NODE_COUNT,       /* the group has another number of places than nodes are configured (E20) */
+    TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
+    TRUST_EVICTS,
+    TRUST_NEW_RUN,     /* restarted */
+    TRUST_LOST_MARKER, /* wiped, or replaced by an empty server */
+    TRUST_DOUBTED,     /* its marker says that nobody trusts it yet */
+    TRUST_CLOCK_STEPPED,
+    TRUST_CLOCK_OUTLIER,
+    TRUST_HAD_EVICTED,
+};
+
+/* What one inspection found. */
+struct trust_sight {
+    struct instant asked, answered; /* before the request was written; when the reply was read */
+    bool has_marker;
+    char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
+    char run_id[MARKER_RUN_DIGITS + 1];
+    bool evicts;
+    int64_t node_us; /* TIME */
+};
+
+struct trust_node {
+    bool seen; /* the facts below are from the present connection */
+    bool ever_seen;
+    enum trust_reason unreadable; /* TRUST_FINE or why the last inspection told nothing */
+    struct marker marker;
+    bool has_marker, bad_marker;
+    char marker_text[MARKER_TEXT_MAX];
+    char run_id[MARKER_RUN_DIGITS + 1];
+    char known_id[MARKER_ID_DIGITS + 1]; /* the place that this process saw it have; "" = none yet */
+    bool evicts;
+    /* quarantine */
+    struct instant until; /* 0 = none */
+    enum trust_reason quarantine;
+    bool writes_marker; /* its end was reached, the marker is to be written */
+    /* the clock: offset = node's time - ours, in ns, somewhere in low..high as of `sampled` */
+    bool has_offset;
+    int64_t offset_low, offset_high;
+    struct instant sampled, stepped_at;
+    uint32_t incarnation; /* counts the times its memory was, or may have been, lost */
+    /* the verdict */
+    enum trust_state state;
+    enum trust_reason reason;
+};
+
+struct trust {
+    unsigned nodes;
+    int64_t timeout_ns;
+    bool has_group;
+    struct marker group; /* self and run are of no meaning */
+    struct trust_node node[LEASE_NODES_MAX];
+};
+
+/* What the driver must do. */
+struct trust_step {
+    node_set forgot;      /* tell every lock (lease_forgot), before anything else is sent to the node */
+    node_set write;       /* trust_marker_to_write gives the texts: compare-and-set, then inspect again */
+    node_set changed;     /* their state or reason is another one: tell the log */
+    bool own_clock_stood; /* nodes' clocks all moved ahead of ours together */
+};
+
+/* `timeout_ns` is the slowest node's. */
+void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns);
+
+struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now);
+/* The inspection was answered with an error. */
+struct trust_step trust_unreadable(struct trust *trust, unsigned node, struct instant now);
+/* The connection is gone, or a script said that the marker is another one: it votes again after an inspection. */
+struct trust_step trust_unseen(struct trust *trust, unsigned node, struct instant now);
+/* The node's clock, as a script told it between `asked` and `answered`. */
+struct trust_step trust_sampled(struct trust *trust, unsigned node, struct instant asked, struct instant answered,
+                                int64_t node_us, struct instant now);
+/* Ends quarantines; call it at trust_next or later. */
+struct trust_step trust_tick(struct trust *trust, struct instant now);
+struct instant trust_next(const struct trust *trust);
+
+node_set trust_voters(const struct trust *trust);
+/* Nodes whose key a hold may still have extended or planted again (lease_forgot's conditions): the voters and the
+ * quarantined ones that are members of the group. */
+node_set trust_members(const struct trust *trust);
+/* 0 while there is no group, and with N = 1. */
+int64_t trust_max_ttl_ns(const struct trust *trust);
+/* The marker text that scripts on this node are to compare with; "" compares with nothing (N = 1). */
+const char *trust_marker_expected(const struct trust *trust, unsigned node);
+/* For a node of step.write: what the marker is now ("" = none) is trust_marker_expected; this is what it is to be. */
+void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
+
+/* The latest time that the node's clock can show at `at`, in microseconds; 0 when nothing is known. */
+int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at);
+/* The earliest time that the node's clock can show at `at`. */
+int64_t trust_node_time_low_us(const struct trust *trust, unsigned node, struct instant at);
+/* The median of the nodes' clocks at `at`, in microseconds: what fencing tokens are proposed from; 0 = nothing known. */
+int64_t trust_median_us(const struct trust *trust, struct instant at);
+
+/* One word each for logs and --json ("votes", "new_run"); and a sentence with what to do. */
+const char *trust_state_name(enum trust_state state);
+const char *trust_reason_name(enum trust_reason reason);
+const char *trust_reason_advice(enum trust_reason reason);
+
+#endif
