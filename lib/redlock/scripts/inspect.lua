@@ -1,0 +1,23 @@
+-- Tells what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
+-- Answers {marker ("" = none, "?" = no string), run_id, "1" when keys can be evicted, else "0", the eviction policy,
+-- the node's clock in microseconds as an integer}. What cannot be found out is an error, never a guess.
+local function info(section, field)
+    local text = '\r\n' .. redis.call('INFO', section)
+    local value = string.match(text, '\r\n' .. field .. ':([^\r\n]+)')
+    if not value then
+        error('INFO ' .. section .. ' does not tell ' .. field)
+    end
+    return value
+end
+local marker = redis.pcall('GET', KEYS[1])
+if type(marker) == 'table' then
+    if not string.find(marker.err, 'WRONGTYPE', 1, true) then
+        return marker
+    end
+    marker = '?'
+end
+local run_id = info('server', 'run_id')
+local policy = info('memory', 'maxmemory_policy')
+local evicts = info('memory', 'maxmemory') ~= '0' and policy ~= 'noeviction'
+local time = redis.call('TIME')
+return {marker or '', run_id, evicts and '1' or '0', policy, tonumber(time[1]) * 1000000 + tonumber(time[2])}
