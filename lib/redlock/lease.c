@@ -1,37 +1,12 @@
 /* See lease.h for the rules. How this file is built: every public function is one input; it ends in exactly one of
  * the small transitions below (start a pass, fail a pass, hold, lose, end), and only those change `state`. */
-#include "redlock/lease.h"
+#include "redlock/lease_private.h"
 
 #include "base/invariant.h"
 
-#define SPLIT_WAIT_MIN_NS (1 * NS_PER_MS)
-#define SPLIT_WAIT_NS     (8 * NS_PER_MS)
-#define SPLIT_WAIT_MAX_NS (100 * NS_PER_MS)
-#define GUARD_MIN_NS      (50 * NS_PER_MS)
+#define GUARD_MIN_NS (50 * NS_PER_MS)
 /* 1 ms precision of expiry on the node + 1 ms because a node rounds the ttl (E7). */
 #define DRIFT_FLOOR_NS (2 * NS_PER_MS)
-/* Extensions are planned on a grid, so that those due within 10 ms of each other leave in one script call. */
-#define EXTEND_GRID_NS (10 * NS_PER_MS)
-
-static unsigned set_count(node_set set)
-{
-    return (unsigned)__builtin_popcount(set);
-}
-
-static node_set set_of(unsigned node)
-{
-    return (node_set)(1u << node);
-}
-
-static node_set set_all(const struct lease_terms *terms)
-{
-    return (node_set)((1u << terms->nodes) - 1u);
-}
-
-static node_set outstanding(const struct lease *lease)
-{
-    return (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign | lease->unknown));
-}
 
 unsigned lease_quorum(const struct lease_terms *terms)
 {
@@ -55,7 +30,7 @@ void lease_terms_derive(struct lease_terms *terms)
 }
 
 /* Jitter without a source of randomness of its own: xorshift over the seed that the driver gave. */
-static int64_t jitter_below(struct lease *lease, int64_t bound)
+int64_t jitter_below(struct lease *lease, int64_t bound)
 {
     if (bound <= 0)
         return 0;
@@ -66,13 +41,13 @@ static int64_t jitter_below(struct lease *lease, int64_t bound)
 }
 
 /* Whatever still comes for the round before this is no vote. 0 is left to mean "no round". */
-static void round_next(struct lease *lease)
+void round_next(struct lease *lease)
 {
     if (++lease->round == 0)
         lease->round = 1;
 }
 
-static void round_begin(struct lease *lease, node_set asked, struct instant now)
+void round_begin(struct lease *lease, node_set asked, struct instant now)
 {
     round_next(lease);
     lease->asked = asked;
@@ -85,109 +60,6 @@ void lease_init(struct lease *lease, uint32_t noise)
     *lease = (struct lease){.state = LEASE_FREE, .noise = noise | 1u};
 }
 
-/* --- acquiring ---------------------------------------------------------------------------------------------- */
-
-static struct lease_step pass_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    invariant(lease->tries_left > 0);
-    lease->state = LEASE_ACQUIRING;
-    lease->tries_left--;
-    lease->reached = set_all(terms);
-    lease->gone = 0;
-    round_begin(lease, set_all(terms), now);
-    return (struct lease_step){.grant = set_all(terms)};
-}
-
-/* Whether the owner that refused at `node` holds a majority, or could if every node that did not answer is its own.
- * A refusal that does not tell the owner may be anybody's. */
-static bool owner_may_have_majority(const struct lease *lease, const struct lease_terms *terms, unsigned node)
-{
-    unsigned possible = terms->nodes - set_count(lease->yes) - set_count(lease->no);
-    for (unsigned other = 0; other < terms->nodes; other++)
-        if (lease->no & set_of(other))
-            possible += lease->owners[other] == lease->owners[node] || lease->owners[other] == 0;
-    return possible >= lease_quorum(terms);
-}
-
-static enum lease_refusal pass_refusal(const struct lease *lease, const struct lease_terms *terms)
-{
-    if (set_count(lease->yes) >= lease_quorum(terms))
-        return LEASE_TOO_SLOW;
-    /* Nodes whose answer the decision did not wait for are not silent: with one node down, two quick refusals of five
-     * are still "somebody holds it". */
-    if (set_count(lease->unknown) > terms->nodes - lease_quorum(terms))
-        return LEASE_NO_QUORUM;
-    for (unsigned node = 0; node < terms->nodes; node++)
-        if ((lease->no & set_of(node)) && owner_may_have_majority(lease, terms, node))
-            return LEASE_BUSY;
-    return LEASE_SPLIT;
-}
-
-/* A split vote resolves itself within a round trip or two, so its wait starts short; what is held takes longer. */
-static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *terms, enum lease_refusal refusal)
-{
-    if (refusal != LEASE_SPLIT) {
-        lease->splits = 0;
-        return terms->retry_delay_ns + jitter_below(lease, terms->retry_jitter_ns + 1);
-    }
-    int64_t bound = SPLIT_WAIT_NS;
-    for (unsigned i = 0; i < lease->splits && bound < SPLIT_WAIT_MAX_NS; i++)
-        bound *= 2;
-    lease->splits++;
-    return SPLIT_WAIT_MIN_NS + jitter_below(lease, bound < SPLIT_WAIT_MAX_NS ? bound : SPLIT_WAIT_MAX_NS);
-}
-
-static struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    enum lease_refusal refusal = pass_refusal(lease, terms);
-    struct lease_step step = {.abandon = lease->reached};
-    round_next(lease);
-    lease->asked = 0;
-    lease->reached = 0;
-    if (lease->tries_left > 0) {
-        lease->state = LEASE_WAITING;
-        lease->act_at = instant_after(now, pass_retry_wait(lease, terms, refusal));
-        return step;
-    }
-    lease->state = LEASE_FREE;
-    step.news = LEASE_NEWS_REFUSED;
-    step.refusal = refusal;
-    return step;
-}
-
-static void extension_plan(struct lease *lease, const struct lease_terms *terms)
-{
-    int64_t after = terms->extend_after_ns - jitter_below(lease, terms->extend_after_ns / 10); /* E33 */
-    struct instant due = instant_after(lease->confirmed, after);
-    lease->act_at = (struct instant){due.ns - due.ns % EXTEND_GRID_NS};
-}
-
-static struct lease_step pass_win(struct lease *lease, const struct lease_terms *terms)
-{
-    lease->state = LEASE_HELD;
-    lease->gone = lease->no;
-    lease->confirmed = lease->pass_started;
-    lease->valid_until = instant_after(lease->pass_started, terms->ttl_ns - terms->drift_ns);
-    lease->extending = false;
-    lease->in_danger = false;
-    lease->splits = 0;
-    extension_plan(lease, terms);
-    return (struct lease_step){.news = LEASE_NEWS_ACQUIRED};
-}
-
-static struct lease_step pass_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    unsigned quorum = lease_quorum(terms);
-    if (set_count(lease->yes) >= quorum) {
-        struct instant valid_until = instant_after(lease->pass_started, terms->ttl_ns - terms->drift_ns);
-        return instant_since(now, valid_until) >= terms->needed_ns ? pass_win(lease, terms)
-                                                                   : pass_fail(lease, terms, now);
-    }
-    if (set_count(lease->yes) + set_count(outstanding(lease)) < quorum)
-        return pass_fail(lease, terms, now);
-    return (struct lease_step){0};
-}
-
 struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     invariant(lease->state == LEASE_FREE);
@@ -196,76 +68,42 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
     return pass_start(lease, terms, now);
 }
 
-/* --- holding ------------------------------------------------------------------------------------------------ */
+/* --- memory loss, and time that cannot be believed ------------------------------------------------------------- */
 
-struct instant lease_believed_until(const struct lease *lease, const struct lease_terms *terms)
+/* A vote for a pass that is not decided yet is void. What a hold does about it, its next extension decides. */
+struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now)
 {
-    if (lease->state != LEASE_HELD)
-        return (struct instant){0};
-    return instant_after(lease->valid_until, -terms->guard_ns);
-}
-
-static struct lease_step hold_lose(struct lease *lease, enum lease_loss loss)
-{
-    lease->state = LEASE_LOST;
-    lease->extending = false;
-    lease->asked = 0;
-    round_next(lease);
-    return (struct lease_step){.news = LEASE_NEWS_LOST, .loss = loss};
-}
-
-static node_set perhaps_ours(const struct lease *lease)
-{
-    return (node_set)(lease->reached & ~lease->gone);
-}
-
-static struct lease_step extension_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    round_begin(lease, perhaps_ours(lease), now);
-    lease->extending = true;
-    lease->act_at = instant_after(now, terms->extend_retry_ns + jitter_below(lease, terms->ttl_ns / 40));
-    return (struct lease_step){.extend = lease->asked};
-}
-
-static struct lease_step extension_win(struct lease *lease, const struct lease_terms *terms)
-{
-    lease->extending = false;
-    lease->in_danger = false;
-    lease->confirmed = lease->pass_started;
-    lease->valid_until = instant_after(lease->pass_started, terms->ttl_ns - terms->drift_ns);
-    extension_plan(lease, terms);
-    return (struct lease_step){.news = LEASE_NEWS_EXTENDED};
-}
-
-static struct lease_step hold_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    if (instant_reached(now, lease_believed_until(lease, terms)))
-        return hold_lose(lease, LEASE_LOSS_DEADLINE);
-    lease->gone |= lease->no;
-    if (set_count(perhaps_ours(lease)) < lease_quorum(terms))
-        return hold_lose(lease, LEASE_LOSS_TAKEN);
-    if (lease->extending && set_count(lease->yes) >= lease_quorum(terms))
-        return extension_win(lease, terms);
+    invariant(node < terms->nodes);
+    switch (lease->state) {
+    case LEASE_ACQUIRING:
+    case LEASE_FENCING:
+        lease->yes &= (node_set)~set_of(node);
+        lease->unknown |= (node_set)(set_of(node) & lease->asked);
+        return pass_judge(lease, terms, now);
+    case LEASE_HELD:
+        if (!(hold_nodes(lease) & set_of(node)))
+            break;
+        lease->yes &= (node_set)~set_of(node);
+        lease->unknown |= (node_set)(set_of(node) & lease->asked);
+        lease->forgot |= set_of(node);
+        lease->act_at = instant_earlier(lease->act_at, now);
+        break;
+    case LEASE_FREE:
+    case LEASE_WAITING:
+    case LEASE_LOST:
+    case LEASE_RELEASING:
+        break;
+    }
     return (struct lease_step){0};
 }
 
-static struct instant danger_at(const struct lease *lease, const struct lease_terms *terms)
+struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
-    return lease->in_danger ? INSTANT_NEVER : instant_after(lease->confirmed, terms->danger_after_ns);
-}
-
-static struct lease_step hold_tick(struct lease *lease, const struct lease_terms *terms, struct instant now)
-{
-    if (instant_reached(now, lease_believed_until(lease, terms)))
-        return hold_lose(lease, LEASE_LOSS_DEADLINE);
-    struct lease_step step = {0};
-    if (instant_reached(now, lease->act_at))
-        step = extension_start(lease, terms, now);
-    if (instant_reached(now, danger_at(lease, terms))) {
-        lease->in_danger = true;
-        step.news = LEASE_NEWS_DANGER;
-    }
-    return step;
+    if (lease->state == LEASE_HELD)
+        return hold_lose(lease, LEASE_LOSS_CLOCK);
+    if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING)
+        return pass_fail(lease, terms, now);
+    return (struct lease_step){0};
 }
 
 /* --- releasing ---------------------------------------------------------------------------------------------- */
@@ -284,33 +122,24 @@ static struct lease_step release_end(struct lease *lease, const struct lease_ter
     lease->state = LEASE_FREE;
     lease->asked = 0;
     lease->reached = 0;
+    lease->token = 0;
     round_next(lease);
     return step;
 }
 
 static struct lease_step release_judge(struct lease *lease, const struct lease_terms *terms)
 {
-    if (set_count(lease->yes) >= lease_quorum(terms) || outstanding(lease) == 0)
+    if (has_quorum(terms, lease->yes) || outstanding(lease) == 0)
         return release_end(lease, terms);
     return (struct lease_step){0};
-}
-
-static struct lease_step acquire_cancel(struct lease *lease)
-{
-    struct lease_step step = {.abandon = lease->reached, .news = LEASE_NEWS_REFUSED, .refusal = LEASE_CANCELLED};
-    lease->state = LEASE_FREE;
-    lease->asked = 0;
-    lease->reached = 0;
-    round_next(lease);
-    return step;
 }
 
 struct lease_step lease_release(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     (void)terms;
     invariant(lease->state != LEASE_FREE && lease->state != LEASE_RELEASING);
-    if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_WAITING)
-        return acquire_cancel(lease);
+    if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING || lease->state == LEASE_WAITING)
+        return pass_cancel(lease);
     lease->state = LEASE_RELEASING;
     lease->extending = false;
     round_begin(lease, lease->reached, now);
@@ -319,15 +148,19 @@ struct lease_step lease_release(struct lease *lease, const struct lease_terms *t
 
 /* --- inputs that every state has ----------------------------------------------------------------------------- */
 
-static void vote_count(struct lease *lease, unsigned node, enum lease_vote vote, uint64_t owner)
+static void vote_count(struct lease *lease, const struct lease_terms *terms, unsigned node, enum lease_vote vote,
+                       uint64_t detail)
 {
     switch (vote) {
     case LEASE_YES:
         lease->yes |= set_of(node);
+        lease->details[node] = detail;
+        if (lease->state != LEASE_RELEASING)
+            lease->kept_until[node] = validity_of(terms, lease->pass_started);
         return;
     case LEASE_NO:
         lease->no |= set_of(node);
-        lease->owners[node] = owner;
+        lease->details[node] = detail;
         return;
     case LEASE_FOREIGN:
         lease->foreign |= set_of(node);
@@ -345,14 +178,15 @@ static void vote_count(struct lease *lease, unsigned node, enum lease_vote vote,
 }
 
 struct lease_step lease_vote(struct lease *lease, const struct lease_terms *terms, unsigned node, uint32_t round,
-                             enum lease_vote vote, uint64_t owner, struct instant now)
+                             enum lease_vote vote, uint64_t detail, struct instant now)
 {
     invariant(node < terms->nodes);
     if (round != lease->round || !(outstanding(lease) & set_of(node)))
         return (struct lease_step){0};
-    vote_count(lease, node, vote, owner);
+    vote_count(lease, terms, node, vote, detail);
     switch (lease->state) {
     case LEASE_ACQUIRING:
+    case LEASE_FENCING:
         return pass_judge(lease, terms, now);
     case LEASE_HELD:
         return hold_judge(lease, terms, now);
@@ -383,8 +217,9 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
         return (struct lease_step){0};
     switch (lease->state) {
     case LEASE_ACQUIRING:
+    case LEASE_FENCING:
         lease->unknown |= outstanding(lease);
-        return pass_fail(lease, terms, now);
+        return pass_judge(lease, terms, now);
     case LEASE_WAITING:
         return pass_start(lease, terms, now);
     case LEASE_HELD:
@@ -402,13 +237,13 @@ struct instant lease_next(const struct lease *lease, const struct lease_terms *t
 {
     switch (lease->state) {
     case LEASE_ACQUIRING:
+    case LEASE_FENCING:
     case LEASE_RELEASING:
         return instant_after(lease->pass_started, terms->pass_limit_ns);
     case LEASE_WAITING:
         return lease->act_at;
     case LEASE_HELD:
-        return instant_earlier(lease_believed_until(lease, terms),
-                               instant_earlier(lease->act_at, danger_at(lease, terms)));
+        return hold_next(lease, terms);
     case LEASE_FREE:
     case LEASE_LOST:
         break;

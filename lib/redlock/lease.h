@@ -1,14 +1,14 @@
 /* The life of one lock over N nodes, as a pure state machine: no clock, no socket, no allocation, no randomness of
- * its own. The driver (group.c) tells it what happened and when, and performs what the returned step asks for; the
+ * its own. The driver (lock.c) tells it what happened and when, and performs what the returned step asks for; the
  * simulation (tests/sim) does the same with a virtual clock and network, millions of times.
  *
- *            lease_acquire            quorum in time                      lease_release
+ *            lease_acquire      quorum in time, one token                 lease_release
  *     FREE ───────────────▶ ACQUIRING ─────────────▶ HELD ───────────────────────────────▶ RELEASING ──▶ FREE
- *                            ▲     │ refused          │ ▲                                     ▲
- *                   delay is │     ▼                  └─┘ extend at ttl/3                      │
- *                   over   WAITING ──▶ FREE            │ deadline, or a majority says "not yours"
- *                                no try left           ▼                                      │
- *                                                     LOST ───────────────────────────────────┘
+ *                            ▲   │  │ tokens differ    ▲ │ ▲                                   ▲
+ *                            │   │  └──▶ FENCING ──────┘ └─┘ extend at ttl/3                    │
+ *                   delay is │   │ refused  │ refused     │ deadline, or a majority says "not yours", or held too long
+ *                   over   WAITING ◀────────┘             ▼                                     │
+ *                            │ no try left ──▶ FREE      LOST ──────────────────────────────────┘
  *
  * The rules, with the edge cases of the reference that they answer:
  *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); a pass is decided at the first
@@ -25,7 +25,18 @@
  *    final (E24).
  *  - A release that was asked for stops every extension first (E30); "gone already" is an answer, not an error (E39,
  *    E40, E42).
- * Later: a fencing token is established between ACQUIRING and HELD; a quarantined node's vote arrives as UNKNOWN. */
+ *
+ * Fencing (reference 4, F1 to F5). Every node counts, per resource, the tokens that it gave out. A grant raises the
+ * counters of all resources of the lock to one number t = max(highest of them + 1, the proposal) and answers t. The
+ * lock's token T is established once a majority holds exactly T under our value: at once when a majority answered the
+ * same t (F2), else by raising the lower ones to the highest, in rounds of their own, where a vote counts only if it
+ * says T (F1, F3). Two established acquisitions share a node, and there the later one was granted at least one more:
+ * tokens of a resource are ordered by no clock, no ttl and no delay bound. All resources of a lock have the same T.
+ *
+ * Memory loss (reference 5). A node that may have forgotten is announced by lease_forgot: its vote for an undecided
+ * pass is void. In a hold, it may be given the key again (`replant`) only if it acknowledged it in this hold, and would
+ * still keep it had it not forgotten (`kept_until`), and the hold is fenced, so that the script can refuse where the
+ * counter says that somebody else was there in between; an unfenced hold may only extend what is still there. */
 #ifndef REDLOCK_LEASE_H
 #define REDLOCK_LEASE_H
 
@@ -47,6 +58,8 @@ struct lease_terms {
     int64_t pass_limit_ns; /* a pass or an extension round that is undecided by then has failed */
     unsigned tries;        /* passes until an acquire is refused, at least 1 */
     int64_t retry_delay_ns, retry_jitter_ns;
+    bool fenced;
+    int64_t max_hold_ns; /* LOST so long after the acquisition, however often it was extended; 0 = never (E37) */
 
     int64_t drift_ns;        /* ttl x drift factor + 2 ms */
     int64_t needed_ns;       /* validity that must be left after a pass: ttl / 2 */
@@ -59,10 +72,10 @@ struct lease_terms {
 void lease_terms_derive(struct lease_terms *terms);
 unsigned lease_quorum(const struct lease_terms *terms);
 
-enum lease_state { LEASE_FREE, LEASE_ACQUIRING, LEASE_WAITING, LEASE_HELD, LEASE_LOST, LEASE_RELEASING };
+enum lease_state { LEASE_FREE, LEASE_ACQUIRING, LEASE_FENCING, LEASE_WAITING, LEASE_HELD, LEASE_LOST, LEASE_RELEASING };
 
 enum lease_vote {
-    LEASE_YES,     /* granted, extended, deleted */
+    LEASE_YES,     /* granted, raised, extended, planted again, deleted */
     LEASE_NO,      /* refused, not ours, already gone */
     LEASE_FOREIGN, /* release only: somebody else's value is there */
     LEASE_UNKNOWN, /* no answer, an error, or a node that must not vote */
@@ -80,6 +93,8 @@ enum lease_refusal {
 enum lease_loss {
     LEASE_LOSS_DEADLINE, /* the validity ran out before an extension succeeded */
     LEASE_LOSS_TAKEN,    /* a majority of nodes says that the lock is not ours (expired there, or deleted by hand) */
+    LEASE_LOSS_MAX_HOLD, /* it was held for as long as its terms allow */
+    LEASE_LOSS_CLOCK,    /* our own clock stood still: how long it was held is not known (lease_doubt) */
 };
 
 enum lease_ending {
@@ -95,17 +110,23 @@ struct lease {
     uint32_t noise;   /* seed of the jitter */
     node_set reached; /* a grant of this pass was, or may have been, written there */
     node_set gone;    /* said in this hold that the value is not ours */
+    node_set forgot;  /* lost its memory in this hold, and was not given the key again */
     node_set asked;   /* of this round */
     node_set yes, no, foreign, unknown;
     bool extending; /* HELD: the round is an undecided extension */
     bool in_danger;
     unsigned tries_left;
-    unsigned splits;                  /* split votes in a row, for the doubling of their wait */
-    struct instant pass_started;      /* before the first byte of this round */
-    struct instant valid_until;       /* HELD: end of the validity, guard not taken off */
-    struct instant confirmed;         /* HELD: start of the last round that succeeded */
-    struct instant act_at;            /* WAITING: next pass; HELD: next extension */
-    uint64_t owners[LEASE_NODES_MAX]; /* who refused: a digest of the value found, 0 = not told */
+    unsigned splits;                   /* split votes in a row, for the doubling of their wait */
+    struct instant pass_started;       /* before the first byte of this round */
+    struct instant validity_from;      /* FENCING: start of the pass that granted */
+    struct instant valid_until;        /* HELD: end of the validity, guard not taken off */
+    struct instant hold_until;         /* HELD: when it was held for as long as its terms allow */
+    struct instant confirmed;          /* HELD: start of the last round that succeeded */
+    struct instant act_at;             /* WAITING: next pass; HELD: next extension */
+    uint64_t token;                    /* FENCING: being established; HELD, LOST: the token of this hold; else 0 */
+    uint64_t details[LEASE_NODES_MAX]; /* of this round: the token of a YES, who refused of a NO */
+    struct instant
+        kept_until[LEASE_NODES_MAX]; /* the node, as it acknowledged, keeps the key until then; 0 = never did */
 };
 
 enum lease_news {
@@ -119,12 +140,14 @@ enum lease_news {
 };
 
 /* What the driver must do, in this order: send the releases of the pass that ended under its value; draw a fresh
- * value and send grants; send extensions; tell the news. Votes for grants, extensions and the release of a hold
- * carry `round` as it is after this call; those of an abandoned pass (`abandon`) need no vote. */
+ * value and send grants; raise counters to lease->token; send extensions; tell the news. Votes for all of these but
+ * the abandoned carry `round` as it is after this call. */
 struct lease_step {
     node_set abandon; /* release, nobody waits for the outcome */
     node_set grant;
+    node_set raise;
     node_set extend;
+    node_set replant; /* of the same round as `extend`: only before kept_until of the node, in its own time */
     node_set release;
     enum lease_news news;
     enum lease_refusal refusal;
@@ -137,12 +160,21 @@ void lease_init(struct lease *lease, uint32_t noise);
 
 /* FREE only. `now` is the time before the first byte is written. */
 struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *terms, struct instant now);
-/* The answer of one node to the send of `round`; `owner` is the digest of the value that refused a grant, or 0. */
+/* The answer of one node to the send of `round`. `detail`: of a YES to a grant or a raise the token that the node
+ * holds now (0 in an unfenced lock), of a NO to a grant the digest of the value that refused it; else, or when it was
+ * not told, 0. */
 struct lease_step lease_vote(struct lease *lease, const struct lease_terms *terms, unsigned node, uint32_t round,
-                             enum lease_vote vote, uint64_t owner, struct instant now);
+                             enum lease_vote vote, uint64_t detail, struct instant now);
 /* Nothing was written to any of `nodes`; told at once, so that a pass that ends by it knows all that it reached. */
 struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *terms, node_set nodes, uint32_t round,
                                struct instant now);
+/* The node may have lost its memory; harmless in every state. */
+struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now);
+/* Asks a majority now whether it is still ours, by an extension round: HELD only, else nothing happens. EXTENDED with
+ * `confirmed` not before `now` is the yes. */
+struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
+/* Our clock cannot be believed for the time before now: a hold is LOST, an undecided pass fails. */
+struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Whatever is due by time; call it at lease_next or later. Harmless when nothing is due. */
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Gives the lock up, in any state but FREE and RELEASING. Before HELD it cancels, with news REFUSED at once. */
@@ -150,7 +182,10 @@ struct lease_step lease_release(struct lease *lease, const struct lease_terms *t
 
 /* When lease_tick has something to do; INSTANT_NEVER if only a reply or a caller can bring news. */
 struct instant lease_next(const struct lease *lease, const struct lease_terms *terms);
-/* Until when the holder may believe that it holds: the validity minus the guard; 0 when it does not hold. */
+/* Until when the holder may believe that it holds: the validity minus the guard, and not beyond the maximum hold; 0
+ * when it does not hold. */
 struct instant lease_believed_until(const struct lease *lease, const struct lease_terms *terms);
+/* From when on a hold is in danger, unless an extension succeeds before; 0 when it does not hold. */
+struct instant lease_danger_from(const struct lease *lease, const struct lease_terms *terms);
 
 #endif

@@ -64,6 +64,7 @@ void user_act(struct sim_lock *lock)
             want(lock);
         return;
     case LEASE_ACQUIRING:
+    case LEASE_FENCING:
     case LEASE_WAITING:
     case LEASE_HELD:
     case LEASE_LOST:
