@@ -115,6 +115,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->reload_places = memory_zeroed(options->script_count + 1, sizeof *node->reload_places);
     loop_hook_init(&node->write_hook, turn_ended);
     loop_timer_init(&node->timer, timer_fired);
+    node_messages_init(node);
     node->timer_at = INSTANT_NEVER;
     node_wake_at(node, loop_now(loop)); /* the first attempt begins in the loop, not here: nobody is told from here */
     return node;
@@ -125,6 +126,7 @@ static void drop_connection(struct redis_node *node)
     loop_hook_cancel(&node->write_hook);
     loop_timer_clear(node->loop, &node->timer);
     node->timer_at = INSTANT_NEVER;
+    node_messages_end(node);
     if (node->resolution != NULL)
         loop_resolve_cancel(node->resolution);
     node->resolution = NULL;

@@ -28,6 +28,12 @@
  * (CLIENT KILL TYPE normal). What it takes until then is lost; no client can prevent that, min-replicas-to-write on the
  * server does: the old master has lost its replicas and answers NOREPLICAS, upon which we ask the sentinels at once.
  *
+ * With `message`, channels can be subscribed to: SUBSCRIBE and UNSUBSCRIBE, one channel a call, are calls like others,
+ * answered with ["subscribe", channel, channels left]. A lost connection has lost its subscriptions: make them again
+ * when `changed` tells that it is up. A server that hangs is found by a PING now and then (reference: a dead peer looks
+ * like one that has nothing to say). Use a connection of its own: while it is subscribed a server takes no other
+ * command.
+ *
  * Ownership: the caller owns the struct redis_call until `done` ran; redis_call_cancel ends it without `done`.
  * `done` may start, cancel and free calls, this one included, but not destroy the node.
  * Threads: the loop's only.
@@ -86,6 +92,11 @@ struct redis_node_options {
      * never up; may be NULL. Not called from redis_node_create or redis_node_destroy. Runs before the calls of a lost
      * connection are completed. It may start and cancel calls, but not destroy the node. */
     void (*changed)(void *context, struct redis_node *node, enum redis_node_state state, const char *reason);
+    /* A message came on a channel that it is subscribed to; NULL: it never subscribes. The texts, each followed by a
+     * NUL, are valid during the call, which may start and cancel calls, but not destroy the node. */
+    void (*message)(void *context, struct redis_node *node, const char *channel, size_t channel_length,
+                    const char *payload, size_t payload_length);
+    int64_t pulse_interval_ns; /* while it is subscribed; 0 = 5 s */
     void *context;
 };
 
@@ -133,7 +144,7 @@ void redis_call_cancel(struct redis_call *call);
  * might be, no master any more, `sentinels_asked` the attempts to ask one. */
 struct redis_node_counters {
     uint64_t connects, disconnects, calls, replies, late_replies, timeouts, writes, reads, desyncs, script_reloads;
-    uint64_t demotions, sentinels_asked;
+    uint64_t demotions, sentinels_asked, messages;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
 

@@ -1,8 +1,9 @@
-/* What the three files of a node share. Private to lib/redis.
+/* What the files of a node share. Private to lib/redis.
  *
  *   node.c          creation, calls, cancellation, deadlines, and the one way in which a connection ends
  *   node_connect.c  from a name to a connection that is up: resolve, connect, handshake
  *   node_traffic.c  bytes out, replies in, scripts that a server forgot
+ *   node_message.c  messages of channels, and the pulse of a connection that only listens
  *   sentinel.c      which sentinel is asked next, and what it answered: no I/O
  *
  *        +-----------------------------------------------------------------------------+
@@ -57,6 +58,9 @@ struct redis_node {
     char *received;          /* NODE_READ_SIZE bytes */
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */
 
+    bool is_subscribed; /* to a channel at least */
+    struct loop_timer pulse_timer;
+
     bool overloaded;             /* close at the end of the turn */
     enum redis_error demoted_by; /* not NONE: close when the replies that are here have been read */
     bool is_tried, told_down;
@@ -94,5 +98,14 @@ const char *node_phase_name(enum node_phase phase);
 uint64_t node_expect(struct redis_node *node, size_t length, struct pending entry);
 bool node_write(struct redis_node *node);
 bool node_read(struct redis_node *node);
+
+/* --- node_message.c --- */
+void node_messages_init(struct redis_node *node);
+void node_messages_end(struct redis_node *node); /* with the connection */
+/* True when it was a message, which has been delivered; it is no reply then. */
+bool node_takes_message(struct redis_node *node, const struct redis_reply *reply);
+/* Looks at the reply to every call for what it says about subscriptions. */
+void node_follow_subscriptions(struct redis_node *node, const struct redis_reply *reply);
+bool node_is_pulse_reply(const struct redis_reply *reply);
 
 #endif

@@ -6,7 +6,8 @@
  *
  * That match by order is what must never slip, or a reply becomes the answer to another question, possibly a vote
  * for another lock (E50). So a reply is believed only when the request at the head was sent completely, and after
- * each read nothing may be left over that no request asked for. Anything else closes the connection.
+ * each read nothing may be left over that no request asked for. Anything else closes the connection; messages of
+ * channels are the one exception (node_message.c).
  *
  * An answer that shows a demotion closes the connection too, behind the replies that came with it: they are true
  * answers to the calls they belong to, and calls that are made meanwhile are refused at once.
@@ -191,6 +192,8 @@ static bool is_head_sent(const struct redis_node *node)
 
 static bool take_reply(struct redis_node *node, const struct redis_reply *reply)
 {
+    if (node_takes_message(node, reply))
+        return true;
     if (!is_head_sent(node))
         return desynchronised(node, "a reply that nothing asked for", reply->kind == REDIS_FAILURE ? reply->bytes : "");
     struct pending entry = pending_pop(&node->pending);
@@ -199,10 +202,13 @@ static bool take_reply(struct redis_node *node, const struct redis_reply *reply)
     node->counters.replies++;
     switch (entry.kind) {
     case PENDING_CALL:
+        node_follow_subscriptions(node, reply);
         answer(node, &entry, start, reply);
         return true;
     case PENDING_RELOAD:
         return true; /* if it failed, the call behind it is answered NOSCRIPT again, and its caller hears that */
+    case PENDING_PULSE:
+        return node_is_pulse_reply(reply) || desynchronised(node, "another reply than one to PING", "");
     default:
         return node_handshake_reply(node, &entry, reply);
     }
@@ -221,7 +227,7 @@ static bool take_bytes(struct redis_node *node, size_t length)
         case REDIS_READER_NOTHING:
             if (node->demoted_by != REDIS_ERROR_NONE)
                 return demoted(node);
-            if (!is_head_sent(node) && !redis_reader_is_idle(node->reader))
+            if (!is_head_sent(node) && !node->is_subscribed && !redis_reader_is_idle(node->reader))
                 return desynchronised(node, "bytes that nothing asked for", "");
             return true;
         case REDIS_READER_BROKEN:

@@ -17,6 +17,7 @@ struct redis_call;
 enum pending_kind {
     PENDING_CALL,
     PENDING_RELOAD, /* SCRIPT LOAD after a NOSCRIPT */
+    PENDING_PULSE,
     /* The handshake. */
     PENDING_AUTH,
     PENDING_SELECT,

@@ -80,6 +80,7 @@ static bool misbehave(const struct hostile_server *server, struct client *client
         [HOSTILE_DRIP] = "$4\r\ndrip\r\n",
         [HOSTILE_RESP3] = "%1\r\n+a\r\n+b\r\n",
         [HOSTILE_LATE] = "+OK\r\n",
+        [HOSTILE_BAD_PONG] = ":42\r\n",
         [HOSTILE_BUSY_ERROR] = "-BUSY Redis is busy running a script.\r\n",
         [HOSTILE_NOSCRIPT] = "-NOSCRIPT No matching script. Please use EVAL.\r\n",
     };
@@ -151,7 +152,7 @@ static bool answer_requests(const struct hostile_server *server, struct client *
         buffer_drop_front(&client->in, length);
         if (mode == HOSTILE_MUTE || client->closes)
             continue;
-        if (is_ping)
+        if (is_ping && mode != HOSTILE_BAD_PONG)
             buffer_append_text(&client->out, "+PONG\r\n");
         else if (is_role)
             buffer_append_text(&client->out, "-ERR unknown command 'ROLE'\r\n");
@@ -307,6 +308,7 @@ const char *hostile_mode_name(enum hostile_mode mode)
         [HOSTILE_BUSY_ERROR] = "busy error",
         [HOSTILE_NOSCRIPT] = "no script",
         [HOSTILE_SAYS] = "says",
+        [HOSTILE_BAD_PONG] = "bad pong",
         [HOSTILE_UNASKED] = "unasked",
         [HOSTILE_MUTE] = "mute",
     };
