@@ -8,6 +8,7 @@
 #   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
+#   tests/preload/*.c                          -> tests/preload/*.so   loaded into programs that are not ours
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c                    -> lib/libsim.a         the simulation, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
@@ -45,6 +46,7 @@ SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
 TEST_KINDS  := unit sim integration chaos
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
+PRELOADS    := $(wildcard tests/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
@@ -71,6 +73,7 @@ LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(
 PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
 JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
+PRELOAD_FILES := $(PRELOADS:%.c=$(B)/%.so)
 TEST_FILES  := $(TESTS:%.c=$(B)/%)
 BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
 LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlock.a)
@@ -135,7 +138,7 @@ PARALLEL := -j$(shell nproc)
 .PHONY: all tests faults soak run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
-tests: all $(TEST_FILES) $(PLUGIN_FILES) faults ## build the tests as well
+tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) faults ## build the tests as well
 
 faults: ## build the program with fault points, as tests use it
 	@$(MAKE) B=$(B)/faults CPPFLAGS='$(CPPFLAGS) -DHOLDFAST_FAULTS' $(B)/faults/holdfast
@@ -263,6 +266,12 @@ $(B)/jobs/%.so: jobs/%.c $(B)/flags
 	$(plugin)
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(plugin)
+
+# Goes into programs that have no sanitizer, so it never has one itself.
+$(B)/tests/preload/%.so: tests/preload/%.c $(B)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARNINGS) -fvisibility=hidden -fPIC -shared -o $@ $<
 
 define link_test
 $(call say,LINK,$@)

@@ -99,7 +99,7 @@ static void plugin_write(const struct fleet *fleet, const char *name, const stru
 {
     char *home = realpath(test_build(), NULL);
     const char *plugin = setup->plugin != NULL ? setup->plugin : "witness";
-    bool is_ours = setup->plugin == NULL || strcmp(plugin, "ledger") == 0;
+    bool is_ours = setup->plugin == NULL || strcmp(plugin, "ledger") == 0 || strcmp(plugin, "fenced_witness") == 0;
     fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home, is_ours ? "tests/plugins" : "jobs", plugin);
     fprintf(file, "%s };\n", or_nothing(setup->worker));
     if (is_ours)
@@ -123,8 +123,8 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     if (setup->queue_at == NULL)
         fprintf(file, "host = \"127.0.0.1\"; port = %u; ", redis_server_port(fleet->queue));
     fprintf(file, "%s };\n", or_nothing(setup->queue_node));
-    fprintf(file, "lock_nodes = (");
-    for (unsigned i = 0; i < fleet->locks.count; i++)
+    fprintf(file, "lock_nodes = (%s", or_nothing(setup->lock_nodes));
+    for (unsigned i = 0; setup->lock_nodes == NULL && i < fleet->locks.count; i++)
         fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; %s }", i > 0 ? ", " : "",
                 redis_server_port(fleet->locks.servers[i]), or_nothing(setup->lock_node));
     fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : SHORT_LOCK);

@@ -1,5 +1,6 @@
-/* A private redis-server for a test: on 127.0.0.1, in a directory of its own below /tmp, gone when the test process
- * is gone, however that ends. What goes wrong here is no finding of the test, so it is printed and aborts.
+/* A private redis-server for a test: on 127.0.0.1 if not told otherwise, in a directory of its own below /tmp, gone
+ * when the test process is gone, however that ends. What goes wrong here is no finding of the test, so it is printed
+ * and aborts.
  *
  * One thread starts, stops and destroys it: the kernel kills the server when that thread ends. */
 #ifndef SUPPORT_REDIS_SERVER_H
@@ -14,6 +15,7 @@ struct redis_server_options {
     const char *password; /* requirepass; NULL: none */
     const char *acl;      /* the content of its ACL file; NULL: none */
     const char *config;   /* further lines for redis.conf, each with its line end; NULL: none */
+    const char *address;  /* where it listens, for everybody who reaches it; NULL: 127.0.0.1 */
     unsigned port;        /* 0 = a free one */
     bool is_sentinel;
 };

@@ -1,0 +1,65 @@
+/* A clock that tests can step, for programs that are not ours: loaded before their libraries (LD_PRELOAD), it adds an
+ * offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The offset,
+ * nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the moment
+ * it is written there.
+ *
+ * An allocator may ask for the time before anything is set up, so nothing here allocates, and until the file is open
+ * the offset is zero. */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+enum { NS_PER_S = 1000000000, NS_PER_US = 1000 };
+
+static const int64_t none;
+static const volatile int64_t *offset = &none;
+
+__attribute__((constructor)) static void offset_open(void)
+{
+    const char *path = getenv("HOLDFAST_STEPPED_CLOCK");
+    int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    void *content = file >= 0 ? mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (content == MAP_FAILED)
+        abort();
+    offset = content;
+    close(file);
+}
+
+static int64_t stepped_ns(void)
+{
+    struct timespec real;
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
+    return (int64_t)real.tv_sec * NS_PER_S + real.tv_nsec + *offset;
+}
+
+SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
+        return (int)syscall(SYS_clock_gettime, clock, now);
+    int64_t ns = stepped_ns();
+    *now = (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    return 0;
+}
+
+SHOWN int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    int64_t ns = stepped_ns();
+    (void)zone;
+    *now = (struct timeval){.tv_sec = ns / NS_PER_S, .tv_usec = ns % NS_PER_S / NS_PER_US};
+    return 0;
+}
+
+SHOWN time_t time(time_t *now)
+{
+    time_t seconds = stepped_ns() / NS_PER_S;
+    if (now != NULL)
+        *now = seconds;
+    return seconds;
+}
