@@ -7,6 +7,7 @@
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer
 #   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
+#   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   tests/preload/*.c                          -> tests/preload/*.so   loaded into programs that are not ours
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
@@ -40,6 +41,7 @@ SHELL := /bin/bash
 # ---------------------------------------------------------------------------------------- sources
 LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
+FENCE       := $(wildcard jobs/fence/*.c)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
@@ -100,8 +102,10 @@ cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
 # What a job needs beyond libc, and a test beyond our own, by the name of its file.
-transfer_LIBS = $(sqlite3_LIBS)
+transfer_LIBS = $(call archive,fence) $(sqlite3_LIBS)
 test_transfer_LIBS = $(sqlite3_LIBS)
+test_transfer_fence_LIBS = $(sqlite3_LIBS)
+test_fence_sqlite_LIBS = $(sqlite3_LIBS)
 
 # ------------------------------------------------------------------------------------------ flags
 accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))
@@ -136,7 +140,7 @@ endif
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
 .PHONY: all tests faults soak run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
-all: $(ARCHIVES) $(call archive,worker) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
+all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) faults ## build the tests as well
 
@@ -211,7 +215,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(SUPPORT) $(SIMULATION))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(SUPPORT) $(SIMULATION))
 
 define compile
 $(call say,CC,$<)
@@ -224,6 +228,11 @@ $(B)/obj/lib/%.o: lib/%.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIC)
 $(B)/obj/generated/%.o: $(B)/generated/%.c $(B)/flags
 	$(call compile,-fPIC)
+# Sees nothing of ours but its own header, like the jobs that it becomes a part of.
+$(B)/obj/jobs/fence/%.o: jobs/fence/%.c $(B)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) -fPIC -I. -c $< -o $@
 $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE)
 
@@ -243,6 +252,7 @@ $$(call archive,$(1)): $$(call layer_objects,$(1)) $$(B)/sources
 endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
 $(call archive,worker): $(call object,$(WORKER)) $(B)/sources
+$(call archive,fence): $(call object,$(FENCE)) $(B)/sources
 $(call archive,support): $(call object,$(SUPPORT)) $(B)/sources
 $(call archive,sim): $(call object,$(SIMULATION)) $(B)/sources
 $(B)/lib/lib%.a:
@@ -254,7 +264,7 @@ $(B)/holdfast: $(call object,worker/main.c) $(LINK_ORDER)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
-# Jobs see their own header and libc, nothing of ours. The worker refuses what others may write, and some umasks let
+# Jobs see their own headers and libc, nothing else of ours. The worker refuses what others may write, and some umasks let
 # the group write.
 define plugin
 $(call say,CC,$<)
@@ -262,6 +272,7 @@ $(Q)mkdir -p $(@D)
 $(Q)$(COMPILE) -fPIC -I. $(LINK_FLAGS) $(DEFINED) -shared -o $@ $< $($(*F)_LIBS)
 $(Q)chmod go-w $(@D) $@
 endef
+$(B)/jobs/transfer.so: $(call archive,fence)
 $(B)/jobs/%.so: jobs/%.c $(B)/flags
 	$(plugin)
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
@@ -278,7 +289,7 @@ $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
-TEST_LINK := $(call archive,sim) $(call archive,support) $(LINK_ORDER)
+TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(LINK_ORDER)
 $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
 	$(link_test)
 define bench_rule
@@ -310,10 +321,11 @@ $(eval $(call library,holdfast,$(HOLDFAST_PARTS)))
 # Links every layer as a shared object against only what it may use: an upward call, or a library that belongs to
 # another layer, is an undefined symbol. (Static archives alone would let a call through by luck of the link order.)
 LAYER_CHECKS := $(foreach layer,$(LAYERS),$(B)/layers/$(layer).so)
-layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(LIBHOLDFAST) $(JOB_FILES) ## prove that no layer calls one above it
+layers: $(LAYER_CHECKS) $(LIBREDLOCK) $(LIBHOLDFAST) $(JOB_FILES) $(call archive,fence) ## prove that no layer calls one above it
 	@scripts/exports '^redlock_' $(LIBREDLOCK)
 	@scripts/exports '^hf_' $(LIBHOLDFAST)
 	@scripts/exports '^holdfast_plugin$$' $(JOB_FILES)
+	@scripts/exports '^hf_fence_' $(call archive,fence)
 base_LOWER    :=
 redis_LOWER   := base
 redlock_LOWER := redis base
@@ -331,7 +343,7 @@ $(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
 INSTALL_DIR = $(DESTDIR)$(PREFIX)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
-	    $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf
+	    $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
 	for name in redlock holdfast; do \
 	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
@@ -340,7 +352,10 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	    ln -sf lib$$name.so.$(SOVERSION) $(INSTALL_DIR)/lib/lib$$name.so && \
 	    scripts/library-pc $$name '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/$$name.pc || exit 1; done
 	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
-	install -m 644 jobs/job.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
+	install -m 644 jobs/job.h jobs/fence/fence.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
+	install -m 644 $(call archive,fence) $(INSTALL_DIR)/lib/libholdfast-fence.a
+	scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc
+	install -m 644 jobs/fence/*.lua $(INSTALL_DIR)/share/holdfast/fence/
 	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
 	install -d $(INSTALL_DIR)/lib/systemd/system

@@ -21,7 +21,7 @@ BEGIN {
     home["^dlfcn\\.h$"] = "^worker/plugin/plugin\\.c$"
     home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^worker/"
-    home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/test_transfer\\.c$)"
+    home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite)\\.[ch]$)"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"
 
     split("strcpy strcat sprintf vsprintf gets strtok atoi atol rand srand system popen alloca", banned, " ")
@@ -69,7 +69,7 @@ function check_include(line,    quoted, name, target, pattern) {
     for (pattern in home) {
         if (name ~ pattern && FILENAME !~ home[pattern]) { finding(FNR, name " has its one home elsewhere (" home[pattern] ")") }
     }
-    if (quoted && (FILENAME == "lib/redlock/redlock.h" || FILENAME == "jobs/job.h")) {
+    if (quoted && (FILENAME == "lib/redlock/redlock.h" || FILENAME == "jobs/job.h" || FILENAME == "jobs/fence/fence.h")) {
         finding(FNR, "this header is installed alone: it may include libc only")
     }
 }

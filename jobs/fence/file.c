@@ -1,0 +1,325 @@
+/* The file sink of fence.h.
+ *
+ * Each call takes flock() on PATH.lock for its own duration only: a holder that stands still between its reading and
+ * its writing keeps nobody away. The lock is a file of its own, because PATH and PATH.fence are replaced, and a lock on
+ * a replaced file is a lock on nothing.
+ *
+ * Steps, each of which may be the last one of the process:
+ *
+ *     enter     lock; PATH.fence is read and compared: a stale caller ends here and has changed nothing
+ *     settle    what an earlier caller left half done is decided (record.h), the token is advanced: PATH.fence is
+ *     replaced,
+ *               and only then PATH.new removed, on whose being there the decision rested
+ *     (read)    the content
+ *     (write)   PATH.new is written and synchronized, then its name; PATH.fence says `writing JID`; PATH.new becomes
+ *     PATH
+ *
+ * A file is synchronized before it gets its name and the directory after that, so a loss of power cannot leave the name
+ * of an empty file, nor swap the order of two steps. */
+#include "jobs/fence/fence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "jobs/fence/record.h"
+#include "jobs/fence/rule.h"
+
+enum { NAME_SIZE = 256, RESOURCE_MAX = 512, JID_MAX = 128, PATIENCE_MS = 5000, STEP_NS = 2000000 };
+#define MS_PER_S  1000
+#define NS_PER_MS 1000000
+
+/* One call. */
+struct visit {
+    const struct hf_fence_file *file;
+    int64_t number;      /* the token offered */
+    int directory, lock; /* -1: not open */
+    char name[NAME_SIZE], name_new[NAME_SIZE], fence[NAME_SIZE], fence_new[NAME_SIZE], lock_name[NAME_SIZE];
+    struct hf_fence_record record;
+    mode_t mode; /* of the file, 0: there is none */
+    char *reason;
+    size_t reason_size;
+};
+
+/* --- failures ----------------------------------------------------------------------------------------------- */
+
+static enum hf_fence_outcome senseless(const struct visit *visit, const char *what)
+{
+    snprintf(visit->reason, visit->reason_size, "%.200s: %s", visit->file->path, what);
+    return HF_FENCE_TROUBLE;
+}
+
+static enum hf_fence_outcome failed(const struct visit *visit, const char *name)
+{
+    const char *text = strerror(errno);
+    int of_directory = (int)(strlen(visit->file->path) - strlen(visit->name));
+    snprintf(visit->reason, visit->reason_size, "%.*s%s: %s", of_directory > 150 ? 0 : of_directory, visit->file->path,
+             name, text);
+    return HF_FENCE_TROUBLE;
+}
+
+/* --- entering and leaving ----------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * MS_PER_S + now.tv_nsec / NS_PER_MS;
+}
+
+/* 1 locked, 0 not yet, -1 with errno. flock() cannot wait for a limited time, so it is asked again. */
+static int lock_try(struct visit *visit)
+{
+    visit->lock = openat(visit->directory, visit->lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (visit->lock < 0)
+        return -1;
+    if (flock(visit->lock, LOCK_EX | LOCK_NB) == 0)
+        return 1;
+    int is_taken = errno == EWOULDBLOCK || errno == EINTR;
+    int error = errno;
+    close(visit->lock);
+    visit->lock = -1;
+    errno = error;
+    return is_taken ? 0 : -1;
+}
+
+static enum hf_fence_outcome lock_take(struct visit *visit)
+{
+    int64_t patience = visit->file->patience_ms > 0 ? visit->file->patience_ms : PATIENCE_MS;
+    int64_t until = now_ms() + patience;
+    for (;;) {
+        int locked = lock_try(visit);
+        if (locked > 0)
+            return HF_FENCE_ACCEPTED;
+        if (locked < 0)
+            return failed(visit, visit->lock_name);
+        if (now_ms() >= until)
+            return senseless(visit, "somebody else was inside a call for this file all the time");
+        nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    }
+}
+
+/* The whole of a file with a NUL behind it; NULL with errno. */
+static char *content_read(int directory, const char *name, size_t *length)
+{
+    struct stat facts;
+    char *bytes = NULL;
+    ssize_t got = 1;
+    int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    *length = 0;
+    if (fstat(file, &facts) == 0 && (bytes = malloc((size_t)facts.st_size + 1)) != NULL) {
+        while (got > 0 && *length < (size_t)facts.st_size) {
+            got = read(file, bytes + *length, (size_t)facts.st_size - *length);
+            if (got > 0)
+                *length += (size_t)got;
+        }
+        bytes[*length] = '\0';
+    }
+    int error = errno;
+    close(file);
+    errno = error;
+    if (got >= 0)
+        return bytes;
+    free(bytes);
+    return NULL;
+}
+
+static enum hf_fence_outcome fence_read(struct visit *visit)
+{
+    size_t length;
+    char *text = content_read(visit->directory, visit->fence, &length);
+    if (text == NULL) {
+        visit->record.resource = visit->file->resource;
+        return errno == ENOENT ? HF_FENCE_ACCEPTED : failed(visit, visit->fence);
+    }
+    if (!hf_fence_record_parse(&visit->record, text, length))
+        return senseless(visit, "its .fence is not what this sink writes, so nobody knows what is stale");
+    if (strcmp(visit->record.resource, visit->file->resource) != 0)
+        return senseless(visit, "it is fenced by another resource, whose tokens cannot be compared");
+    return hf_fence_admits(visit->record.token, visit->number)
+               ? HF_FENCE_ACCEPTED
+               : hf_fence_stale(visit->file->resource, visit->record.token, visit->number, visit->reason,
+                                visit->reason_size);
+}
+
+static enum hf_fence_outcome file_look(struct visit *visit)
+{
+    struct stat facts;
+    if (fstatat(visit->directory, visit->name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? HF_FENCE_ACCEPTED : failed(visit, visit->name);
+    visit->mode = facts.st_mode;
+    return S_ISREG(facts.st_mode) ? HF_FENCE_ACCEPTED : senseless(visit, "it is not a regular file");
+}
+
+static enum hf_fence_outcome directory_open(struct visit *visit)
+{
+    const char *path = visit->file->path, *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    size_t length = strlen(name);
+    if (length == 0 || length > NAME_SIZE - sizeof ".fence.new")
+        return senseless(visit, "the name of the file is empty or too long");
+    char *directory = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (directory == NULL)
+        return senseless(visit, "out of memory");
+    memcpy(visit->name, name, length + 1);
+    snprintf(visit->name_new, NAME_SIZE, "%.244s.new", name);
+    snprintf(visit->fence, NAME_SIZE, "%.244s.fence", name);
+    snprintf(visit->fence_new, NAME_SIZE, "%.244s.fence.new", name);
+    snprintf(visit->lock_name, NAME_SIZE, "%.244s.lock", name);
+    visit->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(directory);
+    return visit->directory >= 0 ? HF_FENCE_ACCEPTED : failed(visit, visit->name);
+}
+
+static enum hf_fence_outcome enter(struct visit *visit)
+{
+    enum hf_fence_outcome outcome;
+    if (!hf_fence_offered(visit->file->token, &visit->number, visit->reason, visit->reason_size))
+        return HF_FENCE_TROUBLE;
+    if (!hf_fence_record_fits(visit->file->resource, RESOURCE_MAX))
+        return senseless(visit, "the resource is to be a text of 1 to 512 bytes without control characters");
+    if ((outcome = directory_open(visit)) != HF_FENCE_ACCEPTED || (outcome = lock_take(visit)) != HF_FENCE_ACCEPTED ||
+        (outcome = fence_read(visit)) != HF_FENCE_ACCEPTED)
+        return outcome;
+    return file_look(visit);
+}
+
+static enum hf_fence_outcome leave(struct visit *visit, enum hf_fence_outcome outcome)
+{
+    if (visit->lock >= 0)
+        close(visit->lock); /* the only descriptor of it, so this unlocks */
+    if (visit->directory >= 0)
+        close(visit->directory);
+    hf_fence_record_fini(&visit->record);
+    return outcome;
+}
+
+/* --- replacing ---------------------------------------------------------------------------------------------- */
+
+static int bytes_write(int file, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(file, bytes, length);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        if (written > 0) {
+            bytes += written;
+            length -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+/* A file that is complete on the disk, but whose name may not be there yet. What was left under that name goes. */
+static int new_write(const struct visit *visit, const char *name, const char *bytes, size_t length, mode_t mode)
+{
+    if (unlinkat(visit->directory, name, 0) != 0 && errno != ENOENT)
+        return -1;
+    int file = openat(visit->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0)
+        return -1;
+    int result = mode == 0 ? 0 : fchmod(file, mode & 07777);
+    if (result == 0)
+        result = bytes_write(file, bytes, length);
+    if (result == 0)
+        result = fsync(file);
+    int error = errno;
+    if (close(file) != 0 && result == 0)
+        return -1;
+    errno = error;
+    return result;
+}
+
+static int name_put(const struct visit *visit, const char *from, const char *to)
+{
+    return renameat(visit->directory, from, visit->directory, to) == 0 ? fsync(visit->directory) : -1;
+}
+
+static enum hf_fence_outcome fence_write(struct visit *visit)
+{
+    size_t length = 0;
+    char *text = hf_fence_record_print(&visit->record, &length);
+    if (text == NULL)
+        return senseless(visit, "out of memory");
+    int result = new_write(visit, visit->fence_new, text, length, 0);
+    free(text);
+    return result == 0 && name_put(visit, visit->fence_new, visit->fence) == 0 ? HF_FENCE_ACCEPTED
+                                                                               : failed(visit, visit->fence);
+}
+
+static enum hf_fence_outcome settle(struct visit *visit)
+{
+    enum hf_fence_outcome outcome = HF_FENCE_ACCEPTED;
+    int is_left = faccessat(visit->directory, visit->name_new, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!is_left && errno != ENOENT)
+        return failed(visit, visit->name_new);
+    if (visit->record.writing != NULL || visit->record.token != visit->number) {
+        hf_fence_record_settle(&visit->record, !is_left);
+        visit->record.token = visit->number;
+        outcome = fence_write(visit);
+    }
+    if (outcome == HF_FENCE_ACCEPTED && is_left && unlinkat(visit->directory, visit->name_new, 0) != 0)
+        return failed(visit, visit->name_new);
+    return outcome;
+}
+
+static enum hf_fence_outcome content_replace(struct visit *visit, const char *jid, const void *bytes, size_t length)
+{
+    enum hf_fence_outcome outcome = HF_FENCE_ACCEPTED;
+    if (new_write(visit, visit->name_new, bytes, length, visit->mode) != 0 || fsync(visit->directory) != 0) {
+        outcome = failed(visit, visit->name_new);
+        unlinkat(visit->directory, visit->name_new, 0); /* the disk may be full */
+        return outcome;
+    }
+    visit->record.writing = jid;
+    if (jid != NULL)
+        outcome = fence_write(visit);
+    if (outcome == HF_FENCE_ACCEPTED && name_put(visit, visit->name_new, visit->name) != 0)
+        outcome = failed(visit, visit->name);
+    return outcome;
+}
+
+/* --- what callers call -------------------------------------------------------------------------------------- */
+
+enum hf_fence_outcome hf_fence_file_read(const struct hf_fence_file *file, char **bytes, size_t *length, char *reason,
+                                         size_t reason_size)
+{
+    struct visit visit = {.file = file, .directory = -1, .lock = -1, .reason = reason, .reason_size = reason_size};
+    enum hf_fence_outcome outcome = enter(&visit);
+    if (outcome == HF_FENCE_ACCEPTED)
+        outcome = settle(&visit);
+    if (bytes != NULL) {
+        *bytes = NULL;
+        *length = 0;
+        if (outcome == HF_FENCE_ACCEPTED && visit.mode != 0) {
+            *bytes = content_read(visit.directory, visit.name, length);
+            if (*bytes == NULL)
+                outcome = failed(&visit, visit.name);
+        }
+    }
+    return leave(&visit, outcome);
+}
+
+enum hf_fence_outcome hf_fence_file_write(const struct hf_fence_file *file, const char *jid, const void *bytes,
+                                          size_t length, char *reason, size_t reason_size)
+{
+    struct visit visit = {.file = file, .directory = -1, .lock = -1, .reason = reason, .reason_size = reason_size};
+    if (jid != NULL && !hf_fence_record_fits(jid, JID_MAX))
+        return senseless(&visit, "the jid is to be a text of 1 to 128 bytes without control characters");
+    enum hf_fence_outcome outcome = enter(&visit);
+    if (outcome == HF_FENCE_ACCEPTED)
+        outcome = settle(&visit);
+    if (outcome == HF_FENCE_ACCEPTED && jid != NULL && hf_fence_record_is_done(&visit.record, jid)) {
+        snprintf(reason, reason_size, "the task %s was done before", jid);
+        outcome = HF_FENCE_REPEAT;
+    }
+    if (outcome == HF_FENCE_ACCEPTED)
+        outcome = content_replace(&visit, jid, bytes, length);
+    return leave(&visit, outcome);
+}

@@ -1,0 +1,223 @@
+/* The file sink: who is refused, repeats, and what goes wrong. */
+#include "tests/unit/fence_file_fixture.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+/* --- who is refused ----------------------------------------------------------------------------------------- */
+
+static void a_file_comes_into_being_and_is_replaced(void **state)
+{
+    struct place *place = *state;
+    assert_string_equal(read_as(place, "1"), "(none)");
+    assert_int_equal(write_as(place, "1", "a", "one"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "1", "b", "one and a half"), HF_FENCE_ACCEPTED); /* the same holder again */
+    assert_string_equal(read_as(place, "2"), "one and a half");
+    assert_int_equal(write_as(place, "2", "c", ""), HF_FENCE_ACCEPTED);
+    assert_string_equal(read_as(place, "2"), "");
+    assert_int_equal(write_as(place, "10", NULL, "ten"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "9", NULL, "nine"), HF_FENCE_STALE); /* numbers, not texts */
+    assert_contains(place->reason, "account:7");
+    assert_string_equal(read_as(place, "10"), "ten");
+}
+
+static void any_bytes_will_do(void **state)
+{
+    struct place *place = *state;
+    static const char bytes[] = "\0\n\xff\0end";
+    struct hf_fence_file file = file_for(place, "1");
+    char *found;
+    size_t length;
+    assert_int_equal(hf_fence_file_write(&file, "a", bytes, sizeof bytes, place->reason, sizeof place->reason),
+                     HF_FENCE_ACCEPTED);
+    assert_int_equal(hf_fence_file_read(&file, &found, &length, place->reason, sizeof place->reason),
+                     HF_FENCE_ACCEPTED);
+    assert_int_equal(length, sizeof bytes);
+    assert_memory_equal(found, bytes, sizeof bytes);
+    free(found);
+}
+
+static void a_stale_writer_is_refused_before_the_new_holder_has_written(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(write_as(place, "1", "a", "old"), HF_FENCE_ACCEPTED);
+    assert_string_equal(read_as(place, "2"), "old");
+    assert_int_equal(write_as(place, "1", "stale", "overwritten"), HF_FENCE_STALE);
+    assert_string_equal(read_as(place, "1"), "(stale)");
+    assert_int_equal(write_as(place, "2", "b", "new"), HF_FENCE_ACCEPTED);
+    assert_string_equal(read_as(place, "2"), "new");
+}
+
+static void a_stale_writer_is_refused_after_the_new_holder_has_written(void **state)
+{
+    struct place *place = *state;
+    assert_string_equal(read_as(place, "1"), "(none)");
+    assert_int_equal(write_as(place, "2", NULL, "new"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "1", NULL, "overwritten"), HF_FENCE_STALE);
+    assert_string_equal(read_as(place, "2"), "new");
+}
+
+/* Who reads by other means advances the fence all the same. */
+static void reading_without_a_place_for_it_advances(void **state)
+{
+    struct place *place = *state;
+    struct hf_fence_file file = file_for(place, "5");
+    assert_int_equal(hf_fence_file_read(&file, NULL, NULL, place->reason, sizeof place->reason), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "4", NULL, "stale"), HF_FENCE_STALE);
+}
+
+/* --- repeats ------------------------------------------------------------------------------------------------ */
+
+static void a_task_counts_once(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(write_as(place, "1", "first", "1"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "2", "second", "2"), HF_FENCE_ACCEPTED);
+    assert_int_equal(write_as(place, "3", "second", "3"), HF_FENCE_REPEAT);
+    assert_contains(place->reason, "second");
+    assert_int_equal(write_as(place, "3", "first", "3"), HF_FENCE_REPEAT);
+    assert_string_equal(read_as(place, "3"), "2");
+}
+
+/* --- what goes wrong ---------------------------------------------------------------------------------------- */
+
+static void senseless_calls_are_trouble(void **state)
+{
+    struct place *place = *state;
+    char resource[600];
+    struct hf_fence_file file = file_for(place, "1");
+    memset(resource, 'r', sizeof resource);
+    resource[513] = '\0';
+    const char *const resources[] = {NULL, "", "two\nlines", resource};
+    for (size_t i = 0; i < sizeof resources / sizeof resources[0]; i++) {
+        file.resource = resources[i];
+        assert_int_equal(hf_fence_file_read(&file, NULL, NULL, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
+        assert_contains(place->reason, "resource");
+    }
+    assert_int_equal(write_as(place, "1", "", "x"), HF_FENCE_TROUBLE);
+    assert_int_equal(write_as(place, "1", "two\nlines", "x"), HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "jid");
+    assert_int_equal(write_as(place, "", NULL, "x"), HF_FENCE_TROUBLE);
+    assert_int_equal(write_as(place, "1x", NULL, "x"), HF_FENCE_TROUBLE);
+    file = (struct hf_fence_file){.path = "/nowhere/at/all", .resource = "r", .token = "1"};
+    assert_int_equal(hf_fence_file_write(&file, NULL, "x", 1, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "No such file or directory");
+    file.path = "/tmp/";
+    assert_int_equal(hf_fence_file_write(&file, NULL, "x", 1, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
+    assert_false(exists(place, ""));
+    assert_false(exists(place, ".fence"));
+}
+
+static void a_file_belongs_to_one_resource(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_ACCEPTED);
+    struct hf_fence_file file = {.path = place->path, .resource = "account:8", .token = "2"};
+    assert_int_equal(hf_fence_file_write(&file, NULL, "y", 1, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "another resource");
+    assert_string_equal(read_as(place, "1"), "x");
+}
+
+static void a_fence_that_was_spoiled_lets_nobody_in(void **state)
+{
+    struct place *place = *state;
+    static const char *const spoiled[] = {
+        "",
+        "holdfast-fence 2\ntoken 1\nresource account:7\n",
+        "holdfast-fence 1\ntoken -1\nresource account:7\n",
+        "holdfast-fence 1\ntoken 1\n",
+        "holdfast-fence 1\ntoken 1\nresource account:7",
+        "holdfast-fence 1\ntoken 1\nresource account:7\nwhatever\n",
+    };
+    for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
+        put(place, ".fence", spoiled[i], strlen(spoiled[i]));
+        assert_string_equal(read_as(place, "5"), "(trouble)");
+        assert_contains(place->reason, ".fence");
+    }
+    static const char with_nul[] = "holdfast-fence 1\ntoken 1\nresource account:7\n\0token 9\n";
+    put(place, ".fence", with_nul, sizeof with_nul - 1);
+    assert_string_equal(read_as(place, "5"), "(trouble)");
+    put(place, ".fence", with_nul, strlen(with_nul));
+    assert_string_equal(read_as(place, "5"), "(none)");
+}
+
+static void links_and_directories_are_not_replaced(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(symlink("/nowhere", place->path), 0);
+    assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "regular");
+    assert_int_equal(unlink(place->path), 0);
+    assert_int_equal(mkdir(place->path, 0700), 0);
+    assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_TROUBLE);
+    assert_int_equal(rmdir(place->path), 0);
+}
+
+static void the_mode_stays(void **state)
+{
+    struct place *place = *state;
+    struct stat facts;
+    assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_ACCEPTED);
+    assert_int_equal(chmod(place->path, 0604), 0);
+    assert_int_equal(write_as(place, "1", NULL, "y"), HF_FENCE_ACCEPTED);
+    assert_int_equal(stat(place->path, &facts), 0);
+    assert_int_equal(facts.st_mode & 07777, 0604);
+}
+
+static void whoever_is_inside_for_too_long_is_waited_for_only_so_long(void **state)
+{
+    struct place *place = *state;
+    char path[340];
+    struct hf_fence_file file = file_for(place, "2");
+    assert_int_equal(write_as(place, "1", NULL, "x"), HF_FENCE_ACCEPTED);
+    name_of(place, ".lock", path);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    file.patience_ms = 20;
+    assert_int_equal(hf_fence_file_write(&file, NULL, "y", 1, place->reason, sizeof place->reason), HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "inside a call");
+    close(lock);
+    assert_int_equal(hf_fence_file_write(&file, NULL, "y", 1, place->reason, sizeof place->reason), HF_FENCE_ACCEPTED);
+}
+
+/* A limit on the size of files is what a full disk looks like to the program. */
+static void a_full_disk_is_trouble_and_loses_nothing(void **state)
+{
+    struct place *place = *state;
+    struct rlimit before, full;
+    static char large[4000];
+    memset(large, 'x', sizeof large - 1);
+    assert_int_equal(write_as(place, "1", "a", "old"), HF_FENCE_ACCEPTED);
+    read_as(place, "2");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = (struct rlimit){.rlim_cur = 1000, .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    enum hf_fence_outcome outcome = write_as(place, "2", "b", large);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(outcome, HF_FENCE_TROUBLE);
+    assert_contains(place->reason, "file.new: File too large");
+    assert_false(exists(place, ".new"));
+    assert_string_equal(read_as(place, "2"), "old");
+    assert_int_equal(write_as(place, "2", "b", large), HF_FENCE_ACCEPTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_file_comes_into_being_and_is_replaced),
+        TEST(any_bytes_will_do),
+        TEST(a_stale_writer_is_refused_before_the_new_holder_has_written),
+        TEST(a_stale_writer_is_refused_after_the_new_holder_has_written),
+        TEST(reading_without_a_place_for_it_advances),
+        TEST(a_task_counts_once),
+        TEST(senseless_calls_are_trouble),
+        TEST(a_file_belongs_to_one_resource),
+        TEST(a_fence_that_was_spoiled_lets_nobody_in),
+        TEST(links_and_directories_are_not_replaced),
+        TEST(the_mode_stays),
+        TEST(whoever_is_inside_for_too_long_is_waited_for_only_so_long),
+        TEST(a_full_disk_is_trouble_and_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
