@@ -95,6 +95,9 @@ typedef struct hf_lock_api {
     int64_t (*valid_for_ms)(const hf_job *job);
     /* Number of locked resources and their names, sorted. */
     unsigned (*resources)(const hf_job *job, const char *const **names);
+    /* The fencing token of the i-th of these resources, in decimal digits; "" when there is none. All resources of one
+     * hold have the same. What to do with it: holdfast/fence.h. */
+    const char *(*fence)(const hf_job *job, unsigned i);
 } hf_lock_api;
 
 /* Being asked to stop: api("cancel", 1). */

@@ -1,5 +1,5 @@
 /* transfer: moves money between two accounts of an SQLite ledger. Class: transfer. The lock is used for correctness
- * here: without it, money is lost.
+ * here: without it, money is lost. With a fence it is right even when two believe that they hold the lock.
  *
  * Arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]. Accounts are texts of 1 to 64 bytes or integers, the
  * amount is a whole number from 1 to 10^12, and THINK_US (up to a minute) stands for the work between reading and
@@ -9,6 +9,11 @@
  * balances computed from what was read, and records the jid in the same transaction. That is only right if nobody
  * else writes one of the accounts in between: what the lock is for. It does on purpose what programs do that read a
  * record, work on it and save it.
+ *
+ * The fence. When the lock has a token, both transactions begin with jobs/fence/fence.h's: the first advances the fence
+ * of every locked resource and only then reads, the second is refused when a later holder has done the same meanwhile.
+ * Such a task fails as HF::FencedOff, so that it can be seen and is tried again under a new token; nothing was written.
+ * Without a token (lock.fence = false) all rests on the lock, and on nobody writing for longer than it lasts.
  *
  * Repeats. `done` has one row for every jid, so a task that runs again (its worker died after the commit) changes
  * nothing and is a success.
@@ -30,9 +35,10 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "jobs/fence/fence.h"
 #include "jobs/kit.h"
 
-enum { ACCOUNT_MAX = 64, ERROR_MAX = 256 };
+enum { ACCOUNT_MAX = 64, ERROR_MAX = 320 };
 #define AMOUNT_MAX   INT64_C(1000000000000)
 #define THINK_US_MAX INT64_C(60000000)
 #define NS_PER_US    INT64_C(1000)
@@ -66,10 +72,14 @@ struct connection {
     struct ledger *ledger;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
+    struct hf_fence_sqlite *fence;
 };
 
 struct order {
     const char *from, *to, *jid;
+    const char *const *resources; /* those that are locked */
+    unsigned resource_count;
+    const char *token; /* of the lock, "" = it has none */
     int64_t amount, think_us;
     char from_digits[24], to_digits[24];
     int64_t from_balance, to_balance; /* as read, then as they are to be written */
@@ -120,27 +130,33 @@ static int settings_apply(const struct ledger *ledger, sqlite3 *db)
     return execute(db, text);
 }
 
+/* Tasks that were done stand in a table of the ledger's own, which is there without a fence too. */
 static int schema_create(sqlite3 *db)
 {
+    char reason[ERROR_MAX];
     return execute(db, "BEGIN IMMEDIATE;"
                        "CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, balance INTEGER NOT NULL);"
                        "CREATE TABLE IF NOT EXISTS done (jid TEXT PRIMARY KEY) WITHOUT ROWID;"
-                       "COMMIT");
+                       "COMMIT") &&
+           hf_fence_sqlite_install(db, reason, sizeof reason);
 }
 
 static int statements_prepare(struct connection *connection)
 {
+    char reason[ERROR_MAX];
     for (int i = 0; i < STATEMENTS; i++)
         if (sqlite3_prepare_v3(connection->db, statement_texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                &connection->statements[i], NULL) != SQLITE_OK)
             return 0;
-    return 1;
+    connection->fence = hf_fence_sqlite_create(connection->db, reason, sizeof reason);
+    return connection->fence != NULL;
 }
 
 static void connection_free(struct connection *connection)
 {
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(connection->statements[i]);
+    hf_fence_sqlite_destroy(connection->fence);
     sqlite3_close(connection->db);
     free(connection);
 }
@@ -154,7 +170,8 @@ static int connection_open(struct connection *connection, int is_first)
         settings_apply(ledger, connection->db) && (!is_first || schema_create(connection->db)) &&
         statements_prepare(connection))
         return SQLITE_OK;
-    return sqlite3_errcode(connection->db);
+    int code = sqlite3_errcode(connection->db);
+    return code != SQLITE_OK ? code : SQLITE_NOMEM;
 }
 
 /* NULL with a reason. SQLite does not apply the busy timeout to the step into the WAL journal, nor to that out of it
@@ -170,7 +187,8 @@ static struct connection *connection_create(struct ledger *ledger, int is_first,
         int code = connection_open(connection, is_first);
         if (code == SQLITE_OK)
             return connection;
-        snprintf(reason, reason_size, "ledger %.128s: %s", ledger->path, sqlite3_errmsg(connection->db));
+        snprintf(reason, reason_size, "ledger %.128s: %s", ledger->path,
+                 code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
         connection_free(connection);
         if (code != SQLITE_BUSY || kit_now_ns() >= until)
             return NULL;
@@ -226,13 +244,32 @@ static struct connection *connection_of_thread(struct ledger *ledger, char *reas
 
 /* --- the transfer ------------------------------------------------------------------------------------------- */
 
+static int ledger_error(const struct ledger *ledger, hf_job *job, const char *error_class, const char *text)
+{
+    ledger->kit.job->error(job, error_class, "ledger %.128s: %s", ledger->path, text);
+    return HF_FAIL;
+}
+
 static int fail(const struct ledger *ledger, struct connection *connection, hf_job *job)
 {
     char text[ERROR_MAX]; /* ROLLBACK would replace it */
     snprintf(text, sizeof text, "%s", sqlite3_errmsg(connection->db));
     roll_back(connection);
-    ledger->kit.job->error(job, "LedgerError", "ledger %.128s: %s", ledger->path, text);
-    return HF_FAIL;
+    return ledger_error(ledger, job, "LedgerError", text);
+}
+
+/* HF_OK, or how run() ends. */
+static int transaction_begin(const struct ledger *ledger, struct connection *connection, hf_job *job,
+                             const struct order *order, enum statement unfenced)
+{
+    char reason[ERROR_MAX];
+    if (order->token[0] == '\0')
+        return step_is_done(connection, unfenced) ? HF_OK : fail(ledger, connection, job);
+    enum hf_fence_outcome outcome = hf_fence_sqlite_begin(connection->fence, order->resources, order->resource_count,
+                                                          order->token, reason, sizeof reason);
+    if (outcome == HF_FENCE_ACCEPTED)
+        return HF_OK;
+    return ledger_error(ledger, job, outcome == HF_FENCE_STALE ? HF_FENCED_OFF : "LedgerError", reason);
 }
 
 static int account_read(const struct ledger *ledger, struct connection *connection, const char *name, int64_t *balance)
@@ -243,22 +280,28 @@ static int account_read(const struct ledger *ledger, struct connection *connecti
 }
 
 /* The first transaction. `*is_repeat` tells that this task was done before. */
-static int balances_read(const struct ledger *ledger, struct connection *connection, struct order *order,
+static int balances_read(const struct ledger *ledger, struct connection *connection, hf_job *job, struct order *order,
                          int *is_repeat)
 {
-    int is_good = step_is_done(connection, BEGIN_READ);
-    int code = is_good ? step(connection, IS_DONE, order->jid, 0, NULL) : SQLITE_ERROR;
+    int result = transaction_begin(ledger, connection, job, order, BEGIN_READ);
+    if (result != HF_OK)
+        return result;
+    int code = step(connection, IS_DONE, order->jid, 0, NULL);
     *is_repeat = code == SQLITE_ROW;
-    return (code == SQLITE_ROW || code == SQLITE_DONE) &&
-           account_read(ledger, connection, order->from, &order->from_balance) &&
-           account_read(ledger, connection, order->to, &order->to_balance) && step_is_done(connection, COMMIT);
+    int is_good = (code == SQLITE_ROW || code == SQLITE_DONE) &&
+                  account_read(ledger, connection, order->from, &order->from_balance) &&
+                  account_read(ledger, connection, order->to, &order->to_balance) && step_is_done(connection, COMMIT);
+    return is_good ? HF_OK : fail(ledger, connection, job);
 }
 
 /* The second transaction. */
 static int balances_write(const struct ledger *ledger, struct connection *connection, hf_job *job,
                           const struct order *order)
 {
-    if (!step_is_done(connection, BEGIN_WRITE) || step(connection, RECORD, order->jid, 0, NULL) != SQLITE_DONE)
+    int result = transaction_begin(ledger, connection, job, order, BEGIN_WRITE);
+    if (result != HF_OK)
+        return result;
+    if (step(connection, RECORD, order->jid, 0, NULL) != SQLITE_DONE)
         return fail(ledger, connection, job);
     if (sqlite3_changes(connection->db) == 0) { /* done meanwhile, by another run of this task */
         roll_back(connection);
@@ -283,8 +326,9 @@ static int bury(const struct ledger *ledger, hf_job *job, const char *why)
 static int order_run(struct ledger *ledger, struct connection *connection, hf_job *job, struct order *order)
 {
     int is_repeat = 0;
-    if (!balances_read(ledger, connection, order, &is_repeat))
-        return fail(ledger, connection, job);
+    int result = balances_read(ledger, connection, job, order, &is_repeat);
+    if (result != HF_OK)
+        return result;
     if (is_repeat) {
         ledger->kit.job->log(job, HF_LOG_INFO, "was done before, nothing to change");
         return HF_OK;
@@ -317,6 +361,8 @@ static const char *order_read(const struct ledger *ledger, const hf_job *job, st
     order->from = account_arg(ledger, job, 0, order->from_digits);
     order->to = account_arg(ledger, job, 1, order->to_digits);
     order->think_us = ledger->think_us;
+    order->resource_count = ledger->kit.lock->resources(job, &order->resources);
+    order->token = order->resource_count > 0 ? ledger->kit.lock->fence(job, 0) : "";
     if (order->from == NULL || order->to == NULL || !ledger->kit.job->arg_integer(job, 2, &order->amount))
         return "expected [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]";
     if (strcmp(order->from, order->to) == 0)

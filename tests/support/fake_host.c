@@ -86,9 +86,13 @@ static int64_t lock_valid_for_ms(const hf_job *job)
 
 static unsigned lock_resources(const hf_job *job, const char *const **names)
 {
-    (void)job;
-    *names = NULL;
-    return 0;
+    *names = job->resources;
+    return job->resource_count;
+}
+
+static const char *lock_fence(const hf_job *job, unsigned i)
+{
+    return i < job->resource_count && job->token != NULL ? job->token : "";
 }
 
 /* The interface says const, because for a handler the job is not changed by asking. */
@@ -118,7 +122,8 @@ static const void *api(const char *name, unsigned version)
                                    .arg_text = job_arg_text,
                                    .log = job_log,
                                    .error = job_error};
-    static const hf_lock_api lock = {sizeof lock, lock_valid_for_ms, lock_resources};
+    static const hf_lock_api lock = {
+        .size = sizeof lock, .valid_for_ms = lock_valid_for_ms, .resources = lock_resources, .fence = lock_fence};
     static const hf_cancel_api cancel = {sizeof cancel, cancel_cancelled, cancel_reason};
     if (version != 1)
         return NULL;

@@ -26,6 +26,9 @@ struct hf_job {
     /* Called whenever the handler asks whether it is cancelled, before the answer; may be NULL. */
     void (*when_asked)(hf_job *job);
     void *context;
+    const char *const *resources; /* what is locked, sorted */
+    unsigned resource_count;
+    const char *token; /* of that lock; NULL: it has none */
     bool is_cancelled;
     unsigned asked;       /* how often it asked */
     char error_class[64]; /* what it said through error() */

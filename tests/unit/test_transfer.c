@@ -1,91 +1,9 @@
 /* The transfer job against a fake host: right when one runs after the other, wrong when two interleave. That is the
- * whole reason for its lock, so both halves are proved. */
-#include "tests/support/test.h"
+ * whole reason for its lock, so both halves are proved.
+ * (With a fence it is right in every order: test_transfer_fence.c.) */
+#include "tests/unit/transfer_fixture.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "tests/support/fake_host.h"
-#include "tests/support/private_directory.h"
-
-struct bank {
-    char directory[PRIVATE_DIRECTORY_MAX];
-    char ledger[300];
-    struct fake_plugin *plugin;
-    struct fake_setting settings[FAKE_SETTINGS_MAX];
-};
-
-static void bank_open(struct bank *bank)
-{
-    char reason[512] = "";
-    bank->plugin = fake_plugin_open("transfer", bank->settings, reason);
-    if (bank->plugin == NULL)
-        fail_msg("%s", reason);
-}
-
-static int enter(void **state)
-{
-    struct bank *bank = calloc(1, sizeof *bank);
-    private_directory_create(bank->directory);
-    snprintf(bank->ledger, sizeof bank->ledger, "%s/ledger.db", bank->directory);
-    bank->settings[0] = (struct fake_setting){"ledger", bank->ledger};
-    bank->settings[1] = (struct fake_setting){"synchronous", "off"};
-    bank->settings[2] = (struct fake_setting){"busy_timeout", "2000"};
-    bank_open(bank);
-    *state = bank;
-    return 0;
-}
-
-static int leave(void **state)
-{
-    struct bank *bank = *state;
-    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
-    if (bank->plugin != NULL)
-        fake_plugin_close(bank->plugin);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        char path[320];
-        snprintf(path, sizeof path, "%s%s", bank->ledger, endings[i]);
-        unlink(path);
-    }
-    int failed = rmdir(bank->directory);
-    free(bank);
-    return failed;
-}
-
-/* The first column of the first row. */
-static int64_t ask(const struct bank *bank, const char *query)
-{
-    sqlite3 *db;
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_open(bank->ledger, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
-    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &statement, NULL), SQLITE_OK);
-    int code = sqlite3_step(statement);
-    int64_t value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : INT64_MIN;
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return value;
-}
-
-static int64_t balance(const struct bank *bank, const char *account)
-{
-    char query[160];
-    snprintf(query, sizeof query, "SELECT balance FROM accounts WHERE name = '%s'", account);
-    return ask(bank, query);
-}
-
-static hf_job order(const char *jid, const char *from, const char *to, int64_t amount)
-{
-    return (hf_job){.jid = jid, .args = {FAKE_TEXT(from), FAKE_TEXT(to), FAKE_NUMBER(amount)}, .arg_count = 3};
-}
-
-static int transfer(struct bank *bank, const char *jid, const char *from, const char *to, int64_t amount)
-{
-    hf_job job = order(jid, from, to, amount);
-    return fake_plugin_run(bank->plugin, &job);
-}
 
 /* --- what it does ------------------------------------------------------------------------------------------- */
 
@@ -209,11 +127,6 @@ static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
     assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 0);
     assert_int_equal(transfer(bank, "1", "a", "b", 100), HF_OK);
     assert_int_equal(balance(bank, "b"), 100);
-}
-
-static void cancel_at_once(hf_job *job)
-{
-    job->is_cancelled = true;
 }
 
 static void thinking_ends_when_cancelled(void **state)
@@ -380,8 +293,6 @@ static void workers_that_start_together_share_a_new_ledger(void **state)
     }
     assert_int_equal(failed, 0);
 }
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
 int main(void)
 {
