@@ -1,0 +1,379 @@
+#include "redlock/membership.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* What one call works with. `group` is the membership of the highest generation that any server of the group knows:
+ * a step once begun is finished, never taken back. */
+struct plan {
+    const struct membership *given;
+    unsigned quorum;
+    struct marker group;
+    struct membership_step *step;
+};
+
+static bool refuse(struct plan *plan, enum membership_verdict verdict, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Always true: the step is decided. */
+static bool refuse(struct plan *plan, enum membership_verdict verdict, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    plan->step->verdict = verdict;
+    vsnprintf(plan->step->reason, sizeof plan->step->reason, format, values);
+    va_end(values);
+    return true;
+}
+
+static bool write_marker(struct plan *plan, unsigned server, const struct membership_node *node, struct marker marker)
+{
+    plan->step->verdict = MEMBERSHIP_WRITE;
+    plan->step->server = server;
+    plan->step->group = marker;
+    snprintf(plan->step->expected, sizeof plan->step->expected, "%s", node->text);
+    marker_write(&marker, plan->step->text);
+    return true;
+}
+
+static const struct membership_node *leaving_node(const struct plan *plan)
+{
+    return plan->given->leaving == MEMBERSHIP_NOBODY ? NULL : &plan->given->node[plan->given->leaving];
+}
+
+static bool newcomer_is_outside(const struct plan *plan)
+{
+    return plan->given->newcomer != leaving_node(plan);
+}
+
+/* All configured nodes but the one whose place is given away. */
+static bool stays(const struct plan *plan, unsigned index)
+{
+    return (int)index != plan->given->leaving;
+}
+
+static bool is_of_group(const struct plan *plan, const struct membership_node *node)
+{
+    return node->is_reached && node->has_marker && strcmp(node->marker.group, plan->group.group) == 0;
+}
+
+/* Its marker names a place of the group as it is now. */
+static bool is_member(const struct plan *plan, const struct membership_node *node)
+{
+    return is_of_group(plan, node) && marker_place_of(&plan->group, node->marker.self) >= 0;
+}
+
+static bool is_up_to_date(const struct plan *plan, const struct membership_node *node)
+{
+    return is_member(plan, node) && node->marker.generation == plan->group.generation;
+}
+
+static int vacancy_of(const struct marker *group)
+{
+    for (unsigned place = 0; place < group->place_count; place++)
+        if (group->places[place][0] == '\0')
+            return (int)place;
+    return -1;
+}
+
+/* --- which group ------------------------------------------------------------------------------------------------ */
+
+static unsigned reached_of(const struct plan *plan)
+{
+    unsigned reached = 0;
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        reached += stays(plan, i) && plan->given->node[i].is_reached;
+    return reached;
+}
+
+static unsigned count_of_group(const struct plan *plan, const char *group)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < plan->given->nodes; i++) {
+        const struct membership_node *node = &plan->given->node[i];
+        count += stays(plan, i) && node->is_reached && node->has_marker && strcmp(node->marker.group, group) == 0;
+    }
+    return count;
+}
+
+/* A quorum of N among the nodes that stay has to know the group, else nothing can be changed safely. */
+static bool group_is_missing(struct plan *plan)
+{
+    const struct membership *given = plan->given;
+    unsigned best = 0, away = 0;
+    for (unsigned i = 0; i < given->nodes; i++) {
+        const struct membership_node *node = &given->node[i];
+        away += stays(plan, i) && !node->is_reached;
+        unsigned count =
+            stays(plan, i) && node->is_reached && node->has_marker ? count_of_group(plan, node->marker.group) : 0;
+        if (count > best) {
+            best = count;
+            plan->group = node->marker;
+        }
+    }
+    if (best >= plan->quorum)
+        return false;
+    if (best + away >= plan->quorum)
+        return refuse(plan, MEMBERSHIP_TOO_FEW, "only %u of the %u nodes that stay can be reached: %u are needed",
+                      reached_of(plan), given->nodes - (given->leaving != MEMBERSHIP_NOBODY), plan->quorum);
+    if (best == 0)
+        return refuse(plan, MEMBERSHIP_REFUSED, "these nodes are no lock group yet: run `nodes init`");
+    return refuse(plan, MEMBERSHIP_REFUSED,
+                  "only %u of %u nodes remember the group %s, and %u are needed: a majority has lost its memory", best,
+                  given->nodes, plan->group.group, plan->quorum);
+}
+
+/* Takes the highest generation. Two memberships of one generation come from two operators at once. */
+static bool generation_is_torn(struct plan *plan)
+{
+    const struct membership *given = plan->given;
+    for (unsigned i = 0; i <= given->nodes; i++) {
+        const struct membership_node *node = i < given->nodes ? &given->node[i] : given->newcomer;
+        if (node == NULL || !is_of_group(plan, node))
+            continue;
+        bool is_newer = node->marker.generation > plan->group.generation;
+        if (!is_newer && node->marker.generation == plan->group.generation &&
+            !marker_same_membership(&node->marker, &plan->group))
+            return refuse(plan, MEMBERSHIP_REFUSED,
+                          "%s knows another generation %u of the group than others: two changes were made at once",
+                          node->name, (unsigned)plan->group.generation);
+        if (is_newer)
+            plan->group = node->marker;
+    }
+    if (plan->group.place_count != given->nodes)
+        return refuse(plan, MEMBERSHIP_REFUSED, "the group has %u places, but %u nodes are configured",
+                      plan->group.place_count, given->nodes);
+    return false;
+}
+
+static bool place_is_doubled(struct plan *plan)
+{
+    const struct membership *given = plan->given;
+    for (unsigned i = 0; i < given->nodes; i++)
+        for (unsigned j = 0; j < i; j++)
+            if (is_member(plan, &given->node[i]) && is_member(plan, &given->node[j]) &&
+                strcmp(given->node[i].marker.self, given->node[j].marker.self) == 0)
+                return refuse(plan, MEMBERSHIP_REFUSED,
+                              "%s and %s have the same place %s of the group: they are one server, or one is a copy of "
+                              "the other",
+                              given->node[j].name, given->node[i].name, given->node[i].marker.self);
+    return false;
+}
+
+/* --- bringing members up to date --------------------------------------------------------------------------------- */
+
+/* The members that are behind learn the membership, in the order of the configuration. */
+static bool somebody_is_behind(struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->given->nodes; i++) {
+        const struct membership_node *node = &plan->given->node[i];
+        if (!is_member(plan, node) || is_up_to_date(plan, node))
+            continue;
+        struct marker marker = plan->group;
+        memcpy(marker.self, node->marker.self, sizeof marker.self);
+        memcpy(marker.run, node->marker.run, sizeof marker.run);
+        return write_marker(plan, i, node, marker);
+    }
+    return false;
+}
+
+static unsigned stayers_up_to_date(const struct plan *plan)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        count += stays(plan, i) && is_up_to_date(plan, &plan->given->node[i]);
+    return count;
+}
+
+static bool too_few(struct plan *plan)
+{
+    unsigned count = stayers_up_to_date(plan);
+    if (count >= plan->quorum)
+        return false;
+    return refuse(plan, MEMBERSHIP_TOO_FEW,
+                  "only %u of the nodes that stay are reached and belong to the group: %u are needed", count,
+                  plan->quorum);
+}
+
+/* --- who comes --------------------------------------------------------------------------------------------------- */
+
+/* Only a server without a marker gets one, so that no server ever has two places. A configured node may hold on to the
+ * marker of a place that it does not have any more. */
+static bool newcomer_is_unfit(struct plan *plan)
+{
+    const struct membership_node *newcomer = plan->given->newcomer;
+    if (!newcomer->is_reached)
+        return refuse(plan, MEMBERSHIP_TOO_FEW, "%s cannot be reached", newcomer->name);
+    if (newcomer->bad_marker)
+        return refuse(plan, MEMBERSHIP_REFUSED, "%s: what is under its key %s is no marker: remove it", newcomer->name,
+                      MARKER_KEY);
+    if (newcomer->has_marker && !is_of_group(plan, newcomer))
+        return refuse(plan, MEMBERSHIP_REFUSED, "%s belongs to another lock group (%s)", newcomer->name,
+                      newcomer->marker.group);
+    if (newcomer->has_marker && newcomer_is_outside(plan))
+        return refuse(plan, MEMBERSHIP_REFUSED,
+                      "%s was a member of this group before (as %s): take an empty server, or empty this one",
+                      newcomer->name, newcomer->marker.self);
+    return false;
+}
+
+/* --- step 1 ------------------------------------------------------------------------------------------------------ */
+
+static bool place_is_seen(const struct plan *plan, unsigned place)
+{
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        if (stays(plan, i) && is_member(plan, &plan->given->node[i]) &&
+            marker_place_of(&plan->group, plan->given->node[i].marker.self) == (int)place)
+            return true;
+    return false;
+}
+
+/* Every member that is reached has the place of its turn in the configuration. */
+static bool places_are_in_order(const struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        if (is_member(plan, &plan->given->node[i]) &&
+            marker_place_of(&plan->group, plan->given->node[i].marker.self) != (int)i)
+            return false;
+    return true;
+}
+
+/* The place of the node that leaves: what its marker says; else the only one that nobody was seen to have; else the one
+ * of its turn in the configuration, as `init` gave them out; else any that is free, when no node is out of reach. */
+static int leaving_place(const struct plan *plan)
+{
+    const struct membership_node *leaving = leaving_node(plan);
+    unsigned missing = 0, away = 0, first = 0;
+    if (is_member(plan, leaving))
+        return marker_place_of(&plan->group, leaving->marker.self);
+    for (unsigned i = plan->group.place_count; i-- > 0;) {
+        if (place_is_seen(plan, i))
+            continue;
+        missing++;
+        first = i;
+    }
+    for (unsigned i = 0; i < plan->given->nodes; i++)
+        away += stays(plan, i) && !plan->given->node[i].is_reached;
+    if (missing > 1 && places_are_in_order(plan))
+        return plan->given->leaving;
+    return missing == 1 || (missing > 1 && away == 0) ? (int)first : -1;
+}
+
+static bool make_vacant(struct plan *plan)
+{
+    const struct membership_node *leaving = leaving_node(plan);
+    if (newcomer_is_outside(plan) && leaving->is_reached && is_of_group(plan, leaving) && !is_member(plan, leaving))
+        return refuse(plan, MEMBERSHIP_REFUSED, "%s is no member of the group any more: it was replaced before",
+                      leaving->name);
+    if (!newcomer_is_outside(plan) && leaving->has_marker)
+        return refuse(plan, MEMBERSHIP_REFUSED,
+                      "%s is no member of the group any more: it was replaced. Put its successor into the "
+                      "configuration",
+                      leaving->name);
+    int place = leaving_place(plan);
+    if (place < 0)
+        return refuse(plan, MEMBERSHIP_TOO_FEW,
+                      "which place of the group %s has cannot be told while other nodes are out of reach",
+                      leaving->name);
+    for (unsigned i = 0; i < plan->given->nodes; i++) {
+        const struct membership_node *node = &plan->given->node[i];
+        if (!stays(plan, i) || !is_up_to_date(plan, node))
+            continue;
+        struct marker marker = node->marker;
+        marker.generation++;
+        marker.places[place][0] = '\0';
+        return write_marker(plan, i, node, marker);
+    }
+    return false;
+}
+
+/* --- step 2 ------------------------------------------------------------------------------------------------------ */
+
+/* A vacancy that was made for another node is not this one's to fill. */
+static bool vacancy_is_of_another(struct plan *plan)
+{
+    const struct membership_node *leaving = leaving_node(plan);
+    if (is_member(plan, leaving))
+        return refuse(plan, MEMBERSHIP_REFUSED,
+                      "another node than %s is being replaced (a place of generation %u is vacant): finish that first",
+                      leaving->name, (unsigned)plan->group.generation);
+    for (unsigned i = 0; i < plan->given->nodes; i++) {
+        const struct membership_node *node = &plan->given->node[i];
+        if (stays(plan, i) && is_of_group(plan, node) && !is_member(plan, node))
+            return refuse(plan, MEMBERSHIP_REFUSED, "the vacant place is that of %s: replace or heal that node first",
+                          node->name);
+    }
+    return false;
+}
+
+static bool fill_vacancy(struct plan *plan, unsigned place)
+{
+    const struct membership_node *newcomer = plan->given->newcomer;
+    if (plan->given->waited_for != plan->group.generation) {
+        plan->step->verdict = MEMBERSHIP_WAIT;
+        return true;
+    }
+    struct marker marker = plan->group;
+    marker.generation++;
+    snprintf(marker.places[place], sizeof marker.places[place], "%s", plan->given->new_id);
+    snprintf(marker.self, sizeof marker.self, "%s", plan->given->new_id);
+    snprintf(marker.run, sizeof marker.run, "%s", newcomer->run_id);
+    return write_marker(plan, newcomer_is_outside(plan) ? MEMBERSHIP_NEWCOMER : (unsigned)plan->given->leaving,
+                        newcomer, marker);
+}
+
+/* --- all of it --------------------------------------------------------------------------------------------------- */
+
+/* True when the newcomer has its place: the others learn of it, and that is all. */
+static bool newcomer_is_in(struct plan *plan)
+{
+    const struct membership_node *leaving = leaving_node(plan);
+    if (!is_up_to_date(plan, plan->given->newcomer))
+        return false;
+    if (newcomer_is_outside(plan) && is_member(plan, leaving))
+        return refuse(plan, MEMBERSHIP_REFUSED, "%s is a member of this group already", plan->given->newcomer->name);
+    if (stayers_up_to_date(plan) + 1 < plan->quorum)
+        return refuse(plan, MEMBERSHIP_TOO_FEW,
+                      "%s has its place, but too few of the other nodes can be reached to learn of it",
+                      plan->given->newcomer->name);
+    plan->step->verdict = MEMBERSHIP_DONE;
+    return true;
+}
+
+static void plan_make(struct plan *plan)
+{
+    if (group_is_missing(plan))
+        return;
+    plan->step->has_group = true;
+    bool is_decided = generation_is_torn(plan) || place_is_doubled(plan);
+    plan->step->group = plan->group;
+    if (is_decided || somebody_is_behind(plan))
+        return;
+    if (plan->given->leaving == MEMBERSHIP_NOBODY) {
+        plan->step->verdict = MEMBERSHIP_DONE;
+        return;
+    }
+    int vacancy = vacancy_of(&plan->group);
+    if (newcomer_is_in(plan) || newcomer_is_unfit(plan) || too_few(plan))
+        return;
+    if (vacancy < 0)
+        make_vacant(plan);
+    else if (!vacancy_is_of_another(plan))
+        fill_vacancy(plan, (unsigned)vacancy);
+}
+
+struct membership_step membership_next(const struct membership *membership)
+{
+    struct membership_step step = {.verdict = MEMBERSHIP_REFUSED};
+    struct plan plan = {.given = membership, .quorum = membership->nodes / 2 + 1, .step = &step};
+    plan_make(&plan);
+    return step;
+}
+
+int64_t membership_wait_ns(int64_t max_ttl_ms, int64_t timeout_ns)
+{
+    return max_ttl_ms * (NS_PER_MS / 100 * 101) + 2 * NS_PER_MS + timeout_ns;
+}
