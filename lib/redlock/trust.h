@@ -17,11 +17,13 @@
  *  - A node without a marker that this process never saw with one is excluded until an operator heals it: which place
  *    it has cannot be known from here, and a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
- *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides. Bounds of two samples
- *    that cannot both be true, with 1 % of the time between them allowed for rate, are a step. When a quorum of the
- *    nodes steps within a few seconds it is our own clock that stood still: nobody is blamed, `own_clock_stood` is
- *    told, and every hold that began before is in doubt. Once sampled, a node whose offset is more than a second away
- *    from the median of the others is quarantined at first sight.
+ *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
+ *    Bounds of two samples that cannot both be true, with 1 % of the time between them allowed for rate, are a step.
+ *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
+ *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
+ *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
+ *    marker is doubted (run "-"), so that nobody gets a grant there who did not see the step himself. Once sampled, a
+ *    node whose offset is more than a second away from the median of the others is quarantined at first sight.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */
@@ -34,6 +36,7 @@
 #include "base/clock.h"
 #include "redlock/lease.h"
 #include "redlock/marker.h"
+#include "redlock/trust_clock.h"
 
 enum trust_state {
     TRUST_UNSEEN, /* not inspected since it was connected, or its marker changed since */
@@ -45,7 +48,7 @@ enum trust_state {
 enum trust_reason {
     TRUST_FINE,
     TRUST_NOT_INSPECTED,
-    TRUST_UNREADABLE, /* the inspection was refused; see trust_node_text */
+    TRUST_UNREADABLE, /* the inspection was refused, or told no run id (H9) */
     TRUST_NO_GROUP,   /* no group has a quorum of the configured nodes: `holdfast nodes init` */
     TRUST_NO_MARKER,  /* and never seen with one */
     TRUST_BAD_MARKER, /* something else is under the marker's key */
@@ -74,24 +77,26 @@ struct trust_sight {
 };
 
 struct trust_node {
-    bool seen; /* the facts below are from the present connection */
-    bool ever_seen;
-    enum trust_reason unreadable; /* TRUST_FINE or why the last inspection told nothing */
+    bool seen;          /* the facts below are from the present connection */
+    bool ever_seen;     /* there are facts; those of a node that is not seen count for the adoption of the group only */
+    bool is_unreadable; /* the last inspection told nothing */
     struct marker marker;
     bool has_marker, bad_marker;
     char marker_text[MARKER_TEXT_MAX];
     char run_id[MARKER_RUN_DIGITS + 1];
     char known_id[MARKER_ID_DIGITS + 1]; /* the place that this process saw it have; "" = none yet */
     bool evicts;
-    /* quarantine */
-    struct instant until; /* 0 = none */
-    enum trust_reason quarantine;
-    bool writes_marker; /* its end was reached, the marker is to be written */
-    /* the clock: offset = node's time - ours, in ns, somewhere in low..high as of `sampled` */
-    bool has_offset;
-    int64_t offset_low, offset_high;
-    struct instant sampled, stepped_at;
-    uint32_t incarnation; /* counts the times its memory was, or may have been, lost */
+    enum trust_reason quarantine; /* TRUST_FINE = none; it may outlast its end until the marker is written */
+    struct instant quarantined_at;
+    bool writes_marker; /* the quarantine is over, and the marker does not say so yet */
+    struct trust_clock clock;
+    bool clock_compared;                  /* with the clocks of the others, since it was first sampled */
+    int64_t step_ns;                      /* the last step of its clock; 0 = none */
+    struct instant stepped_at, step_from; /* between these two samples, the later one first */
+    node_set vouched;                     /* whose clocks show that the step was not ours */
+    bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do */
+    struct instant write_at;              /* not before */
+    uint32_t incarnation;                 /* counts the times its memory was, or may have been, lost */
     /* the verdict */
     enum trust_state state;
     enum trust_reason reason;
@@ -102,6 +107,9 @@ struct trust {
     int64_t timeout_ns;
     bool has_group;
     struct marker group; /* self and run are of no meaning */
+    struct instant own_clock_stood_at;
+    int own_clock_direction;  /* 1 or -1; 0 = it never stood */
+    node_set own_clock_shown; /* whose samples have shown that already */
     struct trust_node node[LEASE_NODES_MAX];
 };
 
@@ -124,26 +132,29 @@ struct trust_step trust_unseen(struct trust *trust, unsigned node, struct instan
 /* The node's clock, as a script told it between `asked` and `answered`. */
 struct trust_step trust_sampled(struct trust *trust, unsigned node, struct instant asked, struct instant answered,
                                 int64_t node_us, struct instant now);
-/* Ends quarantines; call it at trust_next or later. */
+/* Ends quarantines and repeats writes, once a second; call it at trust_next or later. */
 struct trust_step trust_tick(struct trust *trust, struct instant now);
 struct instant trust_next(const struct trust *trust);
+/* The end of the node's quarantine: 0 when it has none, INSTANT_NEVER while no group tells how long it is. */
+struct instant trust_node_until(const struct trust *trust, unsigned node);
 
 node_set trust_voters(const struct trust *trust);
 /* Nodes whose key a hold may still have extended or planted again (lease_forgot's conditions): the voters and the
- * quarantined ones that are members of the group. */
+ * quarantined ones that have a marker of the group (without one a script would have nothing to compare). */
 node_set trust_members(const struct trust *trust);
 /* 0 while there is no group, and with N = 1. */
 int64_t trust_max_ttl_ns(const struct trust *trust);
 /* The marker text that scripts on this node are to compare with; "" compares with nothing (N = 1). */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
-/* For a node of step.write: what the marker is now ("" = none) is trust_marker_expected; this is what it is to be. */
+/* For a node of step.write, before anything else is told: what the marker is now ("" = none) is trust_marker_expected;
+ * this is what it is to be. */
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
 
 /* The latest time that the node's clock can show at `at`, in microseconds; 0 when nothing is known. */
 int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at);
 /* The earliest time that the node's clock can show at `at`. */
 int64_t trust_node_time_low_us(const struct trust *trust, unsigned node, struct instant at);
-/* The median of the nodes' clocks at `at`, in microseconds: what fencing tokens are proposed from; 0 = nothing known. */
+/* The median of the clocks at `at`, in microseconds: what fencing tokens are proposed from; 0 = nothing known. */
 int64_t trust_median_us(const struct trust *trust, struct instant at);
 
 /* One word each for logs and --json ("votes", "new_run"); and a sentence with what to do. */

@@ -1,0 +1,210 @@
+/* What an inspection changes in the facts about its node, and the events and questions of trust.h. Whose clock stepped
+ * is found out in trust_blame.c. The verdicts are made anew from the facts of all nodes after every event
+ * (trust_verdict.c) and nothing else changes them, so there is no order of events in which one could be left behind.
+ *
+ * When a quarantine is over early. A marker that somebody healed (its run is that of the server again) says that he
+ * waited through a quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says
+ * nothing about a step of its clock that he may not have seen, unless the marker was doubted before: nobody got a
+ * grant there from then on. */
+#include "redlock/trust_private.h"
+
+#include <string.h>
+
+#include "base/invariant.h"
+
+void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns)
+{
+    invariant(nodes % 2 == 1 && nodes <= LEASE_NODES_MAX && timeout_ns >= 0);
+    *trust = (struct trust){.nodes = nodes, .timeout_ns = timeout_ns};
+    for (unsigned i = 0; i < nodes; i++)
+        trust->node[i].reason = TRUST_NOT_INSPECTED;
+}
+
+/* --- what an inspection changes ------------------------------------------------------------------------------ */
+
+static void take_marker(struct trust_node *node, const struct trust_sight *sight)
+{
+    size_t length = sight->has_marker ? strnlen(sight->marker_text, MARKER_TEXT_MAX - 1) : 0;
+    memcpy(node->marker_text, sight->marker_text, length);
+    node->marker_text[length] = '\0';
+    node->has_marker = length > 0 && marker_parse(&node->marker, node->marker_text, length, NULL);
+    node->bad_marker = sight->has_marker && !node->has_marker;
+}
+
+static bool is_lifted_by_healing(const struct trust_node *before)
+{
+    return trust_is_about_proof(before->quarantine) || trust_proof_of(before) == PROOF_DOUBTED;
+}
+
+static void quarantine_by_proof(const struct trust *trust, struct trust_node *node, const struct trust_node *before,
+                                bool new_run, struct instant now)
+{
+    enum trust_proof proof = trust_proof_of(node);
+    bool is_fresh = new_run || !before->ever_seen || proof != trust_proof_of(before) ||
+                    (proof == PROOF_OTHER_RUN && strcmp(node->marker.run, before->marker.run) != 0);
+    if (!is_fresh || proof == PROOF_BAD_MARKER)
+        return;
+    if (proof == PROOF_GOOD) {
+        if (new_run || is_lifted_by_healing(before))
+            node->quarantine = TRUST_FINE;
+    } else if (proof == PROOF_DOUBTED && !new_run) {
+        trust_quarantine_clock(trust, node, TRUST_DOUBTED, now); /* by us, most often */
+    } else if (proof != PROOF_NO_MARKER || node->known_id[0] != '\0') {
+        trust_quarantine(trust, node, trust_reason_of(proof), now);
+    }
+}
+
+/* Returns whether the node's memory was, or may have been, lost since it was seen before. */
+static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_sight *sight,
+                     struct instant now)
+{
+    struct trust_node before = *node;
+    take_marker(node, sight);
+    memcpy(node->run_id, sight->run_id, sizeof node->run_id);
+    node->evicts = sight->evicts;
+    node->seen = node->ever_seen = true;
+    node->is_unreadable = false;
+    bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
+    bool lost =
+        is_group(trust) && trust_proof_of(node) == PROOF_NO_MARKER && trust_proof_of(&before) != PROOF_NO_MARKER;
+    if (new_run) {
+        node->clock.is_known = node->clock_compared = node->doubt_wanted = node->doubts = false;
+        node->step_ns = 0;
+    }
+    quarantine_by_proof(trust, node, &before, new_run, now);
+    if (before.evicts && !node->evicts && !new_run)
+        trust_quarantine(trust, node, TRUST_HAD_EVICTED, now);
+    if (new_run || lost)
+        node->incarnation++;
+    return new_run || lost;
+}
+
+/* --- events -------------------------------------------------------------------------------------------------- */
+
+struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now)
+{
+    invariant(node < trust->nodes);
+    if (!marker_is_hex(sight->run_id, MARKER_RUN_DIGITS))
+        return trust_unreadable(trust, node, now);
+    struct trust_step step = {.forgot = 0};
+    if (remember(trust, &trust->node[node], sight, now))
+        step.forgot |= bit(node);
+    trust_take_reading(trust, node, &(struct trust_reading){sight->asked, sight->answered, sight->node_us}, now, &step);
+    trust_judge(trust, now, &step);
+    return step;
+}
+
+struct trust_step trust_unreadable(struct trust *trust, unsigned node, struct instant now)
+{
+    invariant(node < trust->nodes);
+    struct trust_step step = {.forgot = 0};
+    trust->node[node].seen = false;
+    trust->node[node].is_unreadable = true;
+    trust_judge(trust, now, &step);
+    return step;
+}
+
+struct trust_step trust_unseen(struct trust *trust, unsigned node, struct instant now)
+{
+    invariant(node < trust->nodes);
+    struct trust_step step = {.forgot = 0};
+    trust->node[node].seen = false;
+    trust->node[node].is_unreadable = false;
+    trust_judge(trust, now, &step);
+    return step;
+}
+
+struct trust_step trust_sampled(struct trust *trust, unsigned node, struct instant asked, struct instant answered,
+                                int64_t node_us, struct instant now)
+{
+    invariant(node < trust->nodes);
+    struct trust_step step = {.forgot = 0};
+    if (trust_take_reading(trust, node, &(struct trust_reading){asked, answered, node_us}, now, &step))
+        trust_judge(trust, now, &step);
+    return step;
+}
+
+struct trust_step trust_tick(struct trust *trust, struct instant now)
+{
+    struct trust_step step = {.forgot = 0};
+    trust_judge(trust, now, &step);
+    return step;
+}
+
+/* --- questions ----------------------------------------------------------------------------------------------- */
+
+struct instant trust_next(const struct trust *trust)
+{
+    struct instant next = INSTANT_NEVER;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_node *node = &trust->node[i];
+        if (node->writes_marker || node->doubts)
+            next = instant_earlier(next, node->write_at);
+        if (node->state == TRUST_QUARANTINED && !node->writes_marker)
+            next = instant_earlier(next, trust_node_until(trust, i));
+    }
+    return next;
+}
+
+node_set trust_voters(const struct trust *trust)
+{
+    node_set voters = 0;
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (trust->node[i].state == TRUST_VOTES)
+            voters |= bit(i);
+    return voters;
+}
+
+node_set trust_members(const struct trust *trust)
+{
+    node_set members = trust_voters(trust);
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (trust->node[i].state == TRUST_QUARANTINED && trust->node[i].has_marker)
+            members |= bit(i);
+    return members;
+}
+
+int64_t trust_max_ttl_ns(const struct trust *trust)
+{
+    return trust->has_group ? trust->group.max_ttl_ms * NS_PER_MS : 0;
+}
+
+const char *trust_marker_expected(const struct trust *trust, unsigned node)
+{
+    return is_group(trust) ? trust->node[node].marker_text : "";
+}
+
+void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
+{
+    const struct trust_node *about = &trust->node[node];
+    invariant(about->writes_marker || about->doubts);
+    struct marker marker = trust->group;
+    memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
+    if (about->doubts)
+        marker.run[0] = '\0';
+    else
+        memcpy(marker.run, about->run_id, sizeof marker.run);
+    marker_write(&marker, text);
+}
+
+int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at)
+{
+    const struct trust_clock *clock = &trust->node[node].clock;
+    return clock->is_known ? (at.ns + trust_clock_high(clock, at)) / NS_PER_US : 0;
+}
+
+int64_t trust_node_time_low_us(const struct trust *trust, unsigned node, struct instant at)
+{
+    const struct trust_clock *clock = &trust->node[node].clock;
+    return clock->is_known ? (at.ns + trust_clock_low(clock, at)) / NS_PER_US : 0;
+}
+
+int64_t trust_median_us(const struct trust *trust, struct instant at)
+{
+    int64_t offsets[LEASE_NODES_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (trust->node[i].clock.is_known)
+            offsets[count++] = trust->node[i].clock.low / 2 + trust->node[i].clock.high / 2;
+    return count > 0 ? (at.ns + trust_median_low(offsets, count)) / NS_PER_US : 0;
+}

@@ -1,0 +1,60 @@
+/* Private to trust*.c: what its parts share. */
+#ifndef REDLOCK_TRUST_PRIVATE_H
+#define REDLOCK_TRUST_PRIVATE_H
+
+#include <string.h>
+
+#include "redlock/trust.h"
+
+#define TRUST_FRESH_NS (10 * NS_PER_S) /* an older sample is no evidence */
+
+/* What a node's marker says about the run of the server that has it. */
+enum trust_proof { PROOF_NO_MARKER, PROOF_BAD_MARKER, PROOF_DOUBTED, PROOF_OTHER_RUN, PROOF_GOOD };
+
+static inline node_set bit(unsigned node)
+{
+    return (node_set)(1u << node);
+}
+
+static inline unsigned quorum(const struct trust *trust)
+{
+    return trust->nodes / 2 + 1;
+}
+
+static inline bool is_group(const struct trust *trust)
+{
+    return trust->nodes > 1;
+}
+
+static inline enum trust_proof trust_proof_of(const struct trust_node *node)
+{
+    if (!node->has_marker)
+        return node->bad_marker ? PROOF_BAD_MARKER : PROOF_NO_MARKER;
+    if (node->marker.run[0] == '\0')
+        return PROOF_DOUBTED;
+    return strcmp(node->marker.run, node->run_id) == 0 ? PROOF_GOOD : PROOF_OTHER_RUN;
+}
+
+/* Once its quarantine is over, its marker is written: it has one with another run, or we know the place that it had. */
+static inline bool trust_needs_healing(const struct trust_node *node)
+{
+    enum trust_proof proof = trust_proof_of(node);
+    return proof == PROOF_DOUBTED || proof == PROOF_OTHER_RUN ||
+           (proof == PROOF_NO_MARKER && node->known_id[0] != '\0');
+}
+
+/* trust_verdict.c. The first starts a quarantine, or starts it anew; the second does not replace a reason that
+ * somebody else's healing would not lift. */
+void trust_quarantine(const struct trust *trust, struct trust_node *node, enum trust_reason reason, struct instant now);
+void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
+                            struct instant now);
+bool trust_is_about_proof(enum trust_reason reason);
+enum trust_reason trust_reason_of(enum trust_proof proof);
+void trust_judge(struct trust *trust, struct instant now, struct trust_step *step);
+
+/* trust_blame.c. Returns whether there is anything to judge: most readings say what was known. */
+bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,
+                        struct trust_step *step);
+void trust_compare_clocks(struct trust *trust, struct instant now);
+
+#endif

@@ -1,0 +1,146 @@
+/* Lock nodes as a client's inspections find them, on a clock that the test moves. */
+#ifndef TESTS_TRUST_FIXTURE_H
+#define TESTS_TRUST_FIXTURE_H
+
+#include "redlock/trust.h"
+
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+enum { MAX_TTL_MS = 60000, SERVERS_MAX = 16 };
+#define TIMEOUT_NS    (50 * NS_PER_MS)
+#define QUARANTINE_NS (60600 * NS_PER_MS + 2 * NS_PER_MS + TIMEOUT_NS)
+#define TRIP_NS       (200 * NS_PER_US)
+#define WALL_NS       (INT64_C(1790000000) * NS_PER_S)
+
+struct server {
+    char text[MARKER_TEXT_MAX]; /* "" = no marker */
+    char run_id[MARKER_RUN_DIGITS + 1];
+    bool evicts;
+    int64_t offset_ns; /* of its clock to WALL_NS + ours */
+};
+
+struct world {
+    struct trust trust;
+    struct instant now;
+    struct server servers[SERVERS_MAX]; /* node i of the client is server i */
+    struct trust_step step;             /* what the last event asked for */
+};
+
+static inline const char *run_of(unsigned number)
+{
+    static char runs[4][MARKER_RUN_DIGITS + 1];
+    static unsigned next;
+    next = (next + 1) % 4;
+    snprintf(runs[next], sizeof runs[next], "%040x", number + 1);
+    return runs[next];
+}
+
+/* Place i has the id 0000000<i + 1>. */
+static inline struct marker group_marker(unsigned places, uint32_t generation, unsigned self)
+{
+    struct marker marker = {
+        .group = "00000000000000aa", .generation = generation, .max_ttl_ms = MAX_TTL_MS, .place_count = places};
+    for (unsigned i = 0; i < places; i++)
+        snprintf(marker.places[i], sizeof marker.places[i], "%08x", i + 1);
+    snprintf(marker.self, sizeof marker.self, "%08x", self + 1);
+    return marker;
+}
+
+static inline void mark(struct world *world, unsigned server, struct marker marker, const char *run)
+{
+    snprintf(marker.run, sizeof marker.run, "%s", run);
+    marker_write(&marker, world->servers[server].text);
+}
+
+/* A healthy group of which nothing was seen yet. */
+static inline void world_make(struct world *world, unsigned nodes)
+{
+    *world = (struct world){.now = {1000 * NS_PER_S}};
+    trust_init(&world->trust, nodes, TIMEOUT_NS);
+    for (unsigned i = 0; i < SERVERS_MAX; i++)
+        snprintf(world->servers[i].run_id, sizeof world->servers[i].run_id, "%s", run_of(i));
+    for (unsigned i = 0; i < nodes && nodes > 1; i++)
+        mark(world, i, group_marker(nodes, 1, i), run_of(i));
+}
+
+static inline void pass(struct world *world, int64_t ns)
+{
+    world->now.ns += ns;
+}
+
+static inline int64_t node_us(const struct world *world, unsigned node, struct instant at)
+{
+    return (WALL_NS + at.ns + world->servers[node].offset_ns) / NS_PER_US;
+}
+
+/* Inspects the node; the answer arrives now. */
+static inline struct trust_step look(struct world *world, unsigned node)
+{
+    const struct server *server = &world->servers[node];
+    struct instant asked = instant_after(world->now, -TRIP_NS);
+    struct trust_sight sight = {.asked = asked,
+                                .answered = world->now,
+                                .has_marker = server->text[0] != '\0',
+                                .evicts = server->evicts,
+                                .node_us = node_us(world, node, instant_after(asked, TRIP_NS / 2))};
+    memcpy(sight.marker_text, server->text, sizeof sight.marker_text);
+    memcpy(sight.run_id, server->run_id, sizeof sight.run_id);
+    return world->step = trust_saw(&world->trust, node, &sight, world->now);
+}
+
+static inline struct trust_step sample(struct world *world, unsigned node)
+{
+    struct instant asked = instant_after(world->now, -TRIP_NS);
+    return world->step = trust_sampled(&world->trust, node, asked, world->now,
+                                       node_us(world, node, instant_after(asked, TRIP_NS / 2)), world->now);
+}
+
+static inline struct trust_step tick(struct world *world)
+{
+    return world->step = trust_tick(&world->trust, world->now);
+}
+
+static inline void look_at_all(struct world *world)
+{
+    for (unsigned i = 0; i < world->trust.nodes; i++)
+        look(world, i);
+}
+
+static inline void restart(struct world *world, unsigned node, unsigned number)
+{
+    snprintf(world->servers[node].run_id, sizeof world->servers[node].run_id, "%s", run_of(number));
+}
+
+/* Performs the write that the trust asks for; false when the marker is not what it was seen to be. */
+static inline bool perform_write(struct world *world, unsigned node)
+{
+    char text[MARKER_TEXT_MAX];
+    trust_marker_to_write(&world->trust, node, text);
+    if (strcmp(world->servers[node].text, trust_marker_expected(&world->trust, node)) != 0)
+        return false;
+    memcpy(world->servers[node].text, text, sizeof text);
+    return true;
+}
+
+static inline void expect_at(struct world *world, unsigned node, enum trust_state state, enum trust_reason reason,
+                             const char *file, int line)
+{
+    const struct trust_node *about = &world->trust.node[node];
+    if (about->state != state || about->reason != reason)
+        fail_msg("%s:%d: node %u is %s (%s), not %s (%s)", file, line, node, trust_state_name(about->state),
+                 trust_reason_name(about->reason), trust_state_name(state), trust_reason_name(reason));
+}
+
+#define expect(world, node, state, reason) expect_at(world, node, state, reason, __FILE__, __LINE__)
+#define expect_votes(world, node)          expect(world, node, TRUST_VOTES, TRUST_FINE)
+
+static inline void expect_step(struct world *world, node_set forgot, node_set write, node_set changed)
+{
+    assert_int_equal(world->step.forgot, forgot);
+    assert_int_equal(world->step.write, write);
+    assert_int_equal(world->step.changed, changed);
+}
+
+#endif
