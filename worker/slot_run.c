@@ -141,7 +141,7 @@ void slot_run_start(struct slot *slot)
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
     slot->job.backtrace_lines = slot->rules.backtrace;
-    slot->job.deadline = slot->lock != NULL ? redlock_lock_deadline(slot->lock) : NULL;
+    slot->job.validity = slot->lock != NULL ? redlock_lock_validity(slot->lock) : NULL;
     slot->job.must_stop = &slot->worker->must_stop;
     slot->job.pulse = &slot->worker->pulse;
     slot->job.progress = NULL;

@@ -1,46 +1,18 @@
-/* Releases and extensions of many locks in one script call a node.
+/* What is said to the nodes about many locks at once: one script call a node.
  *
- * What gathers in a turn of the loop leaves together at its end: one call instead of many saves a node about a third
- * of the time of a release. A batch goes to every node that one of its locks needs; the other locks' keys are
- * compared there for nothing, which is harmless. The call answers one character a key; the votes of a lock are those
- * of its keys together. A batch lives until every node answered or timed out, and is then used again. */
-#include "redlock/group.h"
+ * What gathers in a turn of the loop leaves together at its end: one call instead of many saves a node about a third of
+ * the time of a release. A batch goes to every node that one of its locks needs; the other locks' keys are compared
+ * there for nothing, which is harmless. Grants of several keys, and what is said about tokens, leave one lock a call.
+ * A batch lives until every node answered or timed out, and is then used again. The words themselves, requests and
+ * answers, are in batch_words.c. */
+#include "redlock/batch.h"
 
 #include <stdlib.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "redlock/scripts.h"
-
-enum { BATCH_KEYS_MAX = 128, BATCH_LOCKS_MAX = 64 };
-
-struct batch_entry {
-    struct redlock_lock *lock;
-    uint32_t round;
-    uint16_t first_key, key_count;
-    node_set nodes;
-};
-
-struct batch_call {
-    struct redis_call call;
-    struct batch *batch;
-    unsigned node;
-};
-
-struct batch {
-    struct list link;      /* in group->batches */
-    struct list idle_link; /* in group->idle_batches or group->full_batches */
-    struct redlock_group *group;
-    enum batch_kind kind;
-    unsigned lock_count, key_count, unanswered;
-    node_set nodes;
-    struct instant gone_by;           /* when every key has expired by itself, also one planted late */
-    struct buffer keys, values, ttls; /* encoded arguments */
-    struct buffer request;
-    struct batch_entry entries[BATCH_LOCKS_MAX];
-    struct batch_call calls[]; /* one a node */
-};
+#include "redlock/inspection.h"
 
 static void batch_done(struct redis_call *call, const struct redis_result *result);
 
@@ -85,15 +57,21 @@ static void batch_close(struct batch *batch)
 
 /* --- gathering ------------------------------------------------------------------------------------------------ */
 
-static void keys_encode(struct batch *batch, const struct redlock_lock *lock)
+static bool is_grant(enum batch_kind kind)
 {
-    for (unsigned i = 0; i < lock->key_count; i++) {
-        struct key_span key = lock_key(lock, i);
-        redis_request_bytes(&batch->keys, key.bytes, key.length);
-        redis_request_bytes(&batch->values, lock->value, lock->value_length);
-        if (batch->kind == BATCH_EXTEND)
-            redis_request_integer(&batch->ttls, lock->terms.ttl_ns / NS_PER_MS);
-    }
+    return kind == BATCH_GRANT || kind == BATCH_GRANT_ALL;
+}
+
+/* Whether the lock can leave in the same call as what gathered so far. */
+static bool batch_has_room(const struct batch *batch, const struct redlock_lock *lock)
+{
+    if (batch->lock_count == 0)
+        return true;
+    if (batch->kind == BATCH_GRANT &&
+        (batch->terms.ttl_ns != lock->terms.ttl_ns || batch->terms.fenced != lock->terms.fenced))
+        return false;
+    bool is_alone = batch->kind == BATCH_GRANT_ALL || batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT;
+    return !is_alone && batch->lock_count < BATCH_LOCKS_MAX && batch->key_count + lock->key_count <= BATCH_KEYS_MAX;
 }
 
 void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
@@ -102,9 +80,9 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
     if (nodes == 0)
         return;
     struct batch *batch = batch_open(group, kind);
-    if (batch->lock_count == BATCH_LOCKS_MAX || batch->key_count + lock->key_count > BATCH_KEYS_MAX) {
+    if (!batch_has_room(batch, lock)) {
         group->gathering[kind] = NULL;
-        list_append(&group->full_batches, &batch->idle_link);
+        list_append(&group->full_batches[kind], &batch->idle_link);
         batch = batch_open(group, kind);
     }
     batch->entries[batch->lock_count++] = (struct batch_entry){.lock = lock,
@@ -112,7 +90,8 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
                                                                .first_key = (uint16_t)batch->key_count,
                                                                .key_count = (uint16_t)lock->key_count,
                                                                .nodes = nodes};
-    keys_encode(batch, lock);
+    batch->terms = lock->terms;
+    batch_words_add(batch, lock);
     batch->key_count += lock->key_count;
     batch->nodes |= nodes;
     struct instant gone_by = loop_after(group->loop, GROUP_SILENCE_LIMIT_NS + lock->terms.ttl_ns);
@@ -122,16 +101,37 @@ void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock
 
 /* --- sending -------------------------------------------------------------------------------------------------- */
 
-static void request_assemble(struct batch *batch)
+static bool send_to(struct batch *batch, unsigned node)
 {
-    buffer_clear(&batch->request);
-    if (batch->kind == BATCH_RELEASE)
-        redis_request_script(&batch->request, &redlock_script_release, batch->key_count, batch->key_count);
-    else
-        redis_request_script(&batch->request, &redlock_script_extend, batch->key_count, 2 * (size_t)batch->key_count);
-    buffer_append(&batch->request, batch->keys.bytes, batch->keys.length);
-    buffer_append(&batch->request, batch->values.bytes, batch->values.length);
-    buffer_append(&batch->request, batch->ttls.bytes, batch->ttls.length);
+    struct group_node *member = &batch->group->nodes[node];
+    if (is_grant(batch->kind) && !group_node_takes_grants(member))
+        return false;
+    if (batch->kind != BATCH_RELEASE)
+        batch_words_request(batch, node);
+    batch->calls[node].asked = loop_now(batch->group->loop);
+    struct instant deadline = loop_after(batch->group->loop, member->timeout_ns);
+    return redis_node_call(member->node, &batch->request, deadline, &batch->calls[node].call);
+}
+
+static void answered_one(struct batch *batch)
+{
+    invariant(batch->unanswered > 0);
+    if (--batch->unanswered == 0)
+        batch_close(batch);
+}
+
+/* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end a pass, and
+ * then the release must already know everything that was sent, and nothing else. */
+static void grants_not_sent(struct batch *batch, node_set unsent)
+{
+    for (unsigned i = 0; i < batch->lock_count; i++) {
+        const struct batch_entry *entry = &batch->entries[i];
+        if (entry->lock->lease.round == entry->round)
+            lock_take_step(entry->lock, lease_unsent(&entry->lock->lease, &entry->lock->terms, unsent, entry->round,
+                                                     loop_now(batch->group->loop)));
+    }
+    for (; unsent != 0; unsent &= (node_set)(unsent - 1))
+        answered_one(batch);
 }
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result);
@@ -141,55 +141,46 @@ static void batch_send(struct batch *batch)
 {
     static const struct redis_result down = {
         .outcome = REDIS_ERROR, .error = REDIS_ERROR_DOWN, .reason = "the node is not connected"};
-    struct redlock_group *group = batch->group;
     node_set unsent = 0;
-    request_assemble(batch);
+    if (batch->kind == BATCH_RELEASE)
+        batch_words_request(batch, 0);
     batch->unanswered = (unsigned)__builtin_popcount(batch->nodes);
-    for (unsigned i = 0; i < group->node_count; i++) {
-        struct instant deadline = loop_after(group->loop, group->nodes[i].timeout_ns);
-        if ((batch->nodes & (1u << i)) &&
-            !redis_node_call(group->nodes[i].node, &batch->request, deadline, &batch->calls[i].call))
+    for (unsigned i = 0; i < batch->group->node_count; i++)
+        if ((batch->nodes & (1u << i)) && !send_to(batch, i))
             unsent |= (node_set)(1u << i);
+    if (is_grant(batch->kind) && unsent != 0) {
+        grants_not_sent(batch, unsent);
+        return;
     }
-    for (unsigned i = 0; unsent != 0 && i < group->node_count; i++)
+    for (unsigned i = 0; unsent != 0 && i < batch->group->node_count; i++)
         if (unsent & (1u << i))
             batch_outcome(batch, i, &down);
 }
 
-void batches_flush(struct redlock_group *group)
+static void kind_flush(struct redlock_group *group, enum batch_kind kind)
 {
     struct list *full = NULL;
-    while ((full = list_take_first(&group->full_batches)) != NULL)
+    while ((full = list_take_first(&group->full_batches[kind])) != NULL)
         batch_send(list_owner(full, struct batch, idle_link));
-    for (int kind = BATCH_RELEASE; kind <= BATCH_EXTEND; kind++) {
-        struct batch *batch = group->gathering[kind];
-        group->gathering[kind] = NULL;
-        if (batch != NULL)
-            batch_send(batch);
-    }
+    struct batch *batch = group->gathering[kind];
+    group->gathering[kind] = NULL;
+    if (batch != NULL)
+        batch_send(batch);
+}
+
+void batches_flush(struct redlock_group *group)
+{
+    for (int kind = BATCH_RELEASE; kind < BATCH_GRANT; kind++)
+        kind_flush(group, (enum batch_kind)kind);
+}
+
+void batches_flush_grants(struct redlock_group *group)
+{
+    for (int kind = BATCH_GRANT; kind < BATCH_KINDS; kind++)
+        kind_flush(group, (enum batch_kind)kind);
 }
 
 /* --- answers -------------------------------------------------------------------------------------------------- */
-
-/* All keys of a lock agree, or the worst of them counts: one that is not ours makes the lock not ours. */
-static enum lease_vote entry_vote(const struct batch_entry *entry, const char *answers)
-{
-    enum lease_vote vote = LEASE_YES;
-    for (unsigned i = 0; i < entry->key_count; i++) {
-        char answer = answers[entry->first_key + i];
-        if (answer == '2')
-            return LEASE_FOREIGN;
-        if (answer != '1')
-            vote = LEASE_NO;
-    }
-    return vote;
-}
-
-static bool reply_fits(const struct batch *batch, const struct redis_result *result)
-{
-    return result->outcome == REDIS_VALUE && result->reply->kind == REDIS_STRING &&
-           result->reply->length == batch->key_count;
-}
 
 /* A release that may not have been executed is owed: behind a connection that broke it goes out on the next one; a
  * server that refused it for a passing reason gets it again soon. */
@@ -199,24 +190,35 @@ static void release_owe(struct batch *batch, unsigned node, const struct redis_r
     owed_add(&batch->group->nodes[node], &batch->request, batch->gone_by, refused ? OWED_SOON : OWED_AFTER_RECONNECT);
 }
 
+static void entry_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
+                       const struct batch_answer *answer, struct instant now)
+{
+    struct redlock_lock *lock = entry->lock;
+    if (entry->round == BATCH_NO_VOTE || !(entry->nodes & (1u << node)) || lock->lease.round != entry->round)
+        return;
+    uint64_t detail = 0;
+    enum lease_vote vote = batch_words_vote(batch, entry, node, answer, &detail);
+    lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
+}
+
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result)
 {
-    bool fits = reply_fits(batch, result);
+    struct group_node *member = &batch->group->nodes[node];
     struct instant now = instant_now();
-    group_node_refused(&batch->group->nodes[node], result);
-    if (!fits && batch->kind == BATCH_RELEASE)
+    struct batch_answer answer = batch_words_answer(batch, result);
+    bool was_refused = group_node_refused(member, result);
+    if (batch->kind == BATCH_RELEASE && answer.kind != ANSWER_EXECUTED)
         release_owe(batch, node, result);
+    if (answer.node_us > 0)
+        inspection_sampled(member, batch->calls[node].asked, now, answer.node_us);
+    if (answer.kind == ANSWER_OTHER_MARKER)
+        inspection_doubts(member);
     for (unsigned i = 0; i < batch->lock_count; i++) {
-        const struct batch_entry *entry = &batch->entries[i];
-        if (entry->round == BATCH_NO_VOTE || !(entry->nodes & (1u << node)) || entry->lock->lease.round != entry->round)
-            continue;
-        enum lease_vote vote = fits ? entry_vote(entry, result->reply->bytes) : LEASE_UNKNOWN;
-        struct lease_step step = lease_vote(&entry->lock->lease, &entry->lock->terms, node, entry->round, vote, 0, now);
-        lock_take_step(entry->lock, step);
+        batch->entries[i].lock->was_refused |=
+            was_refused && batch->entries[i].lock->lease.round == batch->entries[i].round;
+        entry_vote(batch, &batch->entries[i], node, &answer, now);
     }
-    invariant(batch->unanswered > 0);
-    if (--batch->unanswered == 0)
-        batch_close(batch);
+    answered_one(batch);
 }
 
 static void batch_done(struct redis_call *call, const struct redis_result *result)

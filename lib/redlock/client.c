@@ -41,7 +41,10 @@ struct redlock_held {
     enum redlock_wait wait;
     enum redlock_answer answer;
     enum redlock_ending ending;
-    char reason[256];
+    uint64_t token;
+    struct redlock_verify verify;
+    bool is_verified;
+    char reason[384];
     sem_t decided;
 };
 
@@ -52,6 +55,7 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
     struct redlock_held *held = context;
     if (event->kind == REDLOCK_EVENT_ANSWER) {
         held->answer = event->answer;
+        held->token = redlock_lock_token(lock);
         snprintf(held->reason, sizeof held->reason, "%s", event->reason);
         if (event->answer != REDLOCK_ACQUIRED)
             redlock_lock_destroy(lock);
@@ -89,6 +93,20 @@ static void release_deliver(struct loop_message *message)
         return;
     redlock_lock_destroy(held->lock);
     held_free(held);
+}
+
+static void verified(struct redlock_verify *verify, bool is_held)
+{
+    struct redlock_held *held = list_owner(verify, struct redlock_held, verify);
+    held->is_verified = is_held;
+    sem_post(&held->decided);
+}
+
+static void verify_deliver(struct loop_message *message)
+{
+    struct redlock_held *held = list_owner(message, struct redlock_held, message);
+    held->verify.done = verified;
+    redlock_lock_verify(held->lock, &held->verify);
 }
 
 static void settle_fire(struct loop_timer *timer)
@@ -248,9 +266,30 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
 
 int64_t redlock_held_valid_for_ns(const struct redlock_held *held)
 {
-    int64_t until = atomic_load_explicit(redlock_lock_deadline(held->lock), memory_order_acquire);
-    int64_t left = until - instant_now().ns;
-    return left > 0 ? left : 0;
+    return redlock_validity_left_ns(redlock_lock_validity(held->lock));
+}
+
+bool redlock_held_in_danger(const struct redlock_held *held)
+{
+    return redlock_validity_in_danger(redlock_lock_validity(held->lock));
+}
+
+int redlock_held_descriptor(struct redlock_held *held)
+{
+    return redlock_validity_descriptor(redlock_lock_validity(held->lock));
+}
+
+uint64_t redlock_held_token(const struct redlock_held *held)
+{
+    return held->token;
+}
+
+bool redlock_held_verify(struct redlock_held *held)
+{
+    held->message.deliver = verify_deliver;
+    loop_post(held->client->loop, &held->message);
+    semaphore_wait(&held->decided);
+    return held->is_verified;
 }
 
 enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait)

@@ -16,10 +16,12 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "redlock/inspection.h"
 #include "redlock/scripts.h"
 #include "redlock/terms.h"
 
 #define NODE_CONNECT_TIMEOUT_NS (1 * NS_PER_S)
+#define FENCE_TTL_DEFAULT_NS    (7 * 24 * 3600 * NS_PER_S)
 
 #define REFUSAL_SILENCE_NS (1 * NS_PER_S)
 
@@ -33,8 +35,12 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)node;
     (void)reason;
     struct group_node *member = context;
-    if (state == REDIS_NODE_UP)
+    if (state == REDIS_NODE_UP) {
+        inspection_node_up(member);
         owed_reconnected(member);
+    } else {
+        inspection_node_down(member);
+    }
 }
 
 /* --- refusals ------------------------------------------------------------------------------------------------- */
@@ -80,7 +86,7 @@ bool group_node_takes_grants(struct group_node *node)
     if (!behind && node->told_behind)
         log_event(LOG_INFO, "lock_node_answers", "node=%s", redis_node_name(node->node));
     node->told_behind = behind;
-    return !behind;
+    return !behind && (trust_voters(&node->group->trust) & (1u << node->index)) != 0;
 }
 
 static bool must_wait(const struct redlock_group *group)
@@ -108,7 +114,7 @@ static void pace_look(struct loop_timer *timer)
 static void group_send(struct loop_hook *hook)
 {
     struct redlock_group *group = list_owner(hook, struct redlock_group, send);
-    struct list leaving, *link = NULL;
+    struct list *link = NULL;
     batches_flush(group);
     if (list_is_empty(&group->granting))
         return;
@@ -118,11 +124,9 @@ static void group_send(struct loop_hook *hook)
         return;
     }
     group->granted_in = loop_now(group->loop);
-    list_init(&leaving);
     while ((link = list_take_first(&group->granting)) != NULL)
-        list_append(&leaving, link);
-    while ((link = list_take_first(&leaving)) != NULL)
-        lock_send_grants(list_owner(link, struct redlock_lock, granting_link));
+        lock_grants_gather(list_owner(link, struct redlock_lock, granting_link));
+    batches_flush_grants(group);
 }
 
 /* --- life ----------------------------------------------------------------------------------------------------- */
@@ -171,23 +175,27 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->key_prefix = memory_text(options->key_prefix != NULL ? options->key_prefix : "");
     group->key_prefix_length = strlen(group->key_prefix);
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
+    group->fence_ttl_ns = options->fence_ttl_ns > 0 ? options->fence_ttl_ns : FENCE_TTL_DEFAULT_NS;
     list_init(&group->batches);
     list_init(&group->idle_batches);
     list_init(&group->locks);
     list_init(&group->idle_locks);
-    list_init(&group->full_batches);
+    for (int kind = 0; kind < BATCH_KINDS; kind++)
+        list_init(&group->full_batches[kind]);
     list_init(&group->granting);
     loop_hook_init(&group->send, group_send);
     loop_timer_init(&group->owed_timer, owed_fire);
     loop_timer_init(&group->pace_timer, pace_look);
     for (unsigned i = 0; i < group->node_count; i++)
         node_open(group, i, options);
+    inspections_init(group);
     return group;
 }
 
 void redlock_group_destroy(struct redlock_group *group)
 {
     loop_hook_cancel(&group->send);
+    inspections_end(group);
     loop_timer_clear(group->loop, &group->owed_timer);
     loop_timer_clear(group->loop, &group->pace_timer);
     for (unsigned i = 0; i < group->node_count; i++) {
@@ -221,7 +229,7 @@ bool redlock_group_is_settled(const struct redlock_group *group)
     for (unsigned i = 0; i < group->node_count; i++)
         if (!redis_node_was_tried(group->nodes[i].node))
             return false;
-    return true;
+    return inspections_are_settled(group);
 }
 
 unsigned redlock_group_busy(const struct redlock_group *group)

@@ -1,13 +1,15 @@
-/* Private to lib/redlock: the parts of the driver that performs what lease.c asks for.
+/* Private to lib/redlock: the parts of the driver that performs what lease.c and trust.c ask for.
  *
- *   group.c  N nodes and what is shared by the locks over them
- *   lock.c   one lock: values, grants, timers, events
- *   batch.c  releases and extensions of many locks in one script call a node
- *   owed.c   releases that a node must still get when it comes back
- *   client.c the blocking client
+ *   group.c       N nodes and what is shared by the locks over them
+ *   inspection.c  which of them may vote
+ *   lock.c        one lock: values, timers, what callers do; lock_news.c: what callers are told
+ *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
+ *   owed.c        releases that a node must still get when it comes back
+ *   validity.c    what other threads see of a lock
+ *   client.c      the blocking client
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
- * (batches_flush), so that a resource released and asked for again in the same turn is free when the grant arrives,
+ * (group_send), so that a resource released and asked for again in the same turn is free when the grant arrives,
  * and a fresh pass never meets the value of the pass before it (E4). On one node all of them go through the same
  * connection, so a release can never overtake the grant that it undoes (E2).
  *
@@ -22,8 +24,9 @@
 #include "redis/node.h"
 #include "redlock/lease.h"
 #include "redlock/redlock_loop.h"
+#include "redlock/trust.h"
 
-enum { REFUSAL_BYTES_MAX = 192 };
+enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
 
 /* A node that is silent for so long loses its connection; until then it may still execute what it was sent. */
@@ -34,11 +37,23 @@ struct group_node {
     unsigned index;
     struct redis_node *node;
     int64_t timeout_ns;
-    bool plain_set;   /* an older server: SET has no GET option beside NX */
     bool told_behind; /* the log says that it does not answer */
     struct instant refusal_told;
-    struct list owed; /* struct owed_release */
+    struct redis_call inspect_call, mark_call;
+    struct instant inspected_at; /* when it was last asked */
+    struct list owed;            /* struct owed_release */
     size_t owed_bytes;
+};
+
+/* In the order in which they leave at the end of a turn. */
+enum batch_kind {
+    BATCH_RELEASE,
+    BATCH_EXTEND,
+    BATCH_REPLANT,
+    BATCH_RAISE,
+    BATCH_GRANT,
+    BATCH_GRANT_ALL, /* one lock of several keys */
+    BATCH_KINDS,
 };
 
 struct redlock_group {
@@ -47,30 +62,26 @@ struct redlock_group {
     struct group_node nodes[REDLOCK_NODES_MAX];
     char *key_prefix;
     size_t key_prefix_length;
-    int64_t slowest_timeout_ns;
-    struct buffer request;      /* where grants are encoded */
-    struct batch *gathering[2]; /* by enum batch_kind; NULL when nothing gathered in this turn */
-    struct list batches;        /* all that were ever made */
-    struct list idle_batches;   /* finished ones, to be used again */
-    struct list locks;          /* all that were ever created */
-    struct list idle_locks;     /* destroyed ones, to be used again */
-    struct list full_batches;   /* of this turn, in the order in which they leave, before those that gather */
-    struct list granting;       /* locks whose grants leave at the end of this turn */
+    int64_t slowest_timeout_ns, fence_ttl_ns;
+    struct trust trust;
+    struct loop_timer trust_timer;
+    struct buffer request;                 /* where what is sent once is encoded */
+    struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
+    struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */
+    struct list batches;                   /* all that were ever made */
+    struct list idle_batches;              /* finished ones, to be used again */
+    struct list locks;                     /* all that were ever created */
+    struct list idle_locks;                /* destroyed ones, to be used again */
+    struct list granting;                  /* locks whose grants leave at the end of this turn */
     struct loop_hook send;
     struct instant granted_in;    /* the turn in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
     struct loop_timer owed_timer;
     unsigned locks_in_use, batches_in_flight;
     char refusal[REFUSAL_BYTES_MAX]; /* which node refused a request last, and why */
+    struct instant clash_told;
+    char reason[REASON_BYTES_MAX]; /* of the event that is being told */
     struct redlock_counters counters;
-};
-
-struct lock_call {
-    struct redis_call call;
-    struct redlock_lock *lock;
-    uint32_t round;
-    uint16_t node;
-    bool plain; /* SET without GET */
 };
 
 struct redlock_lock {
@@ -81,19 +92,23 @@ struct redlock_lock {
     struct list idle_link;     /* in group->idle_locks */
     struct list granting_link; /* in group->granting */
     struct loop_timer timer;
-    _Atomic int64_t deadline;
+    struct redlock_validity validity;
     void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event); /* NULL: destroyed */
     void *context;
     struct instant asked_at, acquired_at;
     unsigned passes;
-    bool was_refused;   /* since it was asked for: a node answered a grant with an error */
-    struct buffer keys; /* all keys one after the other, prefix included */
+    bool is_refusing;                         /* it asks for more than the group allows; the answer is on its way */
+    bool was_refused;                         /* since it was asked for: a node answered a grant with an error */
+    bool clashes;                             /* in this pass: something that is no lock is under a key */
+    char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
+    int64_t remaining_ns;                     /* the longest that a node told in this pass; 0 = not told */
+    struct list verifies;                     /* struct redlock_verify */
+    struct buffer keys;                       /* all keys one after the other, prefix included */
     uint16_t key_ends[REDLOCK_RESOURCES_MAX];
     unsigned key_count;
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     char value[VALUE_BYTES_MAX];
     size_t value_length;
-    struct lock_call calls[]; /* one a node */
 };
 
 struct key_span {
@@ -115,15 +130,25 @@ bool group_node_refused(struct group_node *node, const struct redis_result *resu
 
 /* lock.c: performs what a step of the lease asks for. */
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);
-void lock_send_grants(struct redlock_lock *lock);
+void lock_grants_gather(struct redlock_lock *lock);
+/* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
+void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
+void lock_retire(struct redlock_lock *lock);
 void lock_dispose(struct redlock_lock *lock);
 
+/* lock_news.c: tells the caller, and whoever verifies. */
+void lock_tell(struct redlock_lock *lock, const struct lease_step *step);
+/* The answer to a request that the group does not allow. */
+void lock_tell_invalid(struct redlock_lock *lock);
+/* Whoever verifies is not answered. */
+void lock_verifies_drop(struct redlock_lock *lock);
+
 /* batch.c */
-enum batch_kind { BATCH_RELEASE, BATCH_EXTEND };
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
 void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
                node_set nodes);
-void batches_flush(struct redlock_group *group);
+void batches_flush(struct redlock_group *group); /* all but grants */
+void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
 /* owed.c: `request` is a release script call that must still run on the node, until its keys are gone by themselves. */

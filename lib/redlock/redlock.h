@@ -4,7 +4,9 @@
  * the nodes may be down, hang or answer nonsense without anybody noticing. A holder whose lock cannot be extended is
  * told so before anybody else can have it: judged by the clock (CLOCK_BOOTTIME, which counts suspend), not by a
  * message. What it does not promise: a process that is stopped between "am I still the holder?" and its write may
- * write late. Fencing tokens close that gap; this version does not give them yet.
+ * write late. Fencing tokens close that gap: every hold has a token, a number that is larger than that of every hold of
+ * the resource before it, also when exclusion itself is broken by a pause or a clock. A resource that keeps the largest
+ * token it has seen, and refuses writes with a smaller one, is safe (docs/fencing.md).
  *
  * The lock on a node is the plain Redlock format (a string key, SET NX PX, deletion by compare), so any other Redlock
  * client excludes us and we exclude it. Key = key_prefix + resource. Value = 32 hexadecimal digits from the kernel's
@@ -50,8 +52,9 @@ enum {
 
 /* --- part 1: what both ways share ---------------------------------------------------------------------------- */
 
-/* One Redis master. N is the number of nodes configured, never the number connected (E8). Use 3 or 5; an even number
- * tolerates no more failures than the odd one below it; 1 is not a Redlock and only good for efficiency. */
+/* One Redis master. N is the number of nodes configured, never the number connected (E8). Use 3 or 5. An even number
+ * tolerates no more failures than the odd one below it and is refused; 1 is not a Redlock and only good for efficiency.
+ * Three and more must have been made a lock group (`holdfast nodes init`), and the database must be theirs alone. */
 struct redlock_node {
     const char *name; /* for logs; NULL = host:port */
     const char *host; /* or unix_path */
@@ -67,7 +70,8 @@ struct redlock_node {
 struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
-    const char *key_prefix;  /* NULL = none */
+    const char *key_prefix;  /* NULL = none. Keys that begin with "hf:" are ours: no prefix and resource may make one */
+    int64_t fence_ttl_ns;    /* how long a node remembers the last token of a resource that nobody locks; 0 = 7 days */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
     bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */
 };
@@ -79,6 +83,9 @@ struct redlock_terms {
     unsigned tries;          /* passes over the nodes before the answer is no [3], at most 1000 */
     int64_t retry_delay_ns;  /* between passes, when somebody holds it [20 ms] */
     int64_t retry_jitter_ns; /* up to this much more, at random [30 ms] */
+    int64_t wait_ns;         /* wait for it for so long, woken by its release; tries do not count then [0 = do not] */
+    int64_t max_hold_ns;     /* LOST after so long, however often it was extended (E37) [0 = never] */
+    bool unfenced;           /* no fencing token: cheaper, and only good for efficiency */
 };
 
 /* What to lock, and who wants it. Several resources are locked all or none; order and repetition do not matter. */
@@ -95,7 +102,15 @@ enum redlock_answer {
     REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached, or answers with errors; the reason tells which */
     REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl was gone by then (E5) */
     REDLOCK_CANCELLED, /* released before it was acquired */
-    REDLOCK_INVALID,   /* the request or the terms are outside the limits; nothing was sent */
+    REDLOCK_INVALID, /* the request or the terms are outside the limits, the group's max_ttl included; nothing was sent */
+};
+
+/* Why a lock was lost. */
+enum redlock_loss {
+    REDLOCK_LOST_DEADLINE, /* no extension succeeded in time */
+    REDLOCK_LOST_TAKEN,    /* a majority says that it is not ours: it expired there, or was deleted by hand (E49) */
+    REDLOCK_LOST_MAX_HOLD, /* it was held for as long as its terms allow */
+    REDLOCK_LOST_CLOCK,    /* the machine stood still and its clock with it */
 };
 
 /* What became of a release (E39). All of them end the lock. */
@@ -116,7 +131,7 @@ REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct r
 
 /* What happened since the client or group was made. */
 struct redlock_counters {
-    uint64_t acquired, busy, split, no_quorum, too_slow, cancelled;
+    uint64_t acquired, busy, split, no_quorum, too_slow, cancelled, invalid;
     uint64_t passes;     /* over all acquires */
     uint64_t extensions; /* successful rounds */
     uint64_t dangers, lost;
@@ -146,6 +161,18 @@ REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *cl
 /* How much longer the lock is certain; 0 once it is lost. Compares the clock with the published deadline: any thread,
  * no lock, no system call, right even when the loop thread is stuck. */
 REDLOCK_API int64_t redlock_held_valid_for_ns(const struct redlock_held *held);
+/* No extension succeeded for two thirds of the ttl, or the maximum hold is near: finish what is safe to finish. By the
+ * clock as well, any thread. */
+REDLOCK_API bool redlock_held_in_danger(const struct redlock_held *held);
+/* The fencing token of the hold, valid for each of its resources; it never changes while it is held. 0 = unfenced. Below
+ * 2^53, so that every language's numbers can carry it; in JSON and in Redis write it as a decimal string all the same. */
+REDLOCK_API uint64_t redlock_held_token(const struct redlock_held *held);
+/* Asks a majority of the nodes now, for an irreversible step that cannot check the token: true when it is still ours, and
+ * was extended by the question. Blocks for at most a node's timeout and a little; any thread but one at a time. */
+REDLOCK_API bool redlock_held_verify(struct redlock_held *held);
+/* A descriptor that becomes readable when the lock is lost, by the kernel's clock: for poll. The lock's own: do not read
+ * or close it; gone with the release. -1 when there is none to be had. Any thread. */
+REDLOCK_API int redlock_held_descriptor(struct redlock_held *held);
 
 enum redlock_wait {
     REDLOCK_AWAIT,      /* return when a majority acknowledged, with the outcome */

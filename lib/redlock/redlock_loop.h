@@ -17,9 +17,11 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/loop.h"
 #include "redlock/redlock.h"
 
-struct loop;          /* base/loop.h */
 struct redlock_group; /* N nodes, their connections, and the locks over them */
 struct redlock_lock;  /* one lock: free, being acquired, held or being released */
 
@@ -41,10 +43,13 @@ struct redlock_event {
     enum redlock_event_kind kind;
     enum redlock_answer answer; /* of ANSWER */
     enum redlock_ending ending; /* of RELEASED */
+    enum redlock_loss loss;     /* of LOST */
     const char *reason;         /* text for people, valid during the call; of ANSWER, LOST */
-    unsigned passes;            /* of ANSWER: passes made */
-    int64_t waited_ns;          /* of ANSWER: since redlock_lock_acquire */
-    int64_t held_ns;            /* of LOST, RELEASED: since the acquisition */
+    const char *holder;         /* of ANSWER = BUSY: the owner text of who has it, "" when not known */
+    int64_t remaining_ns; /* of ANSWER = BUSY: until it is free at the latest, if nobody extends it; 0 = unknown */
+    unsigned passes;      /* of ANSWER: passes made */
+    int64_t waited_ns;    /* of ANSWER: since redlock_lock_acquire */
+    int64_t held_ns;      /* of LOST, RELEASED: since the acquisition */
 };
 
 /* `event` runs on the loop and may call anything here, release and destroy of this lock included. Terms must have
@@ -63,9 +68,32 @@ REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct re
 REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
 REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
 
-/* Until when the holder may believe that it holds, in nanoseconds of CLOCK_BOOTTIME; 0 when it does not. One word,
- * published after every change; any thread may compare it with the clock for as long as the lock exists. */
-REDLOCK_API const _Atomic int64_t *redlock_lock_deadline(const struct redlock_lock *lock);
+/* What other threads may know about a lock, for as long as it exists: words that the loop publishes after every change,
+ * in nanoseconds of CLOCK_BOOTTIME, for comparison with the clock. */
+struct redlock_validity {
+    _Atomic int64_t until;       /* the holder may believe that it holds; 0 when it does not */
+    _Atomic int64_t danger_from; /* until then no danger; 0 when it does not hold */
+    _Atomic int descriptor;      /* private */
+};
+REDLOCK_API struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock);
+/* 0 once it is lost. */
+REDLOCK_API int64_t redlock_validity_left_ns(const struct redlock_validity *validity);
+REDLOCK_API bool redlock_validity_in_danger(const struct redlock_validity *validity);
+/* A descriptor that the kernel makes readable when the validity ends; made when first asked for. -1: none left. */
+REDLOCK_API int redlock_validity_descriptor(struct redlock_validity *validity);
+
+/* The fencing token while it is held or lost; 0 = none. On the loop. */
+REDLOCK_API uint64_t redlock_lock_token(const struct redlock_lock *lock);
+
+/* Asks a majority now whether the lock is still held (by extending it). `done` runs once, later, with the outcome; not
+ * when the lock is destroyed before. On the loop; the caller owns the struct until then. */
+struct redlock_verify {
+    void (*done)(struct redlock_verify *verify, bool is_held);
+    struct list link; /* private, as what follows */
+    struct instant asked;
+    struct loop_timer limit;
+};
+REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify);
 
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Nodes that are connected now. */

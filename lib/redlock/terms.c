@@ -19,6 +19,7 @@
 #define RETRY_MAX_NS            REDLOCK_MS(60000)
 #define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
 #define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
+#define FENCE_TTL_MIN_NS        REDLOCK_MS(60000)
 /* A pass may use a quarter of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
 #define TIMEOUT_SHARE_OF_TTL 4
 #define PASS_SLACK_NS        REDLOCK_MS(10)
@@ -76,6 +77,12 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
     if (options->node_count < 1 || options->node_count > REDLOCK_NODES_MAX)
         return refuse(reason, reason_size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
                       REDLOCK_NODES_MAX);
+    if (options->node_count % 2 == 0) /* E9 */
+        return refuse(reason, reason_size,
+                      "%zu lock nodes: the number must be odd, because %zu tolerate as many failures as %zu",
+                      options->node_count, options->node_count, options->node_count - 1);
+    if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < FENCE_TTL_MIN_NS)
+        return refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
     for (size_t i = 0; i < options->node_count; i++)
         if (!node_check(options, i, reason, reason_size))
             return false;
@@ -109,6 +116,10 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
     if (terms->retry_delay_ns < 0 || terms->retry_delay_ns > RETRY_MAX_NS || terms->retry_jitter_ns < 0 ||
         terms->retry_jitter_ns > RETRY_MAX_NS)
         return refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
+    if (terms->wait_ns < 0)
+        return refuse(reason, reason_size, "the wait must not be negative");
+    if (terms->max_hold_ns < 0)
+        return refuse(reason, reason_size, "the maximum hold must not be negative");
     if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
         return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;
@@ -152,6 +163,8 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
         .tries = terms->tries,
         .retry_delay_ns = terms->retry_delay_ns,
         .retry_jitter_ns = terms->retry_jitter_ns,
+        .fenced = !terms->unfenced,
+        .max_hold_ns = terms->max_hold_ns,
     };
     lease_terms_derive(&lease);
     return lease;

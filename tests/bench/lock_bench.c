@@ -48,6 +48,7 @@ struct settings {
     size_t port_count;
     unsigned users, resources;
     double seconds, zipf;
+    bool unfenced;
     int64_t hold_ns, retry_ns, ttl_ns;
 };
 
@@ -92,6 +93,7 @@ static void usage(FILE *out)
           "  --retry-ms M    a refused user waits this long, and up to as much more (5)\n"
           "  --ttl-ms T      ttl of the locks, 500 to 60000 (10000)\n"
           "  --mode M        loop, threads or threads-background (loop)\n"
+          "  --unfenced      locks without fencing tokens\n"
           "  --help          this text\n",
           out);
 }
@@ -127,7 +129,14 @@ static const struct number numbers[] = {
     {"ttl-ms", 500, 60000, .ns = &settings.ttl_ns, .unit_ns = NS_PER_MS},
 };
 
-enum { NUMBERS = sizeof numbers / sizeof numbers[0], OPTION_PORTS = NUMBERS, OPTION_HOST, OPTION_MODE, OPTION_HELP };
+enum {
+    NUMBERS = sizeof numbers / sizeof numbers[0],
+    OPTION_PORTS = NUMBERS,
+    OPTION_HOST,
+    OPTION_MODE,
+    OPTION_UNFENCED,
+    OPTION_HELP
+};
 
 static void number_take(const struct number *number, const char *text)
 {
@@ -174,6 +183,8 @@ static void option_take(int option, char *text)
         settings.host = text;
     } else if (option == OPTION_MODE) {
         mode_take(text);
+    } else if (option == OPTION_UNFENCED) {
+        settings.unfenced = true;
     } else if (option == OPTION_HELP) {
         usage(stdout);
         exit(0);
@@ -184,9 +195,10 @@ static void option_take(int option, char *text)
 
 static void command_line_take(int count, char **words)
 {
-    struct option known[NUMBERS + 5] = {[NUMBERS] = {"ports", required_argument, NULL, OPTION_PORTS},
+    struct option known[NUMBERS + 6] = {[NUMBERS] = {"ports", required_argument, NULL, OPTION_PORTS},
                                         {"host", required_argument, NULL, OPTION_HOST},
                                         {"mode", required_argument, NULL, OPTION_MODE},
+                                        {"unfenced", no_argument, NULL, OPTION_UNFENCED},
                                         {"help", no_argument, NULL, OPTION_HELP}};
     for (int i = 0; i < NUMBERS; i++)
         known[i] = (struct option){numbers[i].name, required_argument, NULL, i};
@@ -225,8 +237,11 @@ static void options_make(void)
     options = (struct redlock_options){
         .nodes = nodes, .node_count = settings.port_count, .key_prefix = "lock:", .client_name = "lock-bench"};
     int64_t retry_ns = settings.retry_ns > 0 ? settings.retry_ns : 1; /* 0 is the default */
-    terms = (struct redlock_terms){
-        .ttl_ns = settings.ttl_ns, .tries = TRIES_MAX, .retry_delay_ns = retry_ns, .retry_jitter_ns = retry_ns};
+    terms = (struct redlock_terms){.ttl_ns = settings.ttl_ns,
+                                   .tries = TRIES_MAX,
+                                   .retry_delay_ns = retry_ns,
+                                   .retry_jitter_ns = retry_ns,
+                                   .unfenced = settings.unfenced};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
         fail(EXIT_USAGE, "%s", reason);
 }

@@ -58,7 +58,7 @@ static void who_comes_second_is_told_busy_with_a_reason(void **state)
     assert_int_equal(acquire("r", &first), REDLOCK_ACQUIRED);
     assert_int_equal(acquire("r", &second), REDLOCK_BUSY);
     assert_null(second);
-    assert_contains(reason, "holds");
+    assert_contains(reason, "held by thread for ");
     assert_int_equal(redlock_client_release(first, REDLOCK_AWAIT), REDLOCK_RELEASED);
 }
 
@@ -80,10 +80,13 @@ static void requests_and_terms_outside_the_limits_are_invalid(void **state)
 static void options_that_make_no_redlock_are_refused(void **state)
 {
     (void)state;
-    struct redlock_node twice[] = {cluster.nodes[0], cluster.nodes[0]};
-    struct redlock_options options = {.nodes = twice, .node_count = 2};
+    struct redlock_node twice[] = {cluster.nodes[0], cluster.nodes[1], cluster.nodes[0]};
+    struct redlock_options options = {.nodes = twice, .node_count = 3};
     assert_null(redlock_client_open(&options, reason, sizeof reason));
     assert_contains(reason, "same server");
+    options.node_count = 2;
+    assert_null(redlock_client_open(&options, reason, sizeof reason));
+    assert_contains(reason, "must be odd");
     options.node_count = 0;
     assert_null(redlock_client_open(&options, reason, sizeof reason));
 }

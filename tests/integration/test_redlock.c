@@ -56,7 +56,7 @@ static void every_acquisition_has_a_value_of_its_own(void **state)
 static void the_deadline_word_says_until_when_it_is_held(void **state)
 {
     (void)state;
-    const _Atomic int64_t *deadline = redlock_lock_deadline(mine.lock);
+    const _Atomic int64_t *deadline = &redlock_lock_validity(mine.lock)->until;
     assert_int_equal(atomic_load(deadline), 0);
     int64_t before = instant_now().ns;
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
@@ -99,7 +99,7 @@ static void who_comes_second_is_told_busy_after_all_its_passes(void **state)
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
     assert_int_equal(theirs.passes, 3);
     assert_true(theirs.waited_ns >= 2 * REDLOCK_MS(2));
-    assert_int_equal(atomic_load(redlock_lock_deadline(theirs.lock)), 0);
+    assert_int_equal(atomic_load(&redlock_lock_validity(theirs.lock)->until), 0);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
     assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);

@@ -30,7 +30,7 @@ static void have(const char *resources)
 
 static int64_t deadline(void)
 {
-    return atomic_load(redlock_lock_deadline(mine.lock));
+    return atomic_load(&redlock_lock_validity(mine.lock)->until);
 }
 
 static unsigned holders_among_first(unsigned count)
@@ -179,7 +179,7 @@ static void order_note(struct lock_probe *probe, const struct redlock_event *eve
         danger_order = events;
     if (event->kind == REDLOCK_EVENT_LOST) {
         loss_order = events;
-        assert_int_equal(atomic_load(redlock_lock_deadline(probe->lock)), 0);
+        assert_int_equal(atomic_load(&redlock_lock_validity(probe->lock)->until), 0);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/lock_group.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/test.h"
 
@@ -17,6 +18,7 @@ void lock_cluster_start(struct lock_cluster *cluster, unsigned count)
         cluster->servers[i] = redis_server_start(NULL);
         cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1", .port = redis_server_port(cluster->servers[i])};
     }
+    lock_group_make(cluster->servers, count, CLUSTER_MAX_TTL_MS);
     cluster->options = (struct redlock_options){
         .nodes = cluster->nodes, .node_count = count, .key_prefix = "lock:", .client_name = "test"};
 }
@@ -31,6 +33,7 @@ void lock_cluster_heal(struct lock_cluster *cluster)
 {
     for (unsigned i = 0; i < cluster->count; i++)
         redis_server_heal(cluster->servers[i]);
+    lock_group_make(cluster->servers, cluster->count, CLUSTER_MAX_TTL_MS);
 }
 
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)
@@ -55,9 +58,21 @@ static unsigned sum(struct lock_cluster *cluster, const char *command)
     return total;
 }
 
+static unsigned lines_of(const char *text)
+{
+    unsigned lines = text[0] != '\0';
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL && at[1] != '\0'; at++)
+        lines++;
+    return lines;
+}
+
 unsigned lock_cluster_keys(struct lock_cluster *cluster)
 {
-    return sum(cluster, "DBSIZE");
+    unsigned keys = 0;
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (redis_server_pid(cluster->servers[i]) != 0)
+            keys += lines_of(lock_cluster_ask(cluster, i, "KEYS %s*", cluster->options.key_prefix));
+    return keys;
 }
 
 unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key)

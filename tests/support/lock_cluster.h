@@ -9,7 +9,7 @@
 #include "redlock/redlock_loop.h"
 #include "tests/support/redis_server.h"
 
-enum { CLUSTER_MAX = 5 };
+enum { CLUSTER_MAX = 5, CLUSTER_MAX_TTL_MS = 60000 };
 
 /* Servers that live as long as the test program; the options are what a group or a client over them wants. */
 struct lock_cluster {
@@ -21,9 +21,10 @@ struct lock_cluster {
 
 void lock_cluster_start(struct lock_cluster *cluster, unsigned count);
 void lock_cluster_stop(struct lock_cluster *cluster);
-/* Every server runs, answers, and holds nothing; those that were killed are started again. */
+/* Every server runs, answers, and holds nothing but its marker in a new lock group; those that were killed are started
+ * again. */
 void lock_cluster_heal(struct lock_cluster *cluster);
-/* All keys on the servers that run. */
+/* All lock keys on the servers that run. */
 unsigned lock_cluster_keys(struct lock_cluster *cluster);
 /* The reply of one server; valid until the next call. */
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)

@@ -119,10 +119,7 @@ static const hf_job_api job_api = {
 
 static int64_t lock_left_ns(const hf_job *job)
 {
-    if (job->deadline == NULL)
-        return INT64_MAX;
-    int64_t left = atomic_load_explicit(job->deadline, memory_order_acquire) - instant_now().ns;
-    return left > 0 ? left : 0;
+    return job->validity == NULL ? INT64_MAX : redlock_validity_left_ns(job->validity);
 }
 
 bool job_lock_is_valid(const struct hf_job *job)
@@ -132,13 +129,13 @@ bool job_lock_is_valid(const struct hf_job *job)
 
 static int64_t lock_valid_for_ms(const hf_job *job)
 {
-    return job->deadline == NULL ? INT64_MAX : lock_left_ns(job) / NS_PER_MS;
+    return job->validity == NULL ? INT64_MAX : lock_left_ns(job) / NS_PER_MS;
 }
 
 static unsigned lock_resources(const hf_job *job, const char *const **names)
 {
     *names = job->envelope->resources;
-    return job->deadline != NULL ? job->envelope->resource_count : 0;
+    return job->validity != NULL ? job->envelope->resource_count : 0;
 }
 
 /* The worker takes its locks without tokens. */

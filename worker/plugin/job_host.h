@@ -2,7 +2,7 @@
  *
  * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
  * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only four words are shared: the lock's deadline, the pulse of the process, and the orders to stop, of process
+ * runs only a few words are shared: the lock's validity, the pulse of the process, and the orders to stop, of process
  * and of task; the first two are compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34), and
  * a process that was stopped for longer than its lease does not go on with a task that others may have by now. */
 #ifndef WORKER_JOB_HOST_H
@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "jobs/job.h"
 #include "queue/envelope.h"
+#include "redlock/redlock_loop.h"
 #include "worker/plugin/backtrace.h"
 #include "worker/config/config.h"
 #include "worker/failure.h"
@@ -24,7 +25,7 @@ struct hf_job {
     const struct envelope *envelope;
     const char *queue;
     const char *jid;
-    const _Atomic int64_t *deadline; /* of the lock; NULL = it runs without */
+    struct redlock_validity *validity; /* of the lock; NULL = it runs without */
     const atomic_bool *must_stop;    /* the process gives its handlers no more time */
     const _Atomic int64_t *pulse;    /* until then (ns) the process has not been away for as long as its lease */
     atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */

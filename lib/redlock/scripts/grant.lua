@@ -1,12 +1,48 @@
--- Takes all of KEYS or none. ARGV: value, ttl in milliseconds.
--- Answers nil when granted, else the value found under the first key that is taken.
-for i = 1, #KEYS do
-    local held = redis.pcall('GET', KEYS[i])
-    if held then
-        return held
+-- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = do not compare), deadline
+-- in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences), ttl of fences in
+-- milliseconds, then one value a key.
+-- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
+-- and for each lock "+" and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_text = string.format('%.0f', now)
+if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+    return {1, now_text}
+end
+if now > tonumber(ARGV[2]) then
+    return {2, now_text}
+end
+local ttl, proposal, fence_ttl = ARGV[3], ARGV[4], ARGV[5]
+local floor = tonumber(proposal)
+-- A client whose idea of the time is far ahead must not drive the counters there.
+if floor and floor > now + 60000000 then
+    floor = now + 60000000
+    proposal = string.format('%.0f', floor)
+end
+local answer = {0, now_text}
+for i = 2, #KEYS do
+    local key = KEYS[i]
+    if redis.call('SET', key, ARGV[i + 4], 'NX', 'PX', ttl) then
+        local token = ''
+        if floor then
+            token = proposal
+            local fence = 'hf:fence:' .. key
+            -- The proposal is nearly always higher than the last token; where it is not, the last one counts on.
+            local last = redis.call('SET', fence, proposal, 'PX', fence_ttl, 'GET')
+            last = last and tonumber(last)
+            if last and last >= floor then
+                token = string.format('%.0f', last + 1)
+                redis.call('SET', fence, token, 'PX', fence_ttl)
+            end
+        end
+        answer[i + 1] = '+' .. token
+    else
+        local held = redis.pcall('GET', key)
+        if type(held) == 'table' then
+            answer[i + 1] = '!' .. redis.call('PTTL', key)
+        else
+            answer[i + 1] = '-' .. redis.call('PTTL', key) .. ':' .. string.sub(held or '', 1, 192)
+        end
     end
 end
-for i = 1, #KEYS do
-    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
-end
-return false
+return answer

@@ -1,0 +1,58 @@
+/* Private to lib/redlock: one script call a node about one or many locks. See batch.c. */
+#ifndef REDLOCK_BATCH_H
+#define REDLOCK_BATCH_H
+
+#include "redlock/group.h"
+
+enum { BATCH_KEYS_MAX = 128, BATCH_LOCKS_MAX = 64 };
+
+struct batch_entry {
+    struct redlock_lock *lock;
+    uint32_t round;
+    uint16_t first_key, key_count;
+    node_set nodes;
+};
+
+struct batch_call {
+    struct redis_call call;
+    struct batch *batch;
+    unsigned node;
+    struct instant asked;
+};
+
+struct batch {
+    struct list link;      /* in group->batches */
+    struct list idle_link; /* in group->idle_batches or group->full_batches */
+    struct redlock_group *group;
+    enum batch_kind kind;
+    unsigned lock_count, key_count, unanswered;
+    node_set nodes;
+    struct lease_terms terms;         /* of a batch of grants: those of all its locks; of one lock: its own */
+    struct instant gone_by;           /* when every key has expired by itself, also one planted late */
+    struct buffer keys, values, ttls; /* encoded arguments */
+    struct buffer request;
+    struct batch_entry entries[BATCH_LOCKS_MAX];
+    struct batch_call calls[]; /* one a node */
+};
+
+/* What a node said to a whole batch. */
+struct batch_answer {
+    enum answer_kind {
+        ANSWER_EXECUTED,
+        ANSWER_OTHER_MARKER, /* nothing was done: the node's marker is not the one that we know */
+        ANSWER_TOO_LATE,     /* nothing was done: the deadline was over in the node's time */
+        ANSWER_NOT_SENT,     /* nothing was done */
+        ANSWER_NONE,         /* it may have been executed, in part or later */
+    } kind;
+    int64_t node_us; /* the node's time; 0 = not told */
+    const struct redis_reply *reply;
+};
+
+/* batch_words.c */
+void batch_words_add(struct batch *batch, const struct redlock_lock *lock);
+void batch_words_request(struct batch *batch, unsigned node); /* into batch->request */
+struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result);
+enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
+                                 const struct batch_answer *answer, uint64_t *detail);
+
+#endif

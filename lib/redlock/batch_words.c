@@ -1,0 +1,306 @@
+/* The words of a batch: what each script is asked, and what its answers mean. The scripts say what they take and answer;
+ * everything but a release names the marker that the node must have, and answers the node's time. */
+#include "redlock/batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "redlock/inspection.h"
+#include "redlock/scripts.h"
+
+/* Fencing tokens stay below what a double holds exactly (E44). */
+#define TOKEN_MAX (INT64_C(1) << 53)
+
+/* --- requests --------------------------------------------------------------------------------------------------- */
+
+void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
+{
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        redis_request_bytes(&batch->keys, key.bytes, key.length);
+        bool value_a_key = batch->kind == BATCH_RELEASE || batch->kind == BATCH_EXTEND || batch->kind == BATCH_GRANT;
+        if (value_a_key || i == 0)
+            redis_request_bytes(&batch->values, lock->value, lock->value_length);
+        if (batch->kind == BATCH_EXTEND)
+            redis_request_integer(&batch->ttls, lock->terms.ttl_ns / NS_PER_MS);
+    }
+}
+
+static const struct redis_script *script_of(enum batch_kind kind)
+{
+    switch (kind) {
+    case BATCH_RELEASE:
+        return &redlock_script_release;
+    case BATCH_EXTEND:
+        return &redlock_script_extend;
+    case BATCH_REPLANT:
+        return &redlock_script_replant;
+    case BATCH_RAISE:
+        return &redlock_script_raise;
+    case BATCH_GRANT:
+        return &redlock_script_grant;
+    case BATCH_GRANT_ALL:
+        return &redlock_script_grant_all;
+    case BATCH_KINDS:
+        break;
+    }
+    invariant_unreachable("a kind outside its enum");
+}
+
+/* Arguments beside the keys and, where there is one, the marker's key. */
+static size_t argument_count(const struct batch *batch)
+{
+    switch (batch->kind) {
+    case BATCH_RELEASE:
+        return batch->key_count;
+    case BATCH_EXTEND:
+        return 1 + 2 * (size_t)batch->key_count;
+    case BATCH_REPLANT:
+        return 6;
+    case BATCH_RAISE:
+        return 5;
+    case BATCH_GRANT:
+        return 5 + (size_t)batch->key_count;
+    case BATCH_GRANT_ALL:
+        return 6;
+    case BATCH_KINDS:
+        break;
+    }
+    invariant_unreachable("a kind outside its enum");
+}
+
+/* The same for all nodes: drawn from the clocks of the nodes, which survive the loss of a node's counters. */
+static int64_t token_proposal(const struct batch *batch, struct instant now)
+{
+    int64_t proposal = trust_median_us(&batch->group->trust, now);
+    return proposal > 0 ? proposal : wall_now().us;
+}
+
+/* Until when a grant is of use, in the time of the node: one that comes later would be an orphan. */
+static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
+{
+    int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.pass_limit_ns));
+    return latest > 0 ? latest : TOKEN_MAX;
+}
+
+static void grant_head(struct batch *batch, unsigned node, struct instant now)
+{
+    struct buffer *out = &batch->request;
+    redis_request_integer(out, grant_deadline_us(batch, node, now));
+    redis_request_integer(out, batch->terms.ttl_ns / NS_PER_MS);
+    if (batch->terms.fenced)
+        redis_request_integer(out, token_proposal(batch, now));
+    else
+        redis_request_text(out, "");
+    redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
+}
+
+/* Of a raise and a replant, behind the value. */
+static void token_tail(struct batch *batch)
+{
+    struct buffer *out = &batch->request;
+    redis_request_integer(out, (int64_t)batch->entries[0].lock->lease.token);
+    redis_request_integer(out, batch->terms.ttl_ns / NS_PER_MS);
+    redis_request_integer(out, batch->group->fence_ttl_ns / NS_PER_MS);
+}
+
+void batch_words_request(struct batch *batch, unsigned node)
+{
+    const struct redlock_group *group = batch->group;
+    struct buffer *out = &batch->request;
+    struct instant now = loop_now(group->loop);
+    buffer_clear(out);
+    redis_request_script(out, script_of(batch->kind), batch->key_count + (batch->kind != BATCH_RELEASE),
+                         argument_count(batch));
+    if (batch->kind != BATCH_RELEASE)
+        redis_request_text(out, MARKER_KEY);
+    buffer_append(out, batch->keys.bytes, batch->keys.length);
+    if (batch->kind != BATCH_RELEASE)
+        redis_request_text(out, trust_marker_expected(&group->trust, node));
+    if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
+        grant_head(batch, node, now);
+    buffer_append(out, batch->values.bytes, batch->values.length);
+    buffer_append(out, batch->ttls.bytes, batch->ttls.length);
+    if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)
+        token_tail(batch);
+    if (batch->kind == BATCH_REPLANT)
+        redis_request_integer(
+            out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));
+}
+
+/* --- answers ---------------------------------------------------------------------------------------------------- */
+
+static bool is_string(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_STRING;
+}
+
+/* How many elements follow the code and the time. */
+static size_t results_expected(const struct batch *batch)
+{
+    return batch->kind == BATCH_GRANT ? batch->lock_count : 1;
+}
+
+static bool reads_as_executed(const struct batch *batch, const struct redis_reply *reply)
+{
+    if (batch->kind == BATCH_RELEASE)
+        return is_string(reply) && reply->length == batch->key_count;
+    if (reply->count != 2 + results_expected(batch))
+        return false;
+    for (size_t i = 2; i < reply->count; i++)
+        if (!is_string(&reply->elements[i]))
+            return false;
+    return batch->kind != BATCH_EXTEND || reply->elements[2].length == batch->key_count;
+}
+
+static bool reads_as_scripted(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_ARRAY && reply->count >= 2 && reply->elements[0].kind == REDIS_INTEGER &&
+           is_string(&reply->elements[1]);
+}
+
+/* Whatever does not read as one of ours is no answer (E11). */
+static struct batch_answer value_read(const struct batch *batch, const struct redis_reply *reply)
+{
+    struct batch_answer answer = {.kind = ANSWER_NONE, .reply = reply};
+    if (batch->kind == BATCH_RELEASE) {
+        answer.kind = reads_as_executed(batch, reply) ? ANSWER_EXECUTED : ANSWER_NONE;
+        return answer;
+    }
+    if (!reads_as_scripted(reply))
+        return answer;
+    answer.node_us = strtoll(reply->elements[1].bytes, NULL, 10);
+    if (reply->elements[0].integer == 1)
+        answer.kind = ANSWER_OTHER_MARKER;
+    else if (reply->elements[0].integer == 2)
+        answer.kind = ANSWER_TOO_LATE;
+    else if (reply->elements[0].integer == 0 && reads_as_executed(batch, reply))
+        answer.kind = ANSWER_EXECUTED;
+    return answer;
+}
+
+struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result)
+{
+    if (result->outcome == REDIS_VALUE)
+        return value_read(batch, result->reply);
+    bool not_sent =
+        result->outcome == REDIS_ERROR && (result->error == REDIS_ERROR_DOWN || result->error == REDIS_ERROR_OVERLOAD);
+    return (struct batch_answer){.kind = not_sent ? ANSWER_NOT_SENT : ANSWER_NONE};
+}
+
+/* --- votes ------------------------------------------------------------------------------------------------------- */
+
+/* Tells owners apart without keeping their values; 0 is left for "not told". */
+static uint64_t owner_digest(const char *bytes, size_t length)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        digest = (digest ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+    return digest | 1u;
+}
+
+static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_string_there)
+{
+    struct instant now = loop_now(lock->group->loop);
+    lock->clashes = true;
+    if (instant_before(now, instant_after(lock->group->clash_told, NS_PER_S)))
+        return;
+    char text[LOG_QUOTE_MAX];
+    lock->group->clash_told = now;
+    log_event(LOG_WARN, "lock_name_clash", "node=%s key=%s advice=\"%s is under the lock's key: use another prefix\"",
+              redis_node_name(lock->group->nodes[node].node),
+              log_quote_bytes(lock->keys.bytes, lock->keys.length, text),
+              is_string_there ? "a key without a ttl, which is no lock," : "a value of another kind");
+}
+
+/* "-PTTL:VALUE" or "!PTTL". What is under the key is taken, whatever it is (E22). */
+static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
+                                    uint64_t *detail)
+{
+    char *end = NULL;
+    long long pttl = strtoll(text->bytes + 1, &end, 10);
+    if (text->bytes[0] == '!' || pttl == -1)
+        name_clash_tell(lock, node, text->bytes[0] != '!');
+    if (text->bytes[0] == '!' || *end != ':')
+        return LEASE_NO;
+    const char *value = end + 1;
+    *detail = owner_digest(value, strlen(value));
+    lock_refused_by(lock, value, pttl * NS_PER_MS);
+    return LEASE_NO;
+}
+
+/* "+" and the token, which an unfenced lock has not. */
+static enum lease_vote token_read(const struct redlock_lock *lock, const struct redis_reply *text, uint64_t *detail)
+{
+    long long token = strtoll(text->bytes + 1, NULL, 10);
+    if (lock->terms.fenced && (token <= 0 || token > TOKEN_MAX))
+        return LEASE_UNKNOWN;
+    *detail = lock->terms.fenced ? (uint64_t)token : 0;
+    return LEASE_YES;
+}
+
+static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
+                                  uint64_t *detail)
+{
+    if (text->bytes[0] == '+')
+        return token_read(lock, text, detail);
+    if (text->bytes[0] == '-' || text->bytes[0] == '!')
+        return refusal_read(lock, node, text, detail);
+    return LEASE_UNKNOWN;
+}
+
+/* All keys of a lock agree, or the worst of them counts: one that is not ours makes the lock not ours. */
+static enum lease_vote keys_read(const struct batch_entry *entry, const char *answers)
+{
+    enum lease_vote vote = LEASE_YES;
+    for (unsigned i = 0; i < entry->key_count; i++) {
+        char answer = answers[entry->first_key + i];
+        if (answer == '2')
+            return LEASE_FOREIGN;
+        if (answer != '1')
+            vote = LEASE_NO;
+    }
+    return vote;
+}
+
+static enum lease_vote executed_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
+                                     const struct redis_reply *reply, uint64_t *detail)
+{
+    switch (batch->kind) {
+    case BATCH_RELEASE:
+        return keys_read(entry, reply->bytes);
+    case BATCH_EXTEND:
+        return keys_read(entry, reply->elements[2].bytes);
+    case BATCH_REPLANT:
+        return reply->elements[2].bytes[0] == '1' ? LEASE_YES : LEASE_NO;
+    case BATCH_RAISE:
+        return reply->elements[2].bytes[0] == '+' ? token_read(entry->lock, &reply->elements[2], detail) : LEASE_NO;
+    case BATCH_GRANT:
+        return grant_read(entry->lock, node, &reply->elements[2 + (entry - batch->entries)], detail);
+    case BATCH_GRANT_ALL:
+        return grant_read(entry->lock, node, &reply->elements[2], detail);
+    case BATCH_KINDS:
+        break;
+    }
+    invariant_unreachable("a kind outside its enum");
+}
+
+enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
+                                 const struct batch_answer *answer, uint64_t *detail)
+{
+    bool is_grant = batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL;
+    switch (answer->kind) {
+    case ANSWER_EXECUTED:
+        return executed_vote(batch, entry, node, answer->reply, detail);
+    case ANSWER_OTHER_MARKER:
+    case ANSWER_TOO_LATE:
+    case ANSWER_NOT_SENT:
+        return is_grant ? LEASE_UNSENT : LEASE_UNKNOWN;
+    case ANSWER_NONE:
+        return LEASE_UNKNOWN;
+    }
+    invariant_unreachable("an answer outside its enum");
+}

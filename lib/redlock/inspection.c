@@ -1,0 +1,209 @@
+#include "redlock/inspection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "redlock/scripts.h"
+
+#define PULSE_NS (5 * NS_PER_S)
+/* An inspection without an answer is repeated: without one the node has no vote. */
+#define RETRY_NS (100 * NS_PER_MS)
+
+static void inspect(struct group_node *node);
+static void step_take(struct redlock_group *group, struct trust_step step);
+
+/* --- what trust asks for ------------------------------------------------------------------------------------------ */
+
+static void change_tell(const struct group_node *node)
+{
+    const struct trust_node *verdict = &node->group->trust.node[node->index];
+    if (verdict->state == TRUST_UNSEEN)
+        return; /* the connection's own events say so */
+    bool votes = verdict->state == TRUST_VOTES;
+    log_event(votes ? LOG_INFO : LOG_WARN, "lock_node_trust", "node=%s state=%s reason=%s%s%s%s",
+              redis_node_name(node->node), trust_state_name(verdict->state), trust_reason_name(verdict->reason),
+              votes ? "" : " advice=\"", votes ? "" : trust_reason_advice(verdict->reason), votes ? "" : "\"");
+}
+
+static void marker_written(struct redis_call *call, const struct redis_result *result)
+{
+    struct group_node *node = list_owner(call, struct group_node, mark_call);
+    group_node_refused(node, result);
+    inspect(node);
+}
+
+static void marker_write_to(struct group_node *node)
+{
+    const struct trust *trust = &node->group->trust;
+    char text[MARKER_TEXT_MAX];
+    struct buffer *out = &node->group->request;
+    if (redis_call_is_outstanding(&node->mark_call))
+        return;
+    trust_marker_to_write(trust, node->index, text);
+    buffer_clear(out);
+    redis_request_script(out, &redlock_script_mark, 1, 2);
+    redis_request_text(out, MARKER_KEY);
+    redis_request_text(out, trust_marker_expected(trust, node->index));
+    redis_request_text(out, text);
+    if (redis_node_call(node->node, out, loop_after(node->group->loop, node->timeout_ns), &node->mark_call))
+        log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
+}
+
+static void locks_forget(struct redlock_group *group, node_set nodes)
+{
+    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
+        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
+        for (unsigned i = 0; i < group->node_count; i++)
+            if (nodes & (1u << i))
+                lock_take_step(lock, lease_forgot(&lock->lease, &lock->terms, i, instant_now()));
+    }
+}
+
+static void locks_doubt(struct redlock_group *group)
+{
+    log_event(LOG_WARN, "own_clock_stood_still",
+              "advice=\"the clocks of the lock nodes moved ahead of ours together: was this machine paused?\"");
+    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
+        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
+        lock_take_step(lock, lease_doubt(&lock->lease, &lock->terms, instant_now()));
+    }
+}
+
+static void timer_follow(struct redlock_group *group, struct instant at)
+{
+    struct loop_timer *timer = &group->trust_timer;
+    if (!loop_timer_is_set(timer) || instant_before(at, timer->item.at))
+        loop_timer_set(group->loop, timer, at);
+}
+
+static void step_take(struct redlock_group *group, struct trust_step step)
+{
+    if (step.forgot != 0)
+        locks_forget(group, step.forgot);
+    if (step.own_clock_stood)
+        locks_doubt(group);
+    for (unsigned i = 0; i < group->node_count; i++) {
+        if (step.changed & (1u << i))
+            change_tell(&group->nodes[i]);
+        if (step.write & (1u << i))
+            marker_write_to(&group->nodes[i]);
+    }
+    timer_follow(group, trust_next(&group->trust));
+}
+
+/* --- inspections --------------------------------------------------------------------------------------------------- */
+
+static bool sight_read(struct trust_sight *sight, const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_ARRAY || reply->count != 5)
+        return false;
+    for (size_t i = 0; i < 4; i++)
+        if (reply->elements[i].kind != REDIS_STRING)
+            return false;
+    const struct redis_reply *run = &reply->elements[1];
+    if (run->length == 0 || run->length > MARKER_RUN_DIGITS)
+        return false;
+    sight->has_marker = reply->elements[0].length > 0;
+    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", reply->elements[0].bytes);
+    memcpy(sight->run_id, run->bytes, run->length + 1);
+    sight->evicts = reply->elements[2].bytes[0] == '1';
+    sight->node_us = reply->elements[4].integer;
+    return reply->elements[4].kind == REDIS_INTEGER && sight->node_us > 0;
+}
+
+static void inspected(struct redis_call *call, const struct redis_result *result)
+{
+    struct group_node *node = list_owner(call, struct group_node, inspect_call);
+    struct redlock_group *group = node->group;
+    struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
+    if (result->outcome == REDIS_VALUE && sight_read(&sight, result->reply)) {
+        step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));
+        return;
+    }
+    if (result->outcome == REDIS_UNKNOWN || (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_DOWN)) {
+        timer_follow(group, loop_after(group->loop, RETRY_NS));
+        return;
+    }
+    group_node_refused(node, result);
+    step_take(group, trust_unreadable(&group->trust, node->index, sight.answered));
+    timer_follow(group, loop_after(group->loop, PULSE_NS));
+}
+
+static void inspect(struct group_node *node)
+{
+    struct redlock_group *group = node->group;
+    if (redis_call_is_outstanding(&node->inspect_call))
+        return;
+    buffer_clear(&group->request);
+    redis_request_script(&group->request, &redlock_script_inspect, 1, 0);
+    redis_request_text(&group->request, MARKER_KEY);
+    node->inspected_at = loop_now(group->loop);
+    if (!redis_node_call(node->node, &group->request, loop_after(group->loop, node->timeout_ns), &node->inspect_call))
+        return; /* its connection says when to ask again */
+}
+
+static void trust_fire(struct loop_timer *timer)
+{
+    struct redlock_group *group = list_owner(timer, struct redlock_group, trust_timer);
+    struct instant now = loop_now(group->loop);
+    for (unsigned i = 0; i < group->node_count; i++) {
+        struct group_node *node = &group->nodes[i];
+        bool is_overdue = group->trust.node[i].state == TRUST_UNSEEN ||
+                          instant_reached(now, instant_after(node->inspected_at, PULSE_NS));
+        if (redis_node_state(node->node) == REDIS_NODE_UP && is_overdue)
+            inspect(node);
+    }
+    loop_timer_set(group->loop, timer, instant_after(now, PULSE_NS));
+    step_take(group, trust_tick(&group->trust, now));
+}
+
+/* --- what the group tells ------------------------------------------------------------------------------------------- */
+
+void inspections_init(struct redlock_group *group)
+{
+    trust_init(&group->trust, group->node_count, group->slowest_timeout_ns);
+    loop_timer_init(&group->trust_timer, trust_fire);
+    for (unsigned i = 0; i < group->node_count; i++) {
+        group->nodes[i].inspect_call = (struct redis_call){.done = inspected};
+        group->nodes[i].mark_call = (struct redis_call){.done = marker_written};
+    }
+    loop_timer_set(group->loop, &group->trust_timer, loop_after(group->loop, PULSE_NS));
+}
+
+void inspections_end(struct redlock_group *group)
+{
+    loop_timer_clear(group->loop, &group->trust_timer);
+}
+
+void inspection_node_up(struct group_node *node)
+{
+    inspect(node);
+}
+
+void inspection_node_down(struct group_node *node)
+{
+    step_take(node->group, trust_unseen(&node->group->trust, node->index, instant_now()));
+}
+
+void inspection_doubts(struct group_node *node)
+{
+    step_take(node->group, trust_unseen(&node->group->trust, node->index, instant_now()));
+    inspect(node);
+}
+
+void inspection_sampled(struct group_node *node, struct instant asked, struct instant answered, int64_t node_us)
+{
+    struct trust_step step = trust_sampled(&node->group->trust, node->index, asked, answered, node_us, answered);
+    if ((step.forgot | step.write | step.changed) != 0 || step.own_clock_stood)
+        step_take(node->group, step);
+}
+
+bool inspections_are_settled(const struct redlock_group *group)
+{
+    for (unsigned i = 0; i < group->node_count; i++)
+        if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP && group->trust.node[i].state == TRUST_UNSEEN)
+            return false;
+    return true;
+}

@@ -1,0 +1,288 @@
+/* What a lock tells: its caller, the log, the counters, and whoever verifies. Runs on the loop. */
+#include "redlock/group.h"
+
+#include <stdio.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+
+/* --- words ------------------------------------------------------------------------------------------------------- */
+
+static enum redlock_answer answer_of(enum lease_refusal refusal)
+{
+    switch (refusal) {
+    case LEASE_BUSY:
+        return REDLOCK_BUSY;
+    case LEASE_SPLIT:
+        return REDLOCK_SPLIT;
+    case LEASE_NO_QUORUM:
+        return REDLOCK_NO_QUORUM;
+    case LEASE_TOO_SLOW:
+        return REDLOCK_TOO_SLOW;
+    case LEASE_CANCELLED:
+        return REDLOCK_CANCELLED;
+    }
+    invariant_unreachable("a refusal outside its enum");
+}
+
+static const char *answer_reason(enum redlock_answer answer)
+{
+    switch (answer) {
+    case REDLOCK_ACQUIRED:
+        return "a majority granted it";
+    case REDLOCK_BUSY:
+        return "somebody else holds it";
+    case REDLOCK_SPLIT:
+        return "several tried at once and nobody got a majority";
+    case REDLOCK_NO_QUORUM:
+        return "a majority of the lock nodes cannot be reached";
+    case REDLOCK_TOO_SLOW:
+        return "a majority granted it too late";
+    case REDLOCK_CANCELLED:
+        return "given up before it was acquired";
+    case REDLOCK_INVALID:
+        break;
+    }
+    return "its ttl is above the max_ttl of the lock group";
+}
+
+static void answer_count(struct redlock_counters *counters, enum redlock_answer answer)
+{
+    counters->acquired += answer == REDLOCK_ACQUIRED;
+    counters->busy += answer == REDLOCK_BUSY;
+    counters->split += answer == REDLOCK_SPLIT;
+    counters->no_quorum += answer == REDLOCK_NO_QUORUM;
+    counters->too_slow += answer == REDLOCK_TOO_SLOW;
+    counters->cancelled += answer == REDLOCK_CANCELLED;
+    counters->invalid += answer == REDLOCK_INVALID;
+}
+
+static void ending_count(struct redlock_counters *counters, enum lease_ending ending)
+{
+    counters->released += ending == LEASE_ENDED_RELEASED;
+    counters->expired += ending == LEASE_ENDED_EXPIRED;
+    counters->foreign += ending == LEASE_ENDED_FOREIGN;
+    counters->unknown += ending == LEASE_ENDED_UNKNOWN;
+}
+
+static enum redlock_ending ending_of(enum lease_ending ending)
+{
+    switch (ending) {
+    case LEASE_ENDED_RELEASED:
+        return REDLOCK_RELEASED;
+    case LEASE_ENDED_EXPIRED:
+        return REDLOCK_EXPIRED;
+    case LEASE_ENDED_FOREIGN:
+        return REDLOCK_FOREIGN;
+    case LEASE_ENDED_UNKNOWN:
+        return REDLOCK_UNKNOWN;
+    }
+    invariant_unreachable("an ending outside its enum");
+}
+
+static void trouble_log(struct redlock_lock *lock, const char *event, const char *reason)
+{
+    char resource[LOG_QUOTE_MAX], owner[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX];
+    struct key_span key = lock_key(lock, 0);
+    log_event(LOG_WARN, event, "key=%s keys=%u owner=%s nodes_up=%u reason=%s",
+              log_quote_bytes(key.bytes, key.length, resource), lock->key_count, log_quote(lock->owner, owner),
+              redlock_group_nodes_up(lock->group), log_quote(reason, why));
+}
+
+/* Who has it, and for how long yet (E12); always of the last pass. */
+static const char *busy_reason(struct redlock_lock *lock)
+{
+    char *reason = lock->group->reason;
+    size_t size = sizeof lock->group->reason;
+    if (lock->clashes)
+        snprintf(reason, size, "something that is no lock is under its key");
+    else if (lock->holder[0] == '\0')
+        return answer_reason(REDLOCK_BUSY);
+    else
+        snprintf(reason, size, "held by %s for %lld ms more unless extended", lock->holder,
+                 (long long)(lock->remaining_ns / NS_PER_MS));
+    return reason;
+}
+
+/* Without a quorum the reason is the nodes': what one of them answered, or why too few of them may vote. */
+static const char *no_quorum_reason(struct redlock_lock *lock)
+{
+    const struct redlock_group *group = lock->group;
+    if (lock->was_refused)
+        return group->refusal;
+    for (unsigned i = 0; i < group->node_count; i++) {
+        const struct trust_node *node = &group->trust.node[i];
+        if (node->state != TRUST_QUARANTINED && node->state != TRUST_EXCLUDED)
+            continue;
+        snprintf(lock->group->reason, sizeof lock->group->reason, "too few lock nodes may vote: %s is %s (%s): %s",
+                 redis_node_name(group->nodes[i].node), trust_state_name(node->state), trust_reason_name(node->reason),
+                 trust_reason_advice(node->reason));
+        return group->reason;
+    }
+    return answer_reason(REDLOCK_NO_QUORUM);
+}
+
+static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, enum redlock_answer answer)
+{
+    event->kind = REDLOCK_EVENT_ANSWER;
+    event->answer = answer;
+    event->reason = answer == REDLOCK_NO_QUORUM ? no_quorum_reason(lock)
+                    : answer == REDLOCK_BUSY    ? busy_reason(lock)
+                                                : answer_reason(answer);
+    event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
+    event->remaining_ns = answer == REDLOCK_BUSY ? lock->remaining_ns : 0;
+    event->passes = lock->passes;
+    event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
+    answer_count(&lock->group->counters, answer);
+}
+
+static enum redlock_loss loss_of(enum lease_loss loss)
+{
+    switch (loss) {
+    case LEASE_LOSS_DEADLINE:
+        return REDLOCK_LOST_DEADLINE;
+    case LEASE_LOSS_TAKEN:
+        return REDLOCK_LOST_TAKEN;
+    case LEASE_LOSS_MAX_HOLD:
+        return REDLOCK_LOST_MAX_HOLD;
+    case LEASE_LOSS_CLOCK:
+        return REDLOCK_LOST_CLOCK;
+    }
+    invariant_unreachable("a loss outside its enum");
+}
+
+static const char *loss_reason(enum lease_loss loss)
+{
+    static const char *const reasons[] = {
+        [LEASE_LOSS_DEADLINE] = "no extension succeeded before the deadline",
+        [LEASE_LOSS_TAKEN] = "a majority of nodes says that it is not ours",
+        [LEASE_LOSS_MAX_HOLD] = "it was held for as long as its terms allow",
+        [LEASE_LOSS_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
+    };
+    return reasons[loss];
+}
+
+/* Counts and logs the news and describes it as an event. */
+static void news_fill(struct redlock_lock *lock, const struct lease_step *step, struct redlock_event *event)
+{
+    struct redlock_counters *counters = &lock->group->counters;
+    int64_t held_ns = instant_since(lock->acquired_at, loop_now(lock->group->loop));
+    switch (step->news) {
+    case LEASE_NEWS_ACQUIRED:
+        lock->acquired_at = lock->lease.pass_started;
+        answer_fill(lock, event, REDLOCK_ACQUIRED);
+        return;
+    case LEASE_NEWS_REFUSED:
+        answer_fill(lock, event, answer_of(step->refusal));
+        return;
+    case LEASE_NEWS_EXTENDED:
+        counters->extensions++;
+        event->kind = REDLOCK_EVENT_EXTENDED;
+        return;
+    case LEASE_NEWS_DANGER:
+        counters->dangers++;
+        trouble_log(lock, "lock_in_danger",
+                    lock->lease.hold_until.ns == INSTANT_NEVER.ns
+                        ? "no extension succeeded for two thirds of the ttl"
+                        : "no extension succeeded for two thirds of the ttl, or its maximum hold is near");
+        event->kind = REDLOCK_EVENT_DANGER;
+        return;
+    case LEASE_NEWS_LOST:
+        counters->lost++;
+        trouble_log(lock, "lock_lost", loss_reason(step->loss));
+        *event = (struct redlock_event){.kind = REDLOCK_EVENT_LOST,
+                                        .loss = loss_of(step->loss),
+                                        .reason = loss_reason(step->loss),
+                                        .held_ns = held_ns};
+        return;
+    case LEASE_NEWS_RELEASED:
+        ending_count(counters, step->ending);
+        *event = (struct redlock_event){
+            .kind = REDLOCK_EVENT_RELEASED, .ending = ending_of(step->ending), .held_ns = held_ns};
+        return;
+    case LEASE_NEWS_NONE:
+        break;
+    }
+    invariant_unreachable("news that is none");
+}
+
+/* --- verification ---------------------------------------------------------------------------------------------- */
+
+/* Asked while it was held, and confirmed by a round that began after the question: yes. Not held any more: no. */
+static void verifies_answer(struct redlock_lock *lock, bool is_held)
+{
+    struct list answered, *link = NULL;
+    list_init(&answered);
+    for (struct list *next = NULL, *at = lock->verifies.next; at != &lock->verifies; at = next) {
+        next = at->next;
+        if (is_held && instant_before(lock->lease.confirmed, list_owner(at, struct redlock_verify, link)->asked))
+            continue;
+        list_remove(at);
+        list_append(&answered, at);
+    }
+    while ((link = list_take_first(&answered)) != NULL) {
+        struct redlock_verify *verify = list_owner(link, struct redlock_verify, link);
+        loop_timer_clear(lock->group->loop, &verify->limit);
+        verify->done(verify, is_held);
+    }
+}
+
+static void verify_fire(struct loop_timer *timer)
+{
+    struct redlock_verify *verify = list_owner(timer, struct redlock_verify, limit);
+    list_remove(&verify->link);
+    verify->done(verify, false);
+}
+
+void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify)
+{
+    struct loop *loop = lock->group->loop;
+    loop_assert_inside(loop);
+    bool is_held = lock->lease.state == LEASE_HELD;
+    verify->asked = loop_now(loop);
+    list_init(&verify->link);
+    list_append(&lock->verifies, &verify->link);
+    loop_timer_init(&verify->limit, verify_fire);
+    loop_timer_set(loop, &verify->limit, loop_after(loop, is_held ? lock->terms.pass_limit_ns : 0));
+    if (is_held)
+        lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
+}
+
+void lock_verifies_drop(struct redlock_lock *lock)
+{
+    struct list *link = NULL;
+    while ((link = list_take_first(&lock->verifies)) != NULL)
+        loop_timer_clear(lock->group->loop, &list_owner(link, struct redlock_verify, link)->limit);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static void event_tell(struct redlock_lock *lock, const struct redlock_event *event)
+{
+    if (redlock_lock_is_free(lock))
+        lock->group->locks_in_use--;
+    if (lock->event != NULL)
+        lock->event(lock, lock->context, event);
+    else if (lock->lease.state == LEASE_FREE)
+        lock_retire(lock);
+}
+
+void lock_tell(struct redlock_lock *lock, const struct lease_step *step)
+{
+    struct redlock_event event = {0};
+    news_fill(lock, step, &event);
+    if (step->news == LEASE_NEWS_EXTENDED)
+        verifies_answer(lock, true);
+    else if (step->news == LEASE_NEWS_LOST || step->news == LEASE_NEWS_RELEASED)
+        verifies_answer(lock, false);
+    event_tell(lock, &event);
+}
+
+void lock_tell_invalid(struct redlock_lock *lock)
+{
+    struct redlock_event event = {0};
+    lock->is_refusing = false;
+    loop_timer_clear(lock->group->loop, &lock->timer);
+    answer_fill(lock, &event, REDLOCK_INVALID);
+    event_tell(lock, &event);
+}

@@ -1,0 +1,38 @@
+-- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value.
+-- Answers {1, now} and {2, now} as grant.lua; else {0, now, "+" and the token} or, with nothing done, what grant.lua
+-- says of the first key that is taken. The token is one for all keys: above all of their last ones.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_text = string.format('%.0f', now)
+if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+    return {1, now_text}
+end
+if now > tonumber(ARGV[2]) then
+    return {2, now_text}
+end
+for i = 2, #KEYS do
+    local held = redis.pcall('GET', KEYS[i])
+    if type(held) == 'table' then
+        return {0, now_text, '!' .. redis.call('PTTL', KEYS[i])}
+    elseif held then
+        return {0, now_text, '-' .. redis.call('PTTL', KEYS[i]) .. ':' .. string.sub(held, 1, 192)}
+    end
+end
+local token = ''
+if ARGV[4] ~= '' then
+    local highest = math.min(tonumber(ARGV[4]), now + 60000000)
+    for i = 2, #KEYS do
+        local last = tonumber(redis.call('GET', 'hf:fence:' .. KEYS[i]) or nil)
+        if last and last >= highest then
+            highest = last + 1
+        end
+    end
+    token = string.format('%.0f', highest)
+end
+for i = 2, #KEYS do
+    redis.call('SET', KEYS[i], ARGV[6], 'PX', ARGV[3])
+    if token ~= '' then
+        redis.call('SET', 'hf:fence:' .. KEYS[i], token, 'PX', ARGV[5])
+    end
+end
+return {0, now_text, '+' .. token}
