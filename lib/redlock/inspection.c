@@ -45,7 +45,8 @@ static void marker_write_to(struct group_node *node)
     buffer_clear(out);
     redis_request_script(out, &redlock_script_mark, 1, 2);
     redis_request_text(out, MARKER_KEY);
-    redis_request_text(out, trust_marker_expected(trust, node->index));
+    const char *expected = trust_marker_expected(trust, node->index);
+    redis_request_text(out, strcmp(expected, MARKER_NONE) == 0 ? "" : expected);
     redis_request_text(out, text);
     if (redis_node_call(node->node, out, loop_after(node->group->loop, node->timeout_ns), &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);

@@ -23,6 +23,8 @@
 #include "base/error.h"
 
 #define MARKER_KEY "hf:lock:group"
+/* What scripts are told to find where there must be no marker. */
+#define MARKER_NONE "-"
 
 enum {
     MARKER_PLACES_MAX = 15,

@@ -159,7 +159,7 @@ node_set trust_members(const struct trust *trust)
 {
     node_set members = trust_voters(trust);
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (trust->node[i].state == TRUST_QUARANTINED && trust->node[i].has_marker)
+        if (trust->node[i].state == TRUST_QUARANTINED)
             members |= bit(i);
     return members;
 }
@@ -171,7 +171,9 @@ int64_t trust_max_ttl_ns(const struct trust *trust)
 
 const char *trust_marker_expected(const struct trust *trust, unsigned node)
 {
-    return is_group(trust) ? trust->node[node].marker_text : "";
+    if (!is_group(trust))
+        return "";
+    return trust->node[node].marker_text[0] != '\0' ? trust->node[node].marker_text : MARKER_NONE;
 }
 
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])

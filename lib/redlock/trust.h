@@ -140,14 +140,15 @@ struct instant trust_node_until(const struct trust *trust, unsigned node);
 
 node_set trust_voters(const struct trust *trust);
 /* Nodes whose key a hold may still have extended or planted again (lease_forgot's conditions): the voters and the
- * quarantined ones that have a marker of the group (without one a script would have nothing to compare). */
+ * quarantined ones, also those that lost their marker: a restart without persistence is the usual way to forget. */
 node_set trust_members(const struct trust *trust);
 /* 0 while there is no group, and with N = 1. */
 int64_t trust_max_ttl_ns(const struct trust *trust);
-/* The marker text that scripts on this node are to compare with; "" compares with nothing (N = 1). */
+/* The marker text that scripts on this node are to compare with; MARKER_NONE where there must be none, "" where
+ * nothing is compared (N = 1). */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
-/* For a node of step.write, before anything else is told: what the marker is now ("" = none) is trust_marker_expected;
- * this is what it is to be. */
+/* For a node of step.write, before anything else is told: what the marker is now is trust_marker_expected; this is
+ * what it is to be. */
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
 
 /* The latest time that the node's clock can show at `at`, in microseconds; 0 when nothing is known. */

@@ -1,4 +1,4 @@
--- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = do not compare), deadline
+-- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = do not compare, "-" = none), deadline
 -- in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences), ttl of fences in
 -- milliseconds, then one value a key.
 -- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
@@ -6,7 +6,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
-if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
     return {1, now_text}
 end
 if now > tonumber(ARGV[2]) then

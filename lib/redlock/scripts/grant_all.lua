@@ -4,7 +4,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
-if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
     return {1, now_text}
 end
 if now > tonumber(ARGV[2]) then

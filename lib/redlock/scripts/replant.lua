@@ -1,12 +1,12 @@
 -- Gives the keys of a lock back to a node that forgot them: all or none. KEYS: the marker, then the keys. ARGV: marker
--- text ("" = do not compare), value, token, ttl and ttl of fences in milliseconds, and the deadline in microseconds of
+-- text ("" = do not compare, "-" = none), value, token, ttl and ttl of fences in milliseconds, and the deadline in microseconds of
 -- this node's clock: until then the node would have kept the keys.
 -- Answers {1, now} when the marker is another one, {2, now} when it is too late; else {0, now, "1"}, or {0, now, "0"}
 -- when a key is somebody else's, or a fence says that somebody else was there meanwhile.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
-if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
+if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
     return {1, now_text}
 end
 if now > tonumber(ARGV[6]) then
