@@ -5,12 +5,11 @@
  * Giving a place of the group to another server takes two steps, because a majority with the old server and one with
  * the new server need not meet:
  *
- *   1. the place is made vacant in the markers of the other members, a quorum of N of them at least (generation + 1).
- *      From then on every vote is one of the N - 1 that stay: whoever still works with the generation before finds
- *      less than a quorum of it.
- *      Then one longest ttl (membership_wait_ns) passes. What was granted with the old server's vote has expired.
- *   2. the newcomer's marker is written, with a fresh id in the vacant place (generation + 1), then those of the others.
- *      Any two quorums of N meet in the N - 1 now, whether they count the newcomer or not.
+ *   1. the place is made vacant in the markers of the other members, of at least a quorum of N of them (generation + 1).
+ *      From then on whoever still works with the generation before finds less than a quorum of it. Then one longest
+ *      ttl (membership_wait_ns) passes: what was granted with the old server's vote has expired.
+ *   2. the newcomer's marker is written, with a fresh id in the vacant place (generation + 1), then those of the
+ *      others. Any two quorums of N that matter now meet in the N - 1 that stay, whoever counts the newcomer.
  *
  * The invariants that the tests check over every interruption:
  *   - never can two disjoint quorums vote, be they of one generation or of two that follow each other;
