@@ -11,14 +11,26 @@
 
 /* --- servers -------------------------------------------------------------------------------------------------- */
 
+/* A longest ttl of 0: the servers stay strangers to each other. */
+static void group_make(struct lock_cluster *cluster)
+{
+    if (cluster->max_ttl_ms > 0)
+        lock_group_make(cluster->servers, cluster->count, cluster->max_ttl_ms);
+}
+
 void lock_cluster_start(struct lock_cluster *cluster, unsigned count)
 {
-    *cluster = (struct lock_cluster){.count = count};
+    lock_cluster_start_group(cluster, count, CLUSTER_MAX_TTL_MS);
+}
+
+void lock_cluster_start_group(struct lock_cluster *cluster, unsigned count, int64_t max_ttl_ms)
+{
+    *cluster = (struct lock_cluster){.count = count, .max_ttl_ms = max_ttl_ms};
     for (unsigned i = 0; i < count; i++) {
         cluster->servers[i] = redis_server_start(NULL);
         cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1", .port = redis_server_port(cluster->servers[i])};
     }
-    lock_group_make(cluster->servers, count, CLUSTER_MAX_TTL_MS);
+    group_make(cluster);
     cluster->options = (struct redlock_options){
         .nodes = cluster->nodes, .node_count = count, .key_prefix = "lock:", .client_name = "test"};
 }
@@ -33,7 +45,7 @@ void lock_cluster_heal(struct lock_cluster *cluster)
 {
     for (unsigned i = 0; i < cluster->count; i++)
         redis_server_heal(cluster->servers[i]);
-    lock_group_make(cluster->servers, cluster->count, CLUSTER_MAX_TTL_MS);
+    group_make(cluster);
 }
 
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)

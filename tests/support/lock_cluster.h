@@ -17,9 +17,13 @@ struct lock_cluster {
     struct redis_server *servers[CLUSTER_MAX];
     struct redlock_node nodes[CLUSTER_MAX];
     struct redlock_options options;
+    int64_t max_ttl_ms; /* of the group that they are; 0 = none is made */
 };
 
+/* Three or more are made a lock group. */
 void lock_cluster_start(struct lock_cluster *cluster, unsigned count);
+/* With another longest ttl, and so other quarantines; 0: the servers stay strangers to each other. */
+void lock_cluster_start_group(struct lock_cluster *cluster, unsigned count, int64_t max_ttl_ms);
 void lock_cluster_stop(struct lock_cluster *cluster);
 /* Every server runs, answers, and holds nothing but its marker in a new lock group; those that were killed are started
  * again. */

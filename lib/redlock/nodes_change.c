@@ -1,0 +1,304 @@
+/* Healing nodes and replacing one: performs what membership.c plans and what
+ * trust.c wants written, step by step, and looks at all nodes again after every
+ * step. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "redlock/nodes_private.h"
+#include "redlock/terms.h"
+
+#define SOON_NS (20 * NS_PER_MS)
+#define LOOK_NS (250 * NS_PER_MS) /* how often all nodes are looked at while time passes */
+
+/* One change of membership under way. */
+struct change {
+    struct redlock_nodes *nodes;
+    int leaving; /* MEMBERSHIP_NOBODY: members are brought up to date, no more */
+    struct server *newcomer;
+    char new_id[MARKER_ID_DIGITS + 1];
+    uint32_t waiting_for; /* a generation; 0 = none yet */
+    struct instant waited_at;
+};
+
+static struct change change_begin(struct redlock_nodes *nodes, int leaving, struct server *newcomer)
+{
+    struct change change = {.nodes = nodes, .leaving = leaving, .newcomer = newcomer};
+    random_digits(change.new_id, MARKER_ID_DIGITS);
+    return change;
+}
+
+static void node_fill(struct membership_node *node, const struct server *server)
+{
+    *node = (struct membership_node){.name = server->name,
+                                     .is_reached = server->is_reached && server->unwritable[0] == '\0',
+                                     .has_marker = server->has_marker,
+                                     .bad_marker = server->bad_marker,
+                                     .marker = server->marker};
+    memcpy(node->text, server->sight.marker_text, sizeof node->text);
+    memcpy(node->run_id, server->sight.run_id, sizeof node->run_id);
+}
+
+static struct membership_step change_plan(struct change *change)
+{
+    struct redlock_nodes *nodes = change->nodes;
+    struct membership_node newcomer;
+    struct membership membership = {.nodes = nodes->count, .leaving = change->leaving, .new_id = change->new_id};
+    for (unsigned i = 0; i < nodes->count; i++)
+        node_fill(&membership.node[i], &nodes->servers[i]);
+    if (change->newcomer == &nodes->servers[nodes->count]) {
+        node_fill(&newcomer, change->newcomer);
+        membership.newcomer = &newcomer;
+    } else if (change->newcomer != NULL) {
+        membership.newcomer = &membership.node[change->leaving];
+    }
+    if (change->waiting_for != 0 && instant_reached(instant_now(), change->waited_at))
+        membership.waited_for = change->waiting_for;
+    return membership_next(&membership);
+}
+
+static int64_t change_left_ns(struct change *change, const struct membership_step *step)
+{
+    struct instant now = instant_now();
+    if (change->waiting_for != step->group.generation) {
+        change->waiting_for = step->group.generation;
+        change->waited_at = instant_after(now, membership_wait_ns(step->group.max_ttl_ms, change->nodes->timeout_ns));
+    }
+    return instant_since(now, change->waited_at);
+}
+
+/* False when it could not be written; the next look tells what is there now. */
+static bool change_write(struct change *change, const struct membership_step *step)
+{
+    struct redlock_nodes *nodes = change->nodes;
+    struct server *server = step->server == MEMBERSHIP_NEWCOMER ? change->newcomer : &nodes->servers[step->server];
+    return server_mark(server, step->expected, step->text) != MARK_FAILED;
+}
+
+/* --- healing
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+struct healing {
+    struct redlock_nodes *nodes;
+    const bool *wanted; /* NULL = all */
+    bool waits;
+    struct change members, readmission; /* one at a time */
+    bool is_readmitting;
+    bool wrote;          /* in this round */
+    struct instant next; /* when something is due; INSTANT_NEVER = nothing ever */
+    unsigned refused, away, to_wait;
+};
+
+static bool is_wanted(const struct healing *healing, unsigned index)
+{
+    return healing->wanted == NULL || healing->wanted[index];
+}
+
+static void healing_waits(struct healing *healing, struct instant until)
+{
+    healing->to_wait++;
+    healing->next = instant_earlier(healing->next, until);
+}
+
+/* Members that a change did not reach. */
+static void members_update(struct healing *healing)
+{
+    struct membership_step step = change_plan(&healing->members);
+    if (step.verdict == MEMBERSHIP_WRITE)
+        healing->wrote |= change_write(&healing->members, &step);
+}
+
+/* A node that has lost its marker, or holds one of a place that it does not
+ * have any more. */
+static void node_readmit(struct healing *healing, unsigned index)
+{
+    struct redlock_nodes *nodes = healing->nodes;
+    struct change *change = &healing->readmission;
+    if (!healing->is_readmitting || change->leaving != (int)index) {
+        if (healing->is_readmitting) { /* one after the other */
+            healing->to_wait++;
+            return;
+        }
+        *change = change_begin(nodes, (int)index, &nodes->servers[index]);
+    }
+    struct membership_step step = change_plan(change);
+    healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE || step.verdict == MEMBERSHIP_WAIT;
+    if (healing->is_readmitting && !healing->waits) {
+        int64_t wait_ns = membership_wait_ns(step.group.max_ttl_ms, nodes->timeout_ns);
+        healing->is_readmitting = false;
+        healing_waits(healing, instant_after(instant_now(), wait_ns));
+    } else if (step.verdict == MEMBERSHIP_WRITE) {
+        healing->wrote |= change_write(change, &step);
+        healing_waits(healing, instant_now());
+    } else if (step.verdict == MEMBERSHIP_WAIT) {
+        healing_waits(healing, instant_after(instant_now(), change_left_ns(change, &step)));
+    } else if (step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED) {
+        healing->away += step.verdict == MEMBERSHIP_TOO_FEW;
+        healing->refused += step.verdict == MEMBERSHIP_REFUSED;
+        nodes_tell(nodes, "%s: %s", nodes->servers[index].name, step.reason);
+    }
+}
+
+/* What trust says of a node decides what is tried for it. */
+static void node_heal(struct healing *healing, unsigned index)
+{
+    struct redlock_nodes *nodes = healing->nodes;
+    const struct server *server = &nodes->servers[index];
+    const struct trust_node *trusted = &nodes->trust.node[index];
+    if (!server->is_reached) {
+        healing->away++;
+        nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
+    } else if (server->unwritable[0] != '\0') {
+        healing->refused++;
+        nodes_tell(nodes, "%s: its marker cannot be written: %s", server->name, server->unwritable);
+    } else if (trusted->state == TRUST_QUARANTINED) {
+        healing_waits(healing, trust_node_until(&nodes->trust, index));
+    } else if (trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
+               trusted->reason == TRUST_OTHER_GENERATION) {
+        node_readmit(healing, index);
+    } else if (trusted->state != TRUST_VOTES) {
+        healing->refused++;
+        nodes_tell(nodes, "%s: %s", server->name, trust_reason_advice(trusted->reason));
+    }
+}
+
+/* True when nothing more can be done without time passing. */
+static bool healing_round(struct healing *healing)
+{
+    struct redlock_nodes *nodes = healing->nodes;
+    nodes_begin(nodes);
+    healing->wrote = false;
+    healing->refused = healing->away = healing->to_wait = 0;
+    healing->next = INSTANT_NEVER;
+    nodes_inspect(nodes);
+    members_update(healing);
+    if (!healing->wrote)
+        healing->wrote = nodes_write_trusted(nodes);
+    for (unsigned i = 0; i < nodes->count && !healing->wrote; i++)
+        if (is_wanted(healing, i))
+            node_heal(healing, i);
+    return !healing->wrote;
+}
+
+static int64_t pause_until(struct instant next)
+{
+    int64_t left_ns = instant_since(instant_now(), next);
+    return left_ns < SOON_NS ? SOON_NS : left_ns < LOOK_NS ? left_ns : LOOK_NS;
+}
+
+static enum redlock_nodes_end healing_ends(struct healing *healing)
+{
+    struct redlock_nodes *nodes = healing->nodes;
+    if (healing->to_wait > 0)
+        nodes_tell(nodes, "%u node%s need%s time before %s can vote: about %lld s", healing->to_wait,
+                   healing->to_wait == 1 ? "" : "s", healing->to_wait == 1 ? "s" : "",
+                   healing->to_wait == 1 ? "it" : "they",
+                   (long long)(instant_since(instant_now(), healing->next) / NS_PER_S + 1));
+    if (healing->refused > 0)
+        return REDLOCK_NODES_REFUSED;
+    if (healing->to_wait > 0)
+        return REDLOCK_NODES_WAITING;
+    return healing->away > 0 ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
+}
+
+enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait)
+{
+    struct healing healing = {.nodes = nodes, .wanted = wanted, .waits = wait};
+    healing.members = change_begin(nodes, MEMBERSHIP_NOBODY, NULL);
+    for (;;) {
+        if (!healing_round(&healing))
+            continue;
+        if (!wait || healing.to_wait == 0)
+            return healing_ends(&healing);
+        int64_t left_ns = instant_since(instant_now(), healing.next);
+        if (!nodes_pause(nodes, "waiting until what nodes may have forgotten has expired", left_ns,
+                         pause_until(healing.next)))
+            return healing_ends(&healing);
+    }
+}
+
+/* --- replacing
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+/* Whether the server can be a member at all. What it is to the group,
+ * membership.c judges. */
+static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
+{
+    char quoted[LOG_QUOTE_MAX];
+    struct server *newcomer = &nodes->servers[nodes->count];
+    const struct server *same = nodes_same_server(nodes, newcomer);
+    if (!newcomer->is_reached)
+        nodes_tell(nodes, "%s: cannot be asked: %s", newcomer->name, newcomer->trouble);
+    else if (same != NULL)
+        nodes_tell(nodes,
+                   "%s: is the same server as %s (run id %s): every node needs a "
+                   "server of its own",
+                   newcomer->name, same->name, newcomer->sight.run_id);
+    else if (newcomer->sight.evicts)
+        nodes_tell(nodes,
+                   "%s: evicts keys when its memory is full (maxmemory-policy %s): "
+                   "set it to noeviction",
+                   newcomer->name, newcomer->view.eviction);
+    else if (newcomer->has_marker)
+        return REDLOCK_NODES_DONE; /* it may have its place already */
+    else if (!server_find_key(newcomer, ""))
+        nodes_tell(nodes, "%s: it cannot be told whether there are keys: %s", newcomer->name, newcomer->trouble);
+    else if (newcomer->found.length > 0)
+        nodes_tell(nodes, "%s: there are keys, such as %s: only an empty server can take a place", newcomer->name,
+                   log_quote(buffer_text(&newcomer->found), quoted));
+    else
+        return REDLOCK_NODES_DONE;
+    return newcomer->is_reached || newcomer->is_refused ? REDLOCK_NODES_REFUSED : REDLOCK_NODES_TOO_FEW;
+}
+
+/* Goes on until the plan ends or the caller has had enough. */
+static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struct change *change)
+{
+    for (;;) {
+        nodes_begin(nodes);
+        nodes_inspect(nodes);
+        enum redlock_nodes_end end = newcomer_check(nodes);
+        if (end != REDLOCK_NODES_DONE)
+            return end;
+        struct membership_step step = change_plan(change);
+        if (step.verdict == MEMBERSHIP_DONE)
+            return REDLOCK_NODES_DONE;
+        if (step.verdict == MEMBERSHIP_WRITE) {
+            change_write(change, &step); /* a node that cannot be written counts as
+                                      away from then on */
+            continue;
+        }
+        if (step.verdict != MEMBERSHIP_WAIT) {
+            nodes_tell(nodes, "%s", step.reason);
+            return step.verdict == MEMBERSHIP_TOO_FEW ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
+        }
+        int64_t left_ns = change_left_ns(change, &step);
+        struct instant until = instant_after(instant_now(), left_ns);
+        if (nodes_pause(nodes, "waiting until what was granted with the old node has expired", left_ns,
+                        pause_until(until)))
+            continue;
+        nodes_tell(nodes, "the replacement was begun and is not finished: call it "
+                          "again, it goes on");
+        return REDLOCK_NODES_WAITING;
+    }
+}
+
+enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
+                                             const struct redlock_node *successor)
+{
+    struct server *newcomer = &nodes->servers[nodes->count];
+    nodes_begin(nodes);
+    if (nodes->count < 3 || index >= nodes->count) {
+        nodes_tell(nodes, "only a node of a lock group can be replaced");
+        return REDLOCK_NODES_REFUSED;
+    }
+    server_open(nodes, newcomer, successor);
+    nodes_settle(nodes);
+    struct change change = change_begin(nodes, (int)index, newcomer);
+    enum redlock_nodes_end end = replacement_run(nodes, &change);
+    server_close(newcomer);
+    return end;
+}

@@ -1,0 +1,208 @@
+/* What an inspection found, and how it is shown. Who votes, and why not, is
+ * judged by trust.c alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/nodes_private.h"
+#include "redlock/scripts.h"
+
+enum { INSPECTION_PARTS = 5 };
+
+/* --- inspecting
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static void text_take(const struct redis_reply *reply, char *out, size_t size)
+{
+    snprintf(out, size, "%s", reply->bytes);
+}
+
+static bool inspection_has_shape(const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_ARRAY || reply->count != INSPECTION_PARTS ||
+        reply->elements[INSPECTION_PARTS - 1].kind != REDIS_INTEGER)
+        return false;
+    for (size_t i = 0; i + 1 < INSPECTION_PARTS; i++)
+        if (reply->elements[i].kind != REDIS_STRING)
+            return false;
+    return true;
+}
+
+static void marker_take(struct server *server, const struct redis_reply *text)
+{
+    bool is_good = marker_parse(&server->marker, text->bytes, text->length, NULL);
+    server->has_marker = text->length > 0 && is_good;
+    server->bad_marker = text->length > 0 && !is_good;
+    server->sight.has_marker = text->length > 0;
+    /* Bytes that no marker has are not needed to tell that it is none. */
+    snprintf(server->sight.marker_text, sizeof server->sight.marker_text, "%s", server->bad_marker ? "?" : text->bytes);
+}
+
+static void inspection_take(struct server *server, const struct redis_reply *parts)
+{
+    struct redlock_node_view *view = &server->view;
+    server->is_reached = true;
+    server->sight = (struct trust_sight){.asked = server->asked, .answered = instant_now()};
+    marker_take(server, &parts[0]);
+    text_take(&parts[1], server->sight.run_id, sizeof server->sight.run_id);
+    server->sight.evicts = redis_reply_is_text(&parts[2], "1");
+    text_take(&parts[3], view->eviction, sizeof view->eviction);
+    server->sight.node_us = parts[4].integer;
+    view->latency_ns = instant_since(server->asked, server->sight.answered);
+    view->clock_ahead_us = server->sight.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+}
+
+static void was_inspected(struct server *server, const struct redis_result *result)
+{
+    const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    server->is_refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
+    if (reply != NULL && inspection_has_shape(reply))
+        inspection_take(server, reply->elements);
+    else
+        snprintf(server->trouble, sizeof server->trouble, "%s",
+                 reply == NULL ? result->reason : "it answers an inspection in another shape than asked for");
+    server->is_refused |= reply != NULL && !server->is_reached;
+}
+
+static void server_inspect(struct server *server)
+{
+    struct buffer request = {0};
+    server->is_reached = server->is_refused = server->has_marker = server->bad_marker = false;
+    server->view = (struct redlock_node_view){.name = server->name};
+    redis_request_script(&request, &redlock_script_inspect, 1, 0);
+    redis_request_text(&request, MARKER_KEY);
+    server_ask(server, &request, was_inspected);
+    buffer_fini(&request);
+}
+
+static void tell_trust(struct redlock_nodes *nodes, unsigned index)
+{
+    const struct server *server = &nodes->servers[index];
+    struct trust_step step;
+    if (server->is_reached)
+        step = trust_saw(&nodes->trust, index, &server->sight, instant_now());
+    else if (server->is_refused)
+        step = trust_unreadable(&nodes->trust, index, instant_now());
+    else
+        step = trust_unseen(&nodes->trust, index, instant_now());
+    nodes->due |= step.write;
+}
+
+void nodes_inspect(struct redlock_nodes *nodes)
+{
+    for (unsigned i = 0; i <= nodes->count; i++)
+        if (nodes->servers[i].connection != NULL)
+            server_inspect(&nodes->servers[i]);
+    nodes_run(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        tell_trust(nodes, i);
+    nodes_show(nodes);
+}
+
+bool nodes_write_trusted(struct redlock_nodes *nodes)
+{
+    bool wrote = false;
+    nodes->due |= trust_tick(&nodes->trust, instant_now()).write;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        char text[MARKER_TEXT_MAX];
+        if ((nodes->due & (1U << i)) == 0 || !server->is_reached || server->unwritable[0] != '\0')
+            continue;
+        trust_marker_to_write(&nodes->trust, i, text);
+        wrote |= server_mark(server, trust_marker_expected(&nodes->trust, i), text) != MARK_FAILED;
+    }
+    nodes->due = 0;
+    return wrote;
+}
+
+const struct server *nodes_same_server(const struct redlock_nodes *nodes, const struct server *server)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (&nodes->servers[i] != server && nodes->servers[i].is_reached && server->is_reached &&
+            strcmp(nodes->servers[i].sight.run_id, server->sight.run_id) == 0)
+            return &nodes->servers[i];
+    return NULL;
+}
+
+/* --- showing
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void server_show(struct server *server, const struct trust *trust, unsigned index)
+{
+    const struct trust_node *trusted = &trust->node[index];
+    struct redlock_node_view *view = &server->view;
+    int64_t left_ns = instant_since(instant_now(), trust_node_until(trust, index));
+    snprintf(view->address, sizeof view->address, "%s", redis_node_address(server->connection));
+    snprintf(view->trouble, sizeof view->trouble, "%s", server->is_reached ? "" : server->trouble);
+    view->is_reached = server->is_reached;
+    view->votes = trusted->state == TRUST_VOTES;
+    view->state = trust_state_name(trusted->state);
+    view->reason = trust_reason_name(trusted->reason);
+    view->advice = trust_reason_advice(trusted->reason);
+    view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
+    if (!server->is_reached)
+        return;
+    snprintf(view->run_id, sizeof view->run_id, "%s", server->sight.run_id);
+    if (!server->has_marker)
+        return;
+    snprintf(view->group, sizeof view->group, "%s", server->marker.group);
+    snprintf(view->id, sizeof view->id, "%s", server->marker.self);
+    view->generation = server->marker.generation;
+}
+
+void nodes_show(struct redlock_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        server_show(&nodes->servers[i], &nodes->trust, i);
+}
+
+const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index)
+{
+    return &nodes->servers[index].view;
+}
+
+struct redlock_nodes_view redlock_nodes_view_all(const struct redlock_nodes *nodes)
+{
+    const struct trust *trust = &nodes->trust;
+    struct redlock_nodes_view all = {
+        .nodes = nodes->count, .quorum = nodes->count / 2 + 1, .has_group = trust->has_group && nodes->count > 1};
+    for (unsigned i = 0; i < nodes->count; i++) {
+        all.reached += nodes->servers[i].is_reached;
+        all.voters += nodes->servers[i].view.votes;
+    }
+    if (!all.has_group)
+        return all;
+    snprintf(all.group, sizeof all.group, "%s", trust->group.group);
+    all.generation = trust->group.generation;
+    all.max_ttl_ns = trust_max_ttl_ns(trust);
+    for (unsigned place = 0; place < trust->group.place_count; place++)
+        all.vacant += trust->group.places[place][0] == '\0';
+    return all;
+}
+
+static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes, unsigned *waiting)
+{
+    struct redlock_nodes_view all = redlock_nodes_view_all(nodes);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct redlock_node_view *view = &nodes->servers[i].view;
+        *waiting += view->quarantine_left_ns > 0;
+        if (!view->is_reached)
+            nodes_tell(nodes, "%s: %s", view->name, view->trouble);
+        else if (!view->votes)
+            nodes_tell(nodes, "%s: %s", view->name, view->advice);
+    }
+    if (all.voters < all.quorum && all.voters + *waiting >= all.quorum)
+        return REDLOCK_NODES_WAITING;
+    if (all.voters < all.quorum && all.reached >= all.quorum)
+        return REDLOCK_NODES_REFUSED;
+    return all.reached < all.nodes ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
+}
+
+enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
+{
+    unsigned waiting = 0;
+    nodes_begin(nodes);
+    nodes_inspect(nodes);
+    return look_ends(nodes, &waiting);
+}

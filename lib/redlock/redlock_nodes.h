@@ -1,0 +1,124 @@
+/* redlock_nodes.h: the lock group, which is what N independent servers are to each other: making it, looking at it,
+ * and changing its members. For the operator's command, and for programs that use libredlock without it.
+ *
+ * With three nodes or more a Redlock is only as good as the memory of its nodes. So they form a group: each holds a
+ * marker (a string under the key hf:lock:group of its database) that names the group, all its places, its own place,
+ * and the server run that is trusted. A client counts a node's vote only when the marker is as it should be; see
+ * docs/lock-nodes.md for the rules and the runbook. One node alone needs no group.
+ *
+ *     struct redlock_nodes *nodes = redlock_nodes_open(&options, reason, sizeof reason);
+ *     if (redlock_nodes_look(nodes) != REDLOCK_NODES_DONE)
+ *         puts(redlock_nodes_reason(nodes));
+ *     for (size_t i = 0; i < options.node_count; i++)
+ *         printf("%s: %s, %s\n", ..., redlock_nodes_view(nodes, i)->state, redlock_nodes_view(nodes, i)->advice);
+ *     redlock_nodes_close(nodes);
+ *
+ * Every function blocks its thread; a struct redlock_nodes belongs to one thread at a time, and has a loop of its own.
+ * What changes something may be repeated after any end, also after the process was killed: it goes on where the
+ * markers say that it stopped. One operator at a time: two who change the members of one group at the same moment
+ * cannot break exclusion, but one of them is stopped. */
+#ifndef REDLOCK_NODES_H
+#define REDLOCK_NODES_H
+
+#include "redlock.h" /* beside it, also where both are installed */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct redlock_nodes;
+
+enum redlock_nodes_end {
+    REDLOCK_NODES_DONE,
+    REDLOCK_NODES_TOO_FEW, /* nodes that are needed cannot be reached: the same call may succeed later */
+    REDLOCK_NODES_WAITING, /* it takes time, and the caller did not want to wait (any more) */
+    REDLOCK_NODES_REFUSED, /* something has to be changed first */
+};
+
+/* Connects to all nodes; one that is away is no error here. NULL with a reason when the options are wrong. The options
+ * and what they point to must live as long. */
+REDLOCK_API struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, char *reason,
+                                                     size_t reason_size);
+REDLOCK_API void redlock_nodes_close(struct redlock_nodes *nodes); /* NULL is fine */
+
+/* Why the last call did not end with REDLOCK_NODES_DONE: one problem a line. */
+REDLOCK_API const char *redlock_nodes_reason(const struct redlock_nodes *nodes);
+
+/* Told some times a second while a call waits: what for, and for how long still (-1: not known). False ends the call
+ * with REDLOCK_NODES_WAITING. */
+REDLOCK_API void redlock_nodes_watch(struct redlock_nodes *nodes,
+                                     bool (*goes_on)(void *context, const char *what, int64_t left_ns), void *context);
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+enum { REDLOCK_GROUP_ID_DIGITS = 16, REDLOCK_NODE_ID_DIGITS = 8, REDLOCK_RUN_ID_DIGITS = 40 };
+
+/* What is known of a node. */
+struct redlock_node_view {
+    const char *name;
+    char address[300]; /* host:port or path; "" when it was never tried */
+    bool is_reached;   /* what follows was found by the last look */
+    bool votes;
+    const char *state;          /* "votes", "quarantined", "excluded", "unseen" */
+    const char *reason;         /* a word: "fine", "new_run", "no_marker", ... */
+    const char *advice;         /* a sentence: what that means, and what to do */
+    char trouble[256];          /* why it cannot be reached, or what it answered; "" = nothing */
+    int64_t quarantine_left_ns; /* as this process counts, which has seen the node for the first time */
+    char group[REDLOCK_GROUP_ID_DIGITS + 1], id[REDLOCK_NODE_ID_DIGITS + 1]; /* as its marker says; "" = none */
+    uint32_t generation;
+    char run_id[REDLOCK_RUN_ID_DIGITS + 1];
+    char eviction[32]; /* maxmemory-policy */
+    int64_t latency_ns;
+    int64_t clock_ahead_us; /* of this machine's clock; right to half the latency */
+};
+
+/* What the nodes are together. */
+struct redlock_nodes_view {
+    unsigned nodes, reached, voters, quorum;
+    bool has_group;
+    char group[REDLOCK_GROUP_ID_DIGITS + 1];
+    uint32_t generation;
+    int64_t max_ttl_ns;
+    unsigned vacant; /* places that nobody has: a replacement was begun */
+};
+
+/* Asks every node once. REDLOCK_NODES_TOO_FEW when some cannot be reached, REDLOCK_NODES_REFUSED when fewer than a
+ * quorum vote, REDLOCK_NODES_WAITING when that is because of quarantines. The views tell more. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
+/* Of the last look, valid until the next call. */
+REDLOCK_API const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index);
+REDLOCK_API struct redlock_nodes_view redlock_nodes_view_all(const struct redlock_nodes *nodes);
+
+/* --- changing ----------------------------------------------------------------------------------------------------- */
+
+#define REDLOCK_MAX_TTL_DEFAULT_NS REDLOCK_MS(60000)
+
+struct redlock_group_terms {
+    int64_t
+        max_ttl_ns; /* the longest ttl of any lock, and so the length of every quarantine: 1 s to 10 min; 0 = 60 s */
+    bool keep_keys; /* allow keys there: these nodes held locks before they were a group */
+};
+
+/* Makes a group of the nodes: three or more, an odd number, all of them reachable, none of them twice, without markers,
+ * without keys below options.key_prefix (without any, when there is no prefix), none that evicts keys. They may vote at
+ * once, because no lock of a new group can exist; with keep_keys each first goes through its quarantine.
+ * All or nothing: what was written is taken back when a later node fails, and what could not be taken back is told. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes,
+                                                      const struct redlock_group_terms *terms);
+
+/* Gives the nodes their votes back, all of them or those that are `wanted` (one flag a node, NULL = all): waits until
+ * quarantines are over and writes that down; brings members up to date that a change did not reach; lets nodes that
+ * lost their marker in again, with a fresh id. Without `wait`, only what needs no time is done. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait);
+
+/* Puts another server into the place of the node with this index; that one may be dead. Takes a little more than one
+ * max_ttl. The new server must be empty and may not be one of the others. On REDLOCK_NODES_DONE every configuration
+ * has to name it instead of the old one; until then clients work with the nodes that stayed. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
+                                                         const struct redlock_node *successor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
