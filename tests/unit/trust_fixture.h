@@ -118,7 +118,8 @@ static inline bool perform_write(struct world *world, unsigned node)
 {
     char text[MARKER_TEXT_MAX];
     trust_marker_to_write(&world->trust, node, text);
-    if (strcmp(world->servers[node].text, trust_marker_expected(&world->trust, node)) != 0)
+    const char *expected = trust_marker_expected(&world->trust, node);
+    if (strcmp(world->servers[node].text, strcmp(expected, MARKER_NONE) == 0 ? "" : expected) != 0)
         return false;
     memcpy(world->servers[node].text, text, sizeof text);
     return true;

@@ -1,5 +1,5 @@
 -- Sets the ttl of each key that still holds its value; never plants a key that is gone. KEYS: the marker, then the keys.
--- ARGV: marker text ("" = do not compare, "-" = none), then a value for each key, then a ttl in milliseconds for each key.
+-- ARGV: marker text ("" = do not compare, "-" = none), then a value for each key, then a ttl in ms for each key.
 -- Answers {1, now} when the marker is another one, with nothing done; else {0, now, one character a key: 1 extended,
 -- 0 not ours}.
 local time = redis.call('TIME')

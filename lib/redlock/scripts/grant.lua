@@ -1,4 +1,4 @@
--- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = do not compare, "-" = none), deadline
+-- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = not compared, "-" = none), deadline
 -- in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences), ttl of fences in
 -- milliseconds, then one value a key.
 -- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
