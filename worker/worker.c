@@ -115,7 +115,7 @@ static void locks_look(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     unsigned nodes = (unsigned)config->lock_node_count;
-    bool quorum = worker->locks == NULL || redlock_group_nodes_up(worker->locks) >= nodes / 2 + 1;
+    bool quorum = worker->locks == NULL || redlock_group_voters(worker->locks) >= nodes / 2 + 1;
     bool settled = worker->locks == NULL || redlock_group_is_settled(worker->locks);
     if (quorum == worker->ready || (!quorum && !settled))
         return;
@@ -125,8 +125,8 @@ static void locks_look(struct worker *worker)
         worker_wake_idle(worker);
     } else if (!quorum) {
         log_event(LOG_ERROR, "lock_quorum_missing",
-                  "nodes=%u nodes_up=%u advice=\"nothing is claimed until a majority is back\"", nodes,
-                  redlock_group_nodes_up(worker->locks));
+                  "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote\"", nodes,
+                  redlock_group_nodes_up(worker->locks), redlock_group_voters(worker->locks));
     }
     worker_listen(worker);
 }

@@ -224,6 +224,11 @@ unsigned redlock_group_nodes_up(const struct redlock_group *group)
     return up;
 }
 
+unsigned redlock_group_voters(const struct redlock_group *group)
+{
+    return (unsigned)__builtin_popcount(trust_voters(&group->trust));
+}
+
 bool redlock_group_is_settled(const struct redlock_group *group)
 {
     for (unsigned i = 0; i < group->node_count; i++)

@@ -98,7 +98,9 @@ REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_v
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Nodes that are connected now. */
 REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
-/* True once every node was tried at least once, so that an acquire is not refused merely for being early. */
+/* Nodes that are connected and may vote now: the others are quarantined, or no members of the lock group. */
+REDLOCK_API unsigned redlock_group_voters(const struct redlock_group *group);
+/* True once every node was tried and inspected at least once, so that an acquire is not refused merely for being early. */
 REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
 /* Locks that are not free, and releases whose answers are outstanding. */
 REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);

@@ -49,7 +49,7 @@ static const struct point points[] = {
     {"promote", BY_WORK},
     {"blmove", BY_WORK},
     {"client", BY_WORK},
-    {"set", BY_WORK},
+    {"grant", BY_WORK},
     {"grant", BY_WORK},
     {"extend", BY_WORK},
     {"release", BY_WORK},

@@ -75,6 +75,7 @@ static void without_a_majority_nothing_is_claimed_until_it_is_back(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 5);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
     redis_server_restart(fleet.locks.servers[0]);
+    lock_cluster_mark(&fleet.locks, 0);
     test_await(fleet_noted_all(&fleet, "end ") == 5);
     stop(worker);
     assert_all_done_once(5);
@@ -88,11 +89,14 @@ static void losing_the_majority_is_said_and_survived(void **state)
     test_await(fleet_noted(&fleet, "end t1") == 1);
     redis_server_kill(fleet.locks.servers[0]);
     redis_server_kill(fleet.locks.servers[1]);
-    test_await(fleet_logged(&fleet, worker, "lock_quorum_missing nodes=3 nodes_up=1"));
+    test_await(fleet_logged(&fleet, worker, "lock_quorum_missing nodes=3 nodes_up=1 voters=1"));
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"later\",\"resource\":\"r\"}");
     poll(NULL, 0, 300); /* time enough to claim it and to park it */
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     redis_server_restart(fleet.locks.servers[1]);
+    test_await(fleet_logged(&fleet, worker, "lock_node_trust node=lock2 state=quarantined reason=lost_marker"));
+    assert_int_equal(fleet_noted(&fleet, "end later"), 0);
+    lock_cluster_mark(&fleet.locks, 1);
     test_await(fleet_noted(&fleet, "end later") == 1);
     stop(worker);
     assert_all_done_once(2);

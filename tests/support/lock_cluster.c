@@ -48,6 +48,12 @@ void lock_cluster_heal(struct lock_cluster *cluster)
     group_make(cluster);
 }
 
+void lock_cluster_mark(struct lock_cluster *cluster, unsigned server)
+{
+    struct marker marker = lock_group_marker(cluster->servers[server], server, cluster->count, CLUSTER_MAX_TTL_MS);
+    lock_group_mark(cluster->servers[server], &marker);
+}
+
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)
 {
     static char *reply;

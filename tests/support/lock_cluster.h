@@ -28,6 +28,8 @@ void lock_cluster_stop(struct lock_cluster *cluster);
 /* Every server runs, answers, and holds nothing but its marker in a new lock group; those that were killed are started
  * again. */
 void lock_cluster_heal(struct lock_cluster *cluster);
+/* As an operator who knows that no lock can be held: the server may vote at once, whatever it forgot. */
+void lock_cluster_mark(struct lock_cluster *cluster, unsigned server);
 /* All lock keys on the servers that run. */
 unsigned lock_cluster_keys(struct lock_cluster *cluster);
 /* The reply of one server; valid until the next call. */
