@@ -178,6 +178,11 @@ const char *redis_node_name(const struct redis_node *node)
     return node->options.name;
 }
 
+const struct redis_node_options *redis_node_options(const struct redis_node *node)
+{
+    return &node->options;
+}
+
 const char *redis_node_address(const struct redis_node *node)
 {
     return node->address;

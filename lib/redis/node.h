@@ -106,6 +106,9 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
 void redis_node_destroy(struct redis_node *node);
 
 const char *redis_node_name(const struct redis_node *node);
+/* What it was created with, defaults filled in; the texts live as long as the node. Addresses of sentinels are left
+ * out. */
+const struct redis_node_options *redis_node_options(const struct redis_node *node);
 /* The server that it is connected to, or last tried to: "host:port", a path, "sentinel host:port"; "" before the first
  * attempt. Valid until the loop runs. */
 const char *redis_node_address(const struct redis_node *node);

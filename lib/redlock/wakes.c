@@ -1,0 +1,460 @@
+/* How it is kept up: for each node and bucket one small state, OFF, ASKED, ON or LEAVING, that follows `is_kept` of
+ * the bucket. At most one request is under way for each, so the state is that of the server when no request is. What
+ * fails is tried again by the next sweep, or on the next connection.
+ *
+ * Each node tells of each release once, and messages of one node arrive in order; those of different nodes do not. So
+ * the words of each node are counted, and a release is new when some node has spoken more often than the most talkative
+ * one before: a slow node's word about a release that was told already is not. "Held" says that the node has spoken of
+ * all releases so far, whatever was heard of it. A node that had no key to delete falls behind in this count, so it
+ * begins anew again and again, after `series_ns`. */
+#include "redlock/wakes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/quantity.h"
+#include "redis/request.h"
+
+#define HELD_PREFIX "hf:held:"
+
+static const int64_t series_ns = 50 * NS_PER_MS;
+static const int64_t held_max_ms = 24 * 3600 * 1000;
+
+enum subscription_state { SUBSCRIPTION_OFF, SUBSCRIPTION_ASKED, SUBSCRIPTION_ON, SUBSCRIPTION_LEAVING };
+
+struct subscription {
+    struct redis_call call;
+    struct wake_node *node;
+    uint8_t bucket;
+    uint8_t state;
+};
+
+struct wake_node {
+    struct wakes *wakes;
+    unsigned index;
+    struct redis_node *connection; /* NULL: closed */
+    bool told_refused;
+    struct subscription subscriptions[WAKES_BUCKETS];
+};
+
+struct bucket {
+    struct list wants;
+    bool is_kept; /* to be subscribed to */
+    struct instant idle_since;
+    node_set on;
+    struct instant live_since;
+};
+
+struct wakes {
+    struct loop *loop;
+    struct wakes_options options;
+    char prefix[WAKES_CHANNEL_MAX - 4]; /* of channels */
+    struct buffer request;
+    bool is_open;
+    unsigned want_count;
+    struct instant idle_since;
+    struct loop_timer sweep_timer;
+    struct bucket buckets[WAKES_BUCKETS];
+    struct wake_node nodes[]; /* options.node_count */
+};
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t key_hash(const char *key, size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void bucket_channel(const struct wakes *wakes, unsigned bucket, char channel[WAKES_CHANNEL_MAX])
+{
+    snprintf(channel, WAKES_CHANNEL_MAX, "%s%u", wakes->prefix, bucket);
+}
+
+void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX])
+{
+    bucket_channel(wakes, (unsigned)(key_hash(key, length) % WAKES_BUCKETS), channel);
+}
+
+/* All who share the nodes make the same name of them: where the nodes have different databases, none is named. */
+static void prefix_write(struct wakes *wakes, const char *group)
+{
+    unsigned database = redis_node_options(wakes->options.nodes[0])->database;
+    bool is_common = true;
+    for (unsigned i = 1; i < wakes->options.node_count; i++)
+        is_common &= redis_node_options(wakes->options.nodes[i])->database == database;
+    if (is_common)
+        snprintf(wakes->prefix, sizeof wakes->prefix, "hf:free:%.16s:%u:", group, database);
+    else
+        snprintf(wakes->prefix, sizeof wakes->prefix, "hf:free:%.16s:-:", group);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+struct news {
+    enum wake_kind kind;
+    unsigned node;
+    const char *key; /* NULL: of all keys of the bucket */
+    size_t length;
+    int64_t held_ns;
+};
+
+static bool is_about(const struct news *news, uint64_t hash, const struct wake_want *want)
+{
+    return news->key == NULL ||
+           (want->hash == hash && want->length == news->length && memcmp(want->key, news->key, news->length) == 0);
+}
+
+static bool is_new(struct wake_want *want, const struct news *news, struct instant now)
+{
+    if (instant_reached(now, instant_after(want->series_from, series_ns))) {
+        want->releases = 0;
+        memset(want->told, 0, sizeof want->told);
+        want->series_from = now;
+    }
+    if (news->kind == WAKE_HELD)
+        want->told[news->node] = (uint16_t)want->releases;
+    if (news->kind != WAKE_FREE)
+        return true;
+    if (want->told[news->node]++ < want->releases)
+        return false;
+    want->releases++;
+    return true;
+}
+
+/* Whoever hears it may take itself and others out, and put them in again. */
+static void bucket_tell(struct wakes *wakes, struct bucket *bucket, const struct news *news)
+{
+    struct list todo, *link = NULL;
+    uint64_t hash = news->key != NULL ? key_hash(news->key, news->length) : 0;
+    struct instant now = loop_now(wakes->loop);
+    list_init(&todo);
+    while ((link = list_take_first(&bucket->wants)) != NULL)
+        list_append(&todo, link);
+    while ((link = list_take_first(&todo)) != NULL) {
+        struct wake_want *want = list_owner(link, struct wake_want, link);
+        list_append(&bucket->wants, link);
+        if (is_about(news, hash, want) && is_new(want, news, now))
+            want->heard(want, news->kind, news->held_ns);
+    }
+}
+
+/* --- messages ----------------------------------------------------------------------------------------------------- */
+
+/* "MILLISECONDS:KEY". A number that nobody can mean is no message of ours. */
+static bool held_parse(const char *text, size_t length, struct news *news)
+{
+    char digits[12];
+    int64_t ms = 0;
+    const char *colon = memchr(text, ':', length);
+    if (colon == NULL || (size_t)(colon - text) >= sizeof digits)
+        return false;
+    snprintf(digits, sizeof digits, "%.*s", (int)(colon - text), text);
+    if (!count_parse(digits, 0, held_max_ms, &ms))
+        return false;
+    news->kind = WAKE_HELD;
+    news->held_ns = ms * NS_PER_MS;
+    news->key = colon + 1;
+    news->length = length - (size_t)(colon + 1 - text);
+    return true;
+}
+
+static void message_came(void *context, struct redis_node *connection, const char *channel, size_t channel_length,
+                         const char *payload, size_t payload_length)
+{
+    (void)connection, (void)channel, (void)channel_length;
+    static const size_t skip = sizeof HELD_PREFIX - 1;
+    struct wake_node *node = context;
+    struct news news = {.kind = WAKE_FREE, .node = node->index, .key = payload, .length = payload_length};
+    if (payload_length > skip && memcmp(payload, HELD_PREFIX, skip) == 0 &&
+        !held_parse(payload + skip, payload_length - skip, &news))
+        return;
+    unsigned bucket = (unsigned)(key_hash(news.key, news.length) % WAKES_BUCKETS);
+    bucket_tell(node->wakes, &node->wakes->buckets[bucket], &news);
+}
+
+static void hint_send(struct wakes *wakes, node_set nodes, const char *key, size_t key_length, const char *before)
+{
+    char channel[WAKES_CHANNEL_MAX];
+    struct buffer payload = {0};
+    wakes_channel(wakes, key, key_length, channel);
+    buffer_append_text(&payload, before);
+    buffer_append(&payload, key, key_length);
+    buffer_clear(&wakes->request);
+    redis_request_begin(&wakes->request, 3);
+    redis_request_text(&wakes->request, "PUBLISH");
+    redis_request_text(&wakes->request, channel);
+    redis_request_bytes(&wakes->request, payload.bytes, payload.length);
+    buffer_fini(&payload);
+    for (unsigned i = 0; i < wakes->options.node_count; i++)
+        if (nodes & (1u << i))
+            (void)!redis_node_call(wakes->options.nodes[i], &wakes->request, INSTANT_NEVER, NULL);
+}
+
+void wakes_say_free(struct wakes *wakes, node_set nodes, const char *key, size_t length)
+{
+    hint_send(wakes, nodes, key, length, "");
+}
+
+void wakes_say_held(struct wakes *wakes, node_set nodes, const char *key, size_t length, int64_t held_ns)
+{
+    char before[32];
+    snprintf(before, sizeof before, HELD_PREFIX "%lld:", (long long)(held_ns / NS_PER_MS));
+    hint_send(wakes, nodes, key, length, before);
+}
+
+/* --- subscriptions ------------------------------------------------------------------------------------------------ */
+
+/* LIVE or DEAF, when it has become the other one. */
+static void bucket_judge(struct wakes *wakes, struct bucket *bucket)
+{
+    bool was_live = bucket->live_since.ns != INSTANT_NEVER.ns;
+    bool is_live = (unsigned)__builtin_popcount(bucket->on) > wakes->options.node_count / 2;
+    if (is_live == was_live)
+        return;
+    bucket->live_since = is_live ? loop_now(wakes->loop) : INSTANT_NEVER;
+    bucket_tell(wakes, bucket, &(struct news){.kind = is_live ? WAKE_LIVE : WAKE_DEAF});
+}
+
+static void subscription_set(struct subscription *subscription, enum subscription_state state)
+{
+    struct wakes *wakes = subscription->node->wakes;
+    struct bucket *bucket = &wakes->buckets[subscription->bucket];
+    node_set node = (node_set)(1u << subscription->node->index);
+    subscription->state = (uint8_t)state;
+    bucket->on = (node_set)(state == SUBSCRIPTION_ON ? bucket->on | node : bucket->on & ~node);
+    bucket_judge(wakes, bucket);
+}
+
+/* Asks for what is wanted and not so; waits for what is under way. */
+static void subscription_follow(struct subscription *subscription)
+{
+    struct wake_node *node = subscription->node;
+    struct wakes *wakes = node->wakes;
+    bool is_kept = wakes->buckets[subscription->bucket].is_kept;
+    if (node->connection == NULL || subscription->state != (is_kept ? SUBSCRIPTION_OFF : SUBSCRIPTION_ON))
+        return;
+    char channel[WAKES_CHANNEL_MAX];
+    bucket_channel(wakes, subscription->bucket, channel);
+    buffer_clear(&wakes->request);
+    redis_request_begin(&wakes->request, 2);
+    redis_request_text(&wakes->request, is_kept ? "SUBSCRIBE" : "UNSUBSCRIBE");
+    redis_request_text(&wakes->request, channel);
+    /* The silence limit ends what is not answered, so that the state is never a guess. */
+    if (redis_node_call(node->connection, &wakes->request, INSTANT_NEVER, &subscription->call))
+        subscription_set(subscription, is_kept ? SUBSCRIPTION_ASKED : SUBSCRIPTION_LEAVING);
+}
+
+static void refusal_log(struct wake_node *node, const char *reason)
+{
+    char why[LOG_QUOTE_MAX];
+    log_event(node->told_refused ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
+              "node=%s reason=%s advice=\"allow the channels hf:free:*, or waiting for a lock is slower\"",
+              redis_node_name(node->connection), log_quote(reason, why));
+    node->told_refused = true;
+}
+
+static void subscription_done(struct redis_call *call, const struct redis_result *result)
+{
+    struct subscription *subscription = list_owner(call, struct subscription, call);
+    bool is_on = subscription->state == SUBSCRIPTION_ASKED && result->outcome == REDIS_VALUE;
+    if (result->outcome == REDIS_ERROR && result->reply != NULL)
+        refusal_log(subscription->node, result->reason);
+    subscription_set(subscription, is_on ? SUBSCRIPTION_ON : SUBSCRIPTION_OFF);
+    if (result->outcome == REDIS_VALUE)
+        subscription_follow(subscription); /* it may be wanted otherwise by now */
+}
+
+static void node_follow(struct wake_node *node)
+{
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+        subscription_follow(&node->subscriptions[i]);
+}
+
+/* The server has forgotten them; those with a request under way hear of it by its end. */
+static void node_forget(struct wake_node *node)
+{
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+        if (!redis_call_is_outstanding(&node->subscriptions[i].call))
+            subscription_set(&node->subscriptions[i], SUBSCRIPTION_OFF);
+}
+
+static void node_changed(void *context, struct redis_node *connection, enum redis_node_state state, const char *reason)
+{
+    (void)connection, (void)reason;
+    struct wake_node *node = context;
+    node->told_refused = false;
+    if (state == REDIS_NODE_UP)
+        node_follow(node);
+    else
+        node_forget(node);
+}
+
+/* --- connections -------------------------------------------------------------------------------------------------- */
+
+static void node_open(struct wake_node *node)
+{
+    struct wakes *wakes = node->wakes;
+    struct redis_node_options own = *redis_node_options(wakes->options.nodes[node->index]);
+    char name[128], client_name[128];
+    snprintf(name, sizeof name, "%s-wakes", own.name);
+    snprintf(client_name, sizeof client_name, "%s-wakes", own.client_name != NULL ? own.client_name : "redlock");
+    own.name = name;
+    own.client_name = client_name;
+    own.scripts = NULL;
+    own.script_count = 0;
+    own.silence_limit_ns = 3 * NS_PER_S;
+    own.changed = node_changed;
+    own.message = message_came;
+    own.context = node;
+    node->connection = redis_node_create(wakes->loop, &own);
+}
+
+static void node_close(struct wake_node *node)
+{
+    redis_node_destroy(node->connection);
+    node->connection = NULL;
+    node_forget(node);
+}
+
+static void wakes_open(struct wakes *wakes)
+{
+    if (wakes->is_open)
+        return;
+    wakes->is_open = true;
+    for (unsigned i = 0; i < wakes->options.node_count; i++)
+        node_open(&wakes->nodes[i]);
+    loop_timer_set(wakes->loop, &wakes->sweep_timer, loop_after(wakes->loop, wakes->options.linger_ns));
+}
+
+static void wakes_close(struct wakes *wakes)
+{
+    loop_timer_clear(wakes->loop, &wakes->sweep_timer);
+    wakes->is_open = false;
+    for (unsigned i = 0; i < wakes->options.node_count; i++)
+        node_close(&wakes->nodes[i]);
+}
+
+/* Leaves what nobody wanted for a while, and tries again what was refused. */
+static void sweep(struct loop_timer *timer)
+{
+    struct wakes *wakes = list_owner(timer, struct wakes, sweep_timer);
+    struct instant now = loop_now(wakes->loop);
+    if (wakes->want_count == 0 && instant_reached(now, instant_after(wakes->idle_since, wakes->options.close_ns))) {
+        for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+            wakes->buckets[i].is_kept = false;
+        wakes_close(wakes);
+        return;
+    }
+    loop_timer_set(wakes->loop, timer, loop_after(wakes->loop, wakes->options.linger_ns));
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++) {
+        struct bucket *bucket = &wakes->buckets[i];
+        if (list_is_empty(&bucket->wants) &&
+            instant_reached(now, instant_after(bucket->idle_since, wakes->options.linger_ns)))
+            bucket->is_kept = false;
+    }
+    for (unsigned i = 0; i < wakes->options.node_count; i++)
+        node_follow(&wakes->nodes[i]);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void node_init(struct wakes *wakes, unsigned index)
+{
+    struct wake_node *node = &wakes->nodes[index];
+    node->wakes = wakes;
+    node->index = index;
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+        node->subscriptions[i] =
+            (struct subscription){.call.done = subscription_done, .node = node, .bucket = (uint8_t)i};
+}
+
+struct wakes *wakes_create(struct loop *loop, const struct wakes_options *options)
+{
+    invariant(options->node_count >= 1 && options->node_count <= LEASE_NODES_MAX);
+    struct wakes *wakes = memory_zeroed(1, sizeof *wakes + options->node_count * sizeof wakes->nodes[0]);
+    wakes->loop = loop;
+    wakes->options = *options;
+    if (wakes->options.linger_ns == 0)
+        wakes->options.linger_ns = 5 * NS_PER_S;
+    if (wakes->options.close_ns == 0)
+        wakes->options.close_ns = 30 * NS_PER_S;
+    wakes->options.nodes = memory_zeroed(options->node_count, sizeof options->nodes[0]);
+    memcpy((void *)wakes->options.nodes, options->nodes, options->node_count * sizeof options->nodes[0]);
+    loop_timer_init(&wakes->sweep_timer, sweep);
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++) {
+        list_init(&wakes->buckets[i].wants);
+        wakes->buckets[i].live_since = INSTANT_NEVER;
+    }
+    for (unsigned i = 0; i < options->node_count; i++)
+        node_init(wakes, i);
+    prefix_write(wakes, "-");
+    return wakes;
+}
+
+void wakes_destroy(struct wakes *wakes)
+{
+    if (wakes == NULL)
+        return;
+    for (unsigned i = 0; i < WAKES_BUCKETS; i++)
+        for (struct list *link = NULL; (link = list_take_first(&wakes->buckets[i].wants)) != NULL;)
+            list_owner(link, struct wake_want, link)->wakes = NULL;
+    wakes_close(wakes);
+    buffer_fini(&wakes->request);
+    free((void *)wakes->options.nodes);
+    free(wakes);
+}
+
+void wakes_name_group(struct wakes *wakes, const char *group)
+{
+    char before[sizeof wakes->prefix];
+    memcpy(before, wakes->prefix, sizeof before);
+    prefix_write(wakes, group);
+    if (!wakes->is_open || strcmp(before, wakes->prefix) == 0)
+        return;
+    wakes_close(wakes);
+    wakes_open(wakes);
+}
+
+/* --- those who want ----------------------------------------------------------------------------------------------- */
+
+void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length)
+{
+    invariant(want->wakes == NULL);
+    uint64_t hash = key_hash(key, length);
+    want->wakes = wakes;
+    want->key = key;
+    want->length = length;
+    want->hash = hash;
+    want->series_from = (struct instant){0};
+    want->bucket = (unsigned)(hash % WAKES_BUCKETS);
+    struct bucket *bucket = &wakes->buckets[want->bucket];
+    list_append(&bucket->wants, &want->link);
+    wakes->want_count++;
+    bucket->is_kept = true;
+    wakes_open(wakes);
+    for (unsigned i = 0; i < wakes->options.node_count; i++)
+        subscription_follow(&wakes->nodes[i].subscriptions[want->bucket]);
+}
+
+void wakes_unwant(struct wake_want *want)
+{
+    struct wakes *wakes = want->wakes;
+    if (wakes == NULL)
+        return;
+    want->wakes = NULL;
+    list_remove(&want->link);
+    wakes->want_count--;
+    wakes->idle_since = wakes->buckets[want->bucket].idle_since = loop_now(wakes->loop);
+}
+
+struct instant wake_live_since(const struct wake_want *want)
+{
+    return want->wakes != NULL ? want->wakes->buckets[want->bucket].live_since : INSTANT_NEVER;
+}

@@ -1,0 +1,93 @@
+/* Hints between processes about when a lock may be free, over the lock nodes themselves (their PUBLISH). They are
+ * nothing but hints: each may be lost, late, doubled or wrong, and then somebody asks the nodes later, or for nothing.
+ *
+ *     struct wakes *wakes = wakes_create(loop, &options);
+ *     wake_want_init(&want, heard);
+ *     wakes_want(wakes, &want, key, key_length);    ... heard(&want, WAKE_FREE, 0) when somebody released it
+ *     wakes_unwant(&want);
+ *
+ * A channel carries the news of many keys: `hf:free:GROUP:DATABASE:BUCKET`, where the bucket is a number of 0 to 63
+ * that comes from the key. Two kinds of messages:
+ *     KEY                      its lock was released (by release.lua, on each node that had it, if anybody listens)
+ *     hf:held:MILLISECONDS:KEY somebody who had waited for it has it now, for so long at least unless it is released
+ * No key begins with "hf:", so they cannot be mistaken for each other.
+ *
+ * Connections cost something only while somebody waits: the first want opens one to each node, a bucket is subscribed
+ * to with its first want, unsubscribed from some seconds after its last one, and all is closed half a minute after the
+ * last want of all. One connection a node and process, for however many wait.
+ *
+ * Threads: the loop's. If the process dies: the nodes see the connections close. */
+#ifndef REDLOCK_WAKES_H
+#define REDLOCK_WAKES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "redis/node.h"
+#include "redlock/lease.h"
+
+enum { WAKES_CHANNEL_MAX = 64, WAKES_BUCKETS = 64 };
+
+struct wakes;
+
+enum wake_kind {
+    WAKE_FREE, /* released: told once a release, though every node says so */
+    WAKE_HELD, /* somebody has it */
+    WAKE_LIVE, /* from now on a release is heard: a majority of the nodes is listened to. What was before was not */
+    WAKE_DEAF, /* no longer */
+};
+
+/* One who wants to hear of one key. Private but for wake_want_init. */
+struct wake_want {
+    void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t held_ns);
+    struct wakes *wakes; /* NULL: wants nothing */
+    struct list link;    /* in its bucket */
+    unsigned bucket;
+    const char *key;
+    size_t length;
+    uint64_t hash;
+    unsigned releases;              /* of the series that began at `series_from` */
+    uint16_t told[LEASE_NODES_MAX]; /* how many of them this node has spoken of */
+    struct instant series_from;
+};
+
+struct wakes_options {
+    struct redis_node *const *nodes; /* the connections of the group: these options are used again, and hints are sent
+                                        over them; they must outlive the wakes */
+    unsigned node_count;
+    int64_t linger_ns; /* how long a bucket stays subscribed to without wants; 0 = 5 s */
+    int64_t close_ns;  /* how long connections stay without wants; 0 = 30 s */
+};
+
+struct wakes *wakes_create(struct loop *loop, const struct wakes_options *options);
+/* Those who still want are forgotten: wakes_unwant stays harmless for them. NULL is harmless. */
+void wakes_destroy(struct wakes *wakes);
+/* The name of the lock group, "-" before it is known: who has another one hears nothing. Costs new subscriptions. */
+void wakes_name_group(struct wakes *wakes, const char *group);
+
+static inline void wake_want_init(struct wake_want *want,
+                                  void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t held_ns))
+{
+    *want = (struct wake_want){.heard = heard};
+    list_init(&want->link);
+}
+
+/* The key must stay where it is until wakes_unwant. `heard` runs on the loop, never from inside a call of this want; it
+ * may want and unwant anything, but not destroy the wakes. */
+void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length);
+/* Harmless when nothing is wanted. */
+void wakes_unwant(struct wake_want *want);
+/* Since when releases of the key have been heard without a break; INSTANT_NEVER while they are not. */
+struct instant wake_live_since(const struct wake_want *want);
+
+/* The channel of a key, for the release script. */
+void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX]);
+/* Sends hints over the group's connections to these nodes; nobody waits for the outcome. */
+void wakes_say_free(struct wakes *wakes, node_set nodes, const char *key, size_t length);
+void wakes_say_held(struct wakes *wakes, node_set nodes, const char *key, size_t length, int64_t held_ns);
+
+#endif

@@ -1,0 +1,434 @@
+/* Hints between processes over five real lock nodes: who hears what, and what it costs. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/wakes.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/one_cluster.h"
+
+static struct loop *loop;
+static struct redis_node *nodes[NODES];
+static struct wakes *wakes;
+
+struct ear {
+    struct wake_want want;
+    unsigned heard[WAKE_DEAF + 1];
+    int64_t held_ns;
+    void (*on_heard)(struct ear *ear);
+};
+
+static struct ear ears[4];
+static struct ear *const ear = &ears[0];
+
+static void ear_heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns)
+{
+    struct ear *own = list_owner(want, struct ear, want);
+    own->heard[kind]++;
+    own->held_ns = held_ns;
+    if (own->on_heard != NULL)
+        own->on_heard(own);
+}
+
+static unsigned free_heard(const struct ear *own)
+{
+    return own->heard[WAKE_FREE];
+}
+
+static void wakes_start(int64_t linger_ms, int64_t close_ms)
+{
+    wakes = wakes_create(loop, &(struct wakes_options){.nodes = nodes,
+                                                       .node_count = NODES,
+                                                       .linger_ns = linger_ms * NS_PER_MS,
+                                                       .close_ns = close_ms * NS_PER_MS});
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    lock_cluster_heal(&cluster);
+    ask_first(NODES, "CONFIG RESETSTAT");
+    loop = loop_create(NULL);
+    for (unsigned i = 0; i < NODES; i++)
+        nodes[i] = redis_node_create(loop, &(struct redis_node_options){.name = "lock",
+                                                                        .host = "127.0.0.1",
+                                                                        .port = cluster.nodes[i].port,
+                                                                        .client_name = "test",
+                                                                        .backoff_min_ns = 2 * NS_PER_MS,
+                                                                        .backoff_max_ns = 10 * NS_PER_MS});
+    for (unsigned i = 0; i < NODES; i++)
+        loop_await(loop, redis_node_state(nodes[i]) == REDIS_NODE_UP);
+    memset(ears, 0, sizeof ears);
+    for (unsigned i = 0; i < 4; i++)
+        wake_want_init(&ears[i].want, ear_heard);
+    wakes_start(0, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    wakes_destroy(wakes);
+    for (unsigned i = 0; i < NODES; i++)
+        redis_node_destroy(nodes[i]);
+    loop_destroy(loop);
+    return 0;
+}
+
+static void listen_to(struct ear *own, const char *key)
+{
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    wakes_want(wakes, &own->want, key, strlen(key));
+}
+
+static bool is_live(const struct ear *own)
+{
+    return wake_live_since(&own->want).ns != INSTANT_NEVER.ns;
+}
+
+static const char *channel_of(const char *key)
+{
+    static char channel[WAKES_CHANNEL_MAX];
+    wakes_channel(wakes, key, strlen(key), channel);
+    return channel;
+}
+
+static bool is_subscribed_everywhere(const char *key)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += strstr(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", channel_of(key)), "\n1") != NULL;
+    return count == NODES;
+}
+
+static void listen_and_wait(struct ear *own, const char *key)
+{
+    listen_to(own, key);
+    loop_await(loop, is_subscribed_everywhere(key));
+    loop_await(loop, is_live(own));
+    loop_for(loop, 5 * NS_PER_MS); /* the others' answers are here too */
+}
+
+/* What a node says when it was told to release. */
+static void node_says(unsigned node, const char *key, const char *payload)
+{
+    (void)lock_cluster_ask(&cluster, node, "PUBLISH %s %s", channel_of(key), payload);
+}
+
+static unsigned listeners(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += strstr(lock_cluster_ask(&cluster, i, "CLIENT LIST"), "name=test-wakes ") != NULL;
+    return count;
+}
+
+/* --- connections and channels ------------------------------------------------------------------------------------- */
+
+static void test_nothing_is_opened_before_somebody_wants(void **state)
+{
+    (void)state;
+    wakes_say_free(wakes, 0x1f, "lock:a", 6);
+    loop_for(loop, 30 * NS_PER_MS);
+    assert_int_equal(listeners(), 0);
+    listen_and_wait(ear, "lock:a");
+    assert_int_equal(listeners(), NODES);
+    assert_int_equal(ear->heard[WAKE_LIVE], 1);
+    for (unsigned i = 1; i < 4; i++)
+        listen_to(&ears[i], "lock:a");
+    loop_for(loop, 30 * NS_PER_MS);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_int_equal(redis_server_calls(cluster.servers[i], "subscribe"), 1);
+    assert_true(is_live(&ears[3]));
+}
+
+static void test_the_channel_names_group_database_and_bucket(void **state)
+{
+    (void)state;
+    char prefix[WAKES_CHANNEL_MAX];
+    unsigned buckets = 0, bucket = 0;
+    uint64_t seen = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "lock:%u", i);
+        assert_int_equal(sscanf(channel_of(key), "hf:free:%31[-]:0:%u", prefix, &bucket), 2);
+        assert_true(bucket < WAKES_BUCKETS);
+        seen |= UINT64_C(1) << bucket;
+    }
+    for (; seen != 0; seen &= seen - 1)
+        buckets++;
+    assert_int_equal(buckets, WAKES_BUCKETS);
+    snprintf(prefix, sizeof prefix, "%s", channel_of("lock:a"));
+    wakes_name_group(wakes, "5f2a90c41b7d3e88");
+    assert_contains(channel_of("lock:a"), "hf:free:5f2a90c41b7d3e88:0:");
+    assert_string_equal(strrchr(channel_of("lock:a"), ':'), strrchr(prefix, ':'));
+}
+
+static void test_another_group_means_other_channels(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    char before[WAKES_CHANNEL_MAX];
+    snprintf(before, sizeof before, "%s", channel_of("lock:a"));
+    wakes_name_group(wakes, "-"); /* no other */
+    assert_true(is_live(ear));
+    wakes_name_group(wakes, "5f2a90c41b7d3e88");
+    assert_int_equal(ear->heard[WAKE_DEAF], 1);
+    loop_await(loop, is_subscribed_everywhere("lock:a"));
+    loop_await(loop, ear->heard[WAKE_LIVE] == 2);
+    for (unsigned i = 0; i < NODES; i++)
+        assert_contains(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", before), "\n0");
+    node_says(0, "lock:a", "lock:a");
+    loop_await(loop, free_heard(ear) == 1);
+}
+
+static void test_what_is_not_wanted_for_a_while_is_left_and_closed(void **state)
+{
+    (void)state;
+    wakes_destroy(wakes);
+    wakes_start(20, 200);
+    listen_and_wait(&ears[1], "lock:b");
+    wakes_unwant(&ears[1].want);
+    listen_to(ear, "lock:a");
+    loop_await(loop, is_subscribed_everywhere("lock:a"));
+    for (unsigned i = 0; i < NODES; i++)
+        loop_await(loop, strstr(lock_cluster_ask(&cluster, i, "PUBSUB NUMSUB %s", channel_of("lock:b")), "\n0"));
+    loop_for(loop, 300 * NS_PER_MS); /* as long as somebody wants they stay */
+    assert_true(is_subscribed_everywhere("lock:a"));
+    assert_int_equal(listeners(), NODES);
+    wakes_unwant(&ear->want);
+    loop_await(loop, listeners() == 0);
+    listen_and_wait(ear, "lock:a");
+    assert_int_equal(listeners(), NODES);
+}
+
+static void test_a_pause_between_wants_costs_nothing(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    for (unsigned i = 0; i < 50; i++) {
+        wakes_unwant(&ear->want);
+        loop_for(loop, NS_PER_MS);
+        listen_to(ear, "lock:a");
+        assert_true(is_live(ear));
+    }
+    for (unsigned i = 0; i < NODES; i++) {
+        assert_int_equal(redis_server_calls(cluster.servers[i], "subscribe"), 1);
+        assert_int_equal(redis_server_calls(cluster.servers[i], "unsubscribe"), 0);
+    }
+}
+
+/* --- releases ----------------------------------------------------------------------------------------------------- */
+
+static void test_a_release_is_told_once_to_all_who_want_that_key(void **state)
+{
+    (void)state;
+    char neighbour[16] = "";
+    for (unsigned i = 0; i < 1000; i++) { /* another key on the same channel */
+        char channel[WAKES_CHANNEL_MAX];
+        snprintf(channel, sizeof channel, "%s", channel_of("lock:a"));
+        snprintf(neighbour, sizeof neighbour, "lock:%u", i);
+        if (strcmp(channel, channel_of(neighbour)) == 0)
+            break;
+    }
+    assert_string_equal(channel_of("lock:a"), channel_of(neighbour));
+    listen_and_wait(ear, "lock:a");
+    listen_to(&ears[1], neighbour);
+    listen_to(&ears[2], "lock:a");
+    listen_to(&ears[3], "lock:"); /* the beginning of a key is another key */
+    wakes_say_free(wakes, 0x1f, "lock:a", 6);
+    loop_await(loop, free_heard(ear) > 0);
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_int_equal(free_heard(ear), 1);
+    assert_int_equal(free_heard(&ears[1]), 0);
+    assert_int_equal(free_heard(&ears[2]), 1);
+    assert_int_equal(free_heard(&ears[3]), 0);
+    wakes_say_free(wakes, 0x1f, neighbour, strlen(neighbour));
+    loop_await(loop, free_heard(&ears[1]) == 1);
+    assert_int_equal(free_heard(ear), 1);
+}
+
+static void test_every_release_is_told(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    for (unsigned i = 1; i <= 200; i++) {
+        unsigned before = free_heard(ear);
+        wakes_say_free(wakes, 0x1f, "lock:a", 6);
+        loop_await(loop, free_heard(ear) > before);
+    }
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_true(free_heard(ear) < 300); /* of 1000 messages: whatever is new in a new series */
+}
+
+/* Publishes on one node and waits until it must have been heard. */
+static void hear(unsigned node, const char *payload)
+{
+    char marker[32];
+    static unsigned count;
+    snprintf(marker, sizeof marker, "lock:marker%u", count++);
+    node_says(node, "lock:a", payload);
+    struct ear probe = {0};
+    wake_want_init(&probe.want, ear_heard);
+    wakes_want(wakes, &probe.want, marker, strlen(marker));
+    for (unsigned i = 0; i < 2; i++) /* on the channel that is listened to, behind it */
+        node_says(node, "lock:a", marker);
+    loop_await(loop, free_heard(&probe) > 0);
+    wakes_unwant(&probe.want);
+}
+
+static void test_a_late_node_is_not_taken_for_another_release(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    hear(0, "lock:a");
+    hear(1, "lock:a");
+    assert_int_equal(free_heard(ear), 1);
+    hear(1, "lock:a"); /* says it again */
+    assert_int_equal(free_heard(ear), 2);
+    hear(0, "hf:held:5000:lock:a");
+    assert_int_equal(ear->heard[WAKE_HELD], 1);
+    assert_true(ear->held_ns == 5 * NS_PER_S);
+    hear(3, "lock:a"); /* of the release before */
+    assert_int_equal(free_heard(ear), 2);
+    hear(0, "lock:a"); /* knows of the holder, so this is the next */
+    assert_int_equal(free_heard(ear), 3);
+    hear(4, "hf:held:5000:lock:a"); /* late */
+    hear(4, "lock:a");              /* so that nobody goes on believing it */
+    assert_int_equal(free_heard(ear), 4);
+}
+
+static void test_after_a_while_every_word_is_news(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    hear(0, "lock:a");
+    loop_for(loop, 80 * NS_PER_MS);
+    hear(1, "lock:a");
+    assert_int_equal(free_heard(ear), 2);
+}
+
+static void test_what_makes_no_sense_is_not_told(void **state)
+{
+    (void)state;
+    static const char *const senseless[] = {"hf:held::lock:a",
+                                            "hf:held:-1:lock:a",
+                                            "hf:held:99999999999999999999:lock:a",
+                                            "hf:held:1x:lock:a",
+                                            "hf:held:1",
+                                            "hf:held:",
+                                            "lock:a:",
+                                            "lock:",
+                                            "x"};
+    listen_and_wait(ear, "lock:a");
+    for (size_t i = 0; i < sizeof senseless / sizeof senseless[0]; i++)
+        hear(0, senseless[i]);
+    assert_int_equal(free_heard(ear), 0);
+    assert_int_equal(ear->heard[WAKE_HELD], 0);
+    wakes_say_held(wakes, 1, "lock:a", 6, 1234567890);
+    loop_await(loop, ear->heard[WAKE_HELD] == 1);
+    assert_true(ear->held_ns == 1234 * NS_PER_MS);
+}
+
+/* --- live and deaf ------------------------------------------------------------------------------------------------ */
+
+static void test_a_majority_must_be_heard(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    kill_first(MINORITY);
+    loop_for(loop, 50 * NS_PER_MS);
+    assert_true(is_live(ear));
+    assert_int_equal(ear->heard[WAKE_DEAF], 0);
+    redis_server_kill(cluster.servers[MINORITY]);
+    loop_await(loop, ear->heard[WAKE_DEAF] == 1);
+    assert_false(is_live(ear));
+    node_says(NODES - 1, "lock:a", "lock:a"); /* still heard */
+    loop_await(loop, free_heard(ear) == 1);
+    lock_cluster_heal(&cluster);
+    loop_await(loop, ear->heard[WAKE_LIVE] == 2);
+    assert_true(is_live(ear));
+    loop_await(loop, is_subscribed_everywhere("lock:a"));
+    loop_for(loop, 80 * NS_PER_MS); /* long enough for another release */
+    node_says(0, "lock:a", "lock:a");
+    loop_await(loop, free_heard(ear) == 2);
+}
+
+static void test_who_may_not_listen_is_deaf_until_it_may(void **state)
+{
+    (void)state;
+    wakes_destroy(wakes);
+    wakes_start(20, 60000);
+    ask_first(QUORUM, "ACL SETUSER default resetchannels");
+    listen_to(ear, "lock:a");
+    loop_for(loop, 100 * NS_PER_MS);
+    assert_false(is_live(ear));
+    ask_first(QUORUM, "ACL SETUSER default allchannels");
+    loop_await(loop, is_live(ear));
+}
+
+/* --- what the one who hears may do -------------------------------------------------------------------------------- */
+
+static void leave_all(struct ear *own)
+{
+    (void)own;
+    for (unsigned i = 0; i < 4; i++)
+        wakes_unwant(&ears[i].want);
+}
+
+static void want_again(struct ear *own)
+{
+    wakes_unwant(&own->want);
+    wakes_want(wakes, &own->want, "lock:a", 6);
+}
+
+static void test_who_hears_may_leave_and_come(void **state)
+{
+    (void)state;
+    listen_and_wait(ear, "lock:a");
+    for (unsigned i = 1; i < 4; i++)
+        listen_to(&ears[i], "lock:a");
+    ear->on_heard = want_again;
+    ears[1].on_heard = leave_all;
+    hear(0, "lock:a");
+    assert_int_equal(free_heard(ear), 1);
+    assert_int_equal(free_heard(&ears[1]), 1);
+    assert_int_equal(free_heard(&ears[2]), 0);
+    assert_int_equal(free_heard(&ears[3]), 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_null(ears[i].want.wakes);
+}
+
+static void test_those_who_want_survive_the_end(void **state)
+{
+    (void)state;
+    listen_to(ear, "lock:a"); /* with its request under way */
+    loop_for(loop, 0);
+    wakes_destroy(wakes);
+    wakes_unwant(&ear->want);
+    wakes = NULL;
+}
+
+int main(void)
+{
+#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        test(test_nothing_is_opened_before_somebody_wants),
+        test(test_the_channel_names_group_database_and_bucket),
+        test(test_another_group_means_other_channels),
+        test(test_what_is_not_wanted_for_a_while_is_left_and_closed),
+        test(test_a_pause_between_wants_costs_nothing),
+        test(test_a_release_is_told_once_to_all_who_want_that_key),
+        test(test_every_release_is_told),
+        test(test_a_late_node_is_not_taken_for_another_release),
+        test(test_after_a_while_every_word_is_news),
+        test(test_what_makes_no_sense_is_not_told),
+        test(test_a_majority_must_be_heard),
+        test(test_who_may_not_listen_is_deaf_until_it_may),
+        test(test_who_hears_may_leave_and_come),
+        test(test_those_who_want_survive_the_end),
+    };
+#undef test
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}
