@@ -15,8 +15,7 @@ static const char *const statement_texts[STATEMENTS] = {
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
     [STORED] = "SELECT token FROM holdfast_fence WHERE resource = ?1",
-    [ADVANCE] = "INSERT INTO holdfast_fence (resource, token) VALUES (?1, ?2)"
-                " ON CONFLICT (resource) DO UPDATE SET token = ?2",
+    [ADVANCE] = "INSERT INTO holdfast_fence VALUES (?1, ?2) ON CONFLICT (resource) DO UPDATE SET token = ?2",
     [RECORD] = "INSERT OR IGNORE INTO holdfast_done (jid) VALUES (?1)",
 };
 
