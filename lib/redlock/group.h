@@ -65,6 +65,7 @@ struct redlock_group {
     int64_t slowest_timeout_ns, fence_ttl_ns;
     struct trust trust;
     struct loop_timer trust_timer;
+    bool is_trust_told;                    /* changes of it are news from now on */
     struct buffer request;                 /* where what is sent once is encoded */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
     struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */

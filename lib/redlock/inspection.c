@@ -27,6 +27,20 @@ static void change_tell(const struct group_node *node)
               votes ? "" : " advice=\"", votes ? "" : trust_reason_advice(verdict->reason), votes ? "" : "\"");
 }
 
+/* Before every node was tried once, most of them are unknown to each other: that is no news. */
+static void changes_tell(struct redlock_group *group, node_set changed)
+{
+    if (!group->is_trust_told) {
+        if (!redlock_group_is_settled(group))
+            return;
+        group->is_trust_told = true;
+        changed = (node_set)~trust_voters(&group->trust);
+    }
+    for (unsigned i = 0; i < group->node_count; i++)
+        if (changed & (1u << i))
+            change_tell(&group->nodes[i]);
+}
+
 static void marker_written(struct redis_call *call, const struct redis_result *result)
 {
     struct group_node *node = list_owner(call, struct group_node, mark_call);
@@ -85,9 +99,8 @@ static void step_take(struct redlock_group *group, struct trust_step step)
         locks_forget(group, step.forgot);
     if (step.own_clock_stood)
         locks_doubt(group);
+    changes_tell(group, step.changed);
     for (unsigned i = 0; i < group->node_count; i++) {
-        if (step.changed & (1u << i))
-            change_tell(&group->nodes[i]);
         if (step.write & (1u << i))
             marker_write_to(&group->nodes[i]);
     }
