@@ -20,7 +20,7 @@
 #ifndef REDLOCK_NODES_H
 #define REDLOCK_NODES_H
 
-#include "redlock.h" /* beside it, also where both are installed */
+#include "redlock/redlock.h"
 
 #ifdef __cplusplus
 extern "C" {
