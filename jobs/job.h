@@ -1,4 +1,4 @@
-/* job.h: everything a Holdfast job handler needs. Version 0.2 of the interface.
+/* job.h: everything a Holdfast job handler needs. Version 0.3 of the interface.
  *
  * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
  * host offers is reached through a table that it passes to open(). The header uses libc types only and is clean C and
@@ -27,6 +27,20 @@
  * cancelled() or valid_for_ms() before every irreversible step. A task may run again after a crash: make the effect
  * idempotent by recording jid() in the same transaction.
  *
+ * How a lock ends under a handler (docs/handlers.md has examples):
+ *  - in_danger(): no extension succeeded for two thirds of the ttl, or the longest time that its class may hold a lock
+ *    is nearly over. Nothing is lost yet. Begin nothing new; bring to an end, or to a point from which a later run can
+ *    go on, what fits into valid_for_ms().
+ *  - lost: cancelled() is true with HF_LOCK_LOST or HF_HELD_TOO_LONG, valid_for_ms() is 0, descriptor() is readable.
+ *    All of it by the clock of the machine, also when the rest of the worker is stuck, or the process or the machine
+ *    stood still. Write nothing, free what you have and return: until then the resource stays occupied in this process.
+ *    Where the task goes then, its class says in the configuration (on_lost).
+ *  - Between a look at the clock and a write, a process can be stopped for any time. Two things help. fence() gives a
+ *    number that is larger than that of every earlier hold of the resource: a store that keeps the largest one and
+ *    refuses writes with a smaller one cannot be harmed by a late writer (docs/fencing.md). verify() asks a majority of
+ *    the lock nodes now, for a step that cannot be undone and cannot check a number; it makes the gap small and does
+ *    not close it.
+ *
  * A task that runs without a lock has no such deadline. That others have it (HF_CLAIM_LOST) is known by the clock only
  * to a process that stood still; a worker that is cut off from the queue node learns it when the node answers again,
  * and until then two workers may run the task. Work that must not overlap needs a resource to lock.
@@ -45,7 +59,7 @@ extern "C" {
 
 #define HF_MAGIC     UINT32_C(0x48464a42)
 #define HF_ABI_MAJOR 0
-#define HF_ABI_MINOR 2
+#define HF_ABI_MINOR 3
 #define HF_EXPORT    __attribute__((visibility("default")))
 
 /* What run() returns. */
@@ -62,11 +76,12 @@ enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
 /* Why cancelled() is true. More may come in later versions: treat what you do not know like HF_USER. */
 enum hf_cancel_reason {
     HF_NOT_CANCELLED,
-    HF_LOCK_LOST,  /* write nothing any more: the result will be refused */
-    HF_SHUTDOWN,   /* the worker must stop: the task goes back to its queue */
-    HF_CLAIM_LOST, /* the worker was away (stopped, cut off) for so long that others may have the task now. A process
+    HF_LOCK_LOST,     /* write nothing any more: the result will be refused */
+    HF_SHUTDOWN,      /* the worker must stop: the task goes back to its queue */
+    HF_CLAIM_LOST,    /* the worker was away (stopped, cut off) for so long that others may have the task now. A process
                     * that stood still knows by the clock; one that was cut off learns it from the queue node */
-    HF_USER,       /* somebody cancelled the task: HF_CANCELLED ends it for good */
+    HF_USER,          /* somebody cancelled the task: HF_CANCELLED ends it for good */
+    HF_HELD_TOO_LONG, /* since 0.3: the lock is lost because the run held it for as long as its class may (max_hold) */
 };
 
 typedef struct hf_job hf_job; /* one run of one task; valid inside run() only */
@@ -95,9 +110,28 @@ typedef struct hf_lock_api {
     int64_t (*valid_for_ms)(const hf_job *job);
     /* Number of locked resources and their names, sorted. */
     unsigned (*resources)(const hf_job *job, const char *const **names);
-    /* The fencing token of the i-th of these resources, in decimal digits; "" when there is none. All resources of one
-     * hold have the same. What to do with it: holdfast/fence.h. */
-    const char *(*fence)(const hf_job *job, unsigned i);
+
+    /* Since version 0.3. A plugin that may meet an older host looks at `size` before it uses them. */
+
+    /* True when the lock may soon be lost, and once it is. Cheap: compares the clock with a word. */
+    int (*in_danger)(const hf_job *job);
+    /* The fencing token of resource `resource`, counted from 0 in the order of resources(): a decimal number below 2^53
+     * as text, larger than that of every earlier hold of the resource, and the same for the whole run. "" when the
+     * class is configured without, when the task runs without lock, or when there is no such resource. Compare tokens
+     * as numbers, not as texts. What to do with it: holdfast/fence.h. The text is the host's, valid until run()
+     * returns. */
+    const char *(*fence)(const hf_job *job, unsigned resource);
+    /* Asks a majority of the lock nodes whether the lock is still held: 1 when it is, and then it was also extended
+     * just now; 0 when that is not certain, be it lost or be it that too few nodes answered, or the worker itself did
+     * not. A 0 is no loss yet, if cancelled() is false: ask again, or give up. Blocks for at most the slowest lock
+     * node's timeout and a fifth of a second; costs a request to each node. 1 without asking when the task runs without
+     * lock. */
+    int (*verify)(hf_job *job);
+    /* A descriptor that the kernel makes readable when the lock is lost, for poll() beside the handler's own: also when
+     * the worker is stuck. It says nothing about other reasons to stop: give poll() a timeout, and ask cancelled(). The
+     * same one at every call of a run, made by the first; do not read, close or change it, and forget it when run()
+     * returns. -1 when the task runs without lock, or when the process has no descriptor left. */
+    int (*descriptor)(const hf_job *job);
 } hf_lock_api;
 
 /* Being asked to stop: api("cancel", 1). */

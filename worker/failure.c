@@ -146,6 +146,14 @@ static void backtrace_change(struct changes *changes, const struct failure_recor
     buffer_append(value, "\"", 1);
 }
 
+/* Of this run, or none: so that what it wrote with its token can be told from what others wrote. */
+static void fence_change(struct changes *changes, const struct failure_record *record)
+{
+    struct buffer *value = change_begin(changes, "hf_fence");
+    if (record->fence[0] != '\0')
+        envelope_append_string(value, record->fence, strlen(record->fence));
+}
+
 static void try_change(struct changes *changes, const struct failure_record *record, struct wall_time now)
 {
     const struct envelope *envelope = record->envelope;
@@ -168,6 +176,7 @@ void failure_write(const struct failure *failure, const struct failure_record *r
     else if (rules->expiry.us != 0)
         change_time(&changes, "expires_at", record, rules->expiry);
     backtrace_change(&changes, record);
+    fence_change(&changes, record);
     changes_finish(&changes);
     envelope_rewrite(record->envelope, changes.items, changes.count, out);
     buffer_fini(&changes.values);

@@ -54,6 +54,7 @@ struct failure_record {
     /* This failure uses up a retry. Otherwise neither counts nor times change, it stays in its queue, and the time by
      * which it must have been started is kept. */
     bool counts;
+    const char *fence;            /* the token that the run had; "" = none */
     bool keep_ms;                 /* times that came as integers of milliseconds stay such */
     const char *const *backtrace; /* lines, the innermost first; written as far as the rules ask for them */
     size_t backtrace_count;

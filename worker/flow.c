@@ -189,15 +189,28 @@ static struct flow_step end_unfinished(struct flow *flow, enum flow_ending endin
     return end_by_move(flow, ending, move);
 }
 
-struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_lost)
+static struct flow_step end_by_road(struct flow *flow)
+{
+    switch (flow->task.on_lost) {
+    case FLOW_ROAD_RETRY:
+        return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+    case FLOW_ROAD_REQUEUE:
+        return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
+    case FLOW_ROAD_DEAD:
+        return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
+    }
+    invariant_unreachable("a road outside its enum");
+}
+
+struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_hold hold)
 {
     invariant(flow->state == FLOW_READY && flow->has_task);
     if (flow->claim_lost)
         return end_lost(flow);
     if (result == FLOW_RUN_NOT_STARTED)
         return end_unfinished(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
-    if (lock_lost)
-        return end_unfinished(flow, FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+    if (hold == FLOW_LOST || (hold == FLOW_HELD_TOO_LONG && flow->task.on_lost != FLOW_ROAD_RETRY))
+        return end_by_road(flow);
     switch (result) {
     case FLOW_RUN_OK:
         return end_and_claim(flow, FLOW_DONE);

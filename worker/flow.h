@@ -15,8 +15,10 @@
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
  *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
- *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task is tried again,
- *    also when it asks for no retry: it was the lock that failed, as when a process dies.
+ *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task takes the road that
+ *    its class names. The usual one is to be tried again, also when it asks for no retry: it was the lock that failed,
+ *    as when a process dies. A lock that was held for longer than it may be is different: that is a failure of the
+ *    task.
  *  - The result of a run whose claim was lost is nobody's: the task is in other hands, and only the lock is let go.
  *  - A task that runs at most once was ended before it ran: what fails, is cancelled or loses its lock after that is
  *    buried, never run again.
@@ -33,7 +35,7 @@ enum flow_ending {
     FLOW_DONE,
     FLOW_DISCARDED,     /* the handler said so, or it failed and asks for no retry */
     FLOW_FAILED,        /* to be retried */
-    FLOW_DEAD,          /* failed once too often, or buried by its handler */
+    FLOW_DEAD,          /* failed once too often, or buried by its handler, or for the loss of its lock */
     FLOW_EXPIRED,       /* it was to be started by a time that is past */
     FLOW_CANCELLED,     /* somebody cancelled it */
     FLOW_REFUSED,       /* its queue may not run its class, or it asks for what we do not do */
@@ -41,13 +43,16 @@ enum flow_ending {
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
     FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody may, after a deployment */
     FLOW_PARKED,        /* its lock was refused */
-    FLOW_LOCK_LOST,     /* its lock was lost while it ran: to be retried */
+    FLOW_LOCK_LOST,     /* its lock was lost while it ran: to be retried, or back in its queue */
     FLOW_GIVEN_BACK,    /* not run, or not to its end: back to the head of its queue */
     FLOW_CLAIM_LOST,    /* somebody else recovered it meanwhile */
     FLOW_ENDINGS,
 };
 
 const char *flow_ending_name(enum flow_ending ending);
+
+/* Where a task goes whose lock was lost while it ran. */
+enum flow_road { FLOW_ROAD_RETRY, FLOW_ROAD_REQUEUE, FLOW_ROAD_DEAD };
 
 /* What the slot found out about a claimed task. */
 struct flow_task {
@@ -60,6 +65,14 @@ struct flow_task {
     bool at_most_once; /* and ends it there; must_open is set too */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
     bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
+    enum flow_road on_lost;
+};
+
+/* The lock of a run, as judged when the run has ended. */
+enum flow_hold {
+    FLOW_HELD, /* or it needed none */
+    FLOW_LOST,
+    FLOW_HELD_TOO_LONG, /* lost because it was held for as long as it may be */
 };
 
 enum flow_result {
@@ -119,8 +132,8 @@ struct flow_step flow_refused(struct flow *flow);
 /* The queue's last word before the run. */
 struct flow_step flow_opened(struct flow *flow);
 struct flow_step flow_unwanted(struct flow *flow);
-/* The runner's answer; `lock_lost` as judged now. */
-struct flow_step flow_ran(struct flow *flow, enum flow_result result, bool lock_lost);
+/* The runner's answer. Of a run that did not hold its lock to the end `result` is what comes of a failure now. */
+struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_hold hold);
 /* From now on nothing is started. In READY the slot must have tried to withdraw the task from the runners, where it
  * may. */
 struct flow_step flow_stop(struct flow *flow, bool withdrawn);

@@ -1,5 +1,6 @@
 #include "worker/lock_setup.h"
 
+#include "base/clock.h"
 #include "base/invariant.h"
 #include "worker/node_options.h"
 
@@ -12,6 +13,7 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
     return (struct redlock_options){.nodes = nodes,
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
+                                    .fence_ttl_ns = config->lock.fence_ttl_ns,
                                     .client_name = identity};
 }
 
@@ -23,10 +25,22 @@ bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, 
                                    .drift_factor = config->lock.drift_factor,
                                    .tries = config->lock.tries,
                                    .retry_delay_ns = config->lock.retry_delay_ns,
-                                   .retry_jitter_ns = config->lock.retry_jitter_ns};
+                                   .retry_jitter_ns = config->lock.retry_jitter_ns,
+                                   .max_hold_ns = config->lock.max_hold_ns,
+                                   .unfenced = !config->lock.fence};
     char reason[256];
     if (!redlock_terms_check(&wanted, &options, reason, sizeof reason))
         return error_set(error, "%s: lock: %s", config->path, reason);
     *terms = wanted;
     return true;
+}
+
+/* An answer comes within the slowest node's timeout and a little, if the loop is not stuck. */
+int64_t lock_setup_verify_patience_ns(const struct config *config)
+{
+    int64_t slowest_ns = 0;
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        if (config->lock_nodes[i].call_timeout_ns > slowest_ns)
+            slowest_ns = config->lock_nodes[i].call_timeout_ns;
+    return slowest_ns + 200 * NS_PER_MS;
 }

@@ -11,5 +11,7 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
                                           struct redlock_node nodes[REDLOCK_NODES_MAX]);
 /* The terms of new locks; false, with `terms` as they were, when they do not fit the nodes. */
 bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error) MUST_CHECK;
+/* How long a handler waits for the answer when it asks whether its lock is still held. */
+int64_t lock_setup_verify_patience_ns(const struct config *config);
 
 #endif

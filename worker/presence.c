@@ -54,6 +54,7 @@ static size_t runs_fill(struct presence *presence)
             .queue = slot->queue,
             .envelope = &slot->envelope,
             .started = {now.us - since_ns / NS_PER_US},
+            .fence = slot->job.fence,
         };
     }
     return count;

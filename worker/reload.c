@@ -93,6 +93,16 @@ static void change_tell(void *context, const struct config_change *change)
     }
 }
 
+static void ttl_check(const struct worker *worker, struct findings *findings)
+{
+    struct redlock_standing standing;
+    const struct config *config = worker->options.config;
+    redlock_group_standing(worker->locks, &standing);
+    if (standing.max_ttl_ns > 0 && config->lock.ttl_ns > standing.max_ttl_ns)
+        findings_error(findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms", config->path,
+                       (long long)(standing.max_ttl_ns / NS_PER_MS));
+}
+
 /* What plugins and lock nodes that run say to the configuration as it would be. */
 static bool running_fits(struct worker *worker, struct findings *findings)
 {
@@ -101,6 +111,8 @@ static bool running_fits(struct worker *worker, struct findings *findings)
     startup_check(worker->options.config, worker->options.plugins, findings);
     if (worker->locks != NULL && !lock_setup_terms(worker->options.config, &terms, &error))
         findings_error(findings, "%s", error.text);
+    else if (worker->locks != NULL)
+        ttl_check(worker, findings);
     return findings->errors == 0;
 }
 

@@ -54,6 +54,19 @@ static bool task_read(struct slot *slot)
     return true;
 }
 
+static enum flow_road road_of(enum config_on_lost on_lost)
+{
+    switch (on_lost) {
+    case CONFIG_LOST_RETRY:
+        return FLOW_ROAD_RETRY;
+    case CONFIG_LOST_REQUEUE:
+        return FLOW_ROAD_REQUEUE;
+    case CONFIG_LOST_DEAD:
+        return FLOW_ROAD_DEAD;
+    }
+    invariant_unreachable("a road outside its enum");
+}
+
 static struct flow_task task_look(struct slot *slot)
 {
     const struct task_rules *rules = &slot->rules;
@@ -69,6 +82,7 @@ static struct flow_task task_look(struct slot *slot)
     enum config_lock_mode mode = startup_lock_mode(slot->worker->options.config, slot->handler);
     task.must_lock = mode == CONFIG_LOCK_REQUIRED;
     task.wants_lock = mode != CONFIG_LOCK_NONE && slot->envelope.resource_count > 0;
+    task.on_lost = road_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
     task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue);
     return task;
@@ -83,7 +97,10 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     failure_clear(&slot->job.failure);
     backtrace_clear(&slot->job.backtrace);
     atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
-    slot->started = slot->lost_its_lock = false;
+    atomic_store_explicit(&slot->job.lost, HF_NOT_CANCELLED, memory_order_relaxed);
+    slot->job.fence[0] = '\0';
+    slot->started = false;
+    slot->hold = FLOW_HELD;
     slot->fate = NULL;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
@@ -96,7 +113,7 @@ static void task_forget(struct slot *slot)
 {
     if (slot->abandoned)
         return;
-    slot->jid[0] = slot->queue[0] = '\0';
+    slot->jid[0] = slot->queue[0] = slot->job.fence[0] = '\0';
     slot->envelope.class_name = "";
     slot->fate = NULL;
     failure_clear(&slot->job.failure);
@@ -138,19 +155,38 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
 
 /* --- the lock --------------------------------------------------------------------------------------------------- */
 
+static void lock_taken(struct slot *slot)
+{
+    char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX];
+    uint64_t token = redlock_lock_token(slot->lock);
+    if (token != 0)
+        snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
+    job_verifier_open(&slot->verifier, slot->lock);
+    if (log_is_on(LOG_DEBUG))
+        log_event(LOG_DEBUG, "task_locked", "jid=%s slot=%u resource=%s resources=%u fence=%s",
+                  log_quote(slot->jid, jid), slot->number, log_quote(slot->envelope.resources[0], resource),
+                  slot->envelope.resource_count, token != 0 ? slot->job.fence : "-");
+}
+
 static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
 {
     (void)lock;
     struct slot *slot = context;
+    if (event->kind == REDLOCK_EVENT_LOST) {
+        /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
+        slot->loss = event->loss;
+        job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
+    }
     if (event->kind != REDLOCK_EVENT_ANSWER)
-        return; /* a loss reaches the handler through the deadline, and the flow when the run ends */
+        return;
     if (event->answer == REDLOCK_ACQUIRED) {
         report_lock_wait(&slot->worker->report, event, slot->envelope.resources[0]);
+        lock_taken(slot);
         slot_perform(slot, flow_locked(&slot->flow));
         return;
     }
-    if (event->answer == REDLOCK_NO_QUORUM)
-        worker_no_quorum(slot->worker, event->reason);
+    if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
+        worker_lock_trouble(slot->worker, event->answer, event->reason);
     failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->envelope.resources[0], event->reason);
     slot_perform(slot, flow_refused(&slot->flow));
 }
@@ -160,7 +196,10 @@ static void lock_take(struct slot *slot)
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     snprintf(owner, sizeof owner, "%.60s:%ld:%u:%.40s", slot->worker->options.config->worker.host, (long)getpid(),
              slot->number, slot->jid);
-    slot->lock = redlock_lock_create(slot->worker->locks, &slot->worker->terms, lock_event, slot);
+    struct redlock_terms terms = slot->worker->terms;
+    terms.max_hold_ns = slot->rules.max_hold_ns;
+    terms.unfenced = slot->rules.unfenced;
+    slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
     bool taken =
         redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->envelope.resources,
                                                                    .resource_count = slot->envelope.resource_count,
@@ -178,6 +217,7 @@ static void lock_leave(struct slot *slot)
     if (!redlock_lock_is_free(lock))
         redlock_lock_release(lock);
     redlock_lock_destroy(lock);
+    job_verifier_close(&slot->verifier);
 }
 
 static enum log_level ending_level(enum flow_ending ending)
@@ -210,12 +250,12 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s%s%s reason=%s",
+    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s%s%s%s%s reason=%s",
               flow_ending_name(ending), log_quote(slot->jid, jid),
               log_quote(slot->invalid.text[0] == '\0' ? slot->envelope.class_name : NULL, class_name),
-              log_quote(slot->queue, queue), slot->number, slot->fate != NULL ? " fate=\"" : "",
-              slot->fate != NULL ? slot->fate : "", slot->fate != NULL ? "\"" : "",
-              log_quote(ending_reason(slot, ending), reason));
+              log_quote(slot->queue, queue), slot->number, slot->job.fence[0] != '\0' ? " fence=" : "", slot->job.fence,
+              slot->fate != NULL ? " fate=\"" : "", slot->fate != NULL ? slot->fate : "",
+              slot->fate != NULL ? "\"" : "", log_quote(ending_reason(slot, ending), reason));
 }
 
 void slot_perform(struct slot *slot, struct flow_step step)
@@ -301,6 +341,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 {
     slot->worker = worker;
     slot->number = number;
+    job_verifier_init(&slot->verifier, worker->loop, worker->verify_patience_ns);
     slot->work.run = slot_run;
     slot->work.done.deliver = slot_ran;
     list_init(&slot->work.link);

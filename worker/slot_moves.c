@@ -48,6 +48,7 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
                                            .queue = slot->queue,
                                            .jid = slot->jid,
                                            .counts = counts,
+                                           .fence = slot->job.fence,
                                            .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = (const char *const *)backtrace->lines,
                                            .backtrace_count = slot->abandoned ? 0 : backtrace->count},
@@ -58,7 +59,7 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
 static void task_retry(struct slot *slot)
 {
     /* It was the lock that failed, not the task. */
-    bool counts = !slot->lost_its_lock;
+    bool counts = slot->hold != FLOW_LOST;
     if (slot->handler != NULL) {
         record_move(slot, QUEUE_RETRY, failure_delay_ns(&slot->envelope), counts);
         return;

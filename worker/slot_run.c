@@ -103,28 +103,65 @@ void slot_serial_leave(struct slot *slot)
         slot_go(serial->running);
 }
 
+static enum flow_hold hold_of(const struct slot *slot)
+{
+    if (!slot->started || job_lock_is_valid(&slot->job))
+        return FLOW_HELD;
+    return job_lock_loss(&slot->job) == HF_HELD_TOO_LONG ? FLOW_HELD_TOO_LONG : FLOW_LOST;
+}
+
+/* How a lock was lost that the loop was not told of yet, the clock alone decides. */
+static const char *loss_text(const struct slot *slot)
+{
+    static const char *const texts[] = {
+        [REDLOCK_LOST_DEADLINE] = "it could not be extended in time",
+        [REDLOCK_LOST_TAKEN] =
+            "a majority of the lock nodes did not have it any more: it had expired there, or somebody "
+            "deleted it",
+        [REDLOCK_LOST_MAX_HOLD] = "it was held for as long as its class may (max_hold)",
+        [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
+    };
+    if (atomic_load_explicit(&slot->job.lost, memory_order_relaxed) != HF_NOT_CANCELLED)
+        return texts[slot->loss];
+    return texts[slot->hold == FLOW_HELD_TOO_LONG ? REDLOCK_LOST_MAX_HOLD : REDLOCK_LOST_DEADLINE];
+}
+
+/* What the handler says of a run whose lock was lost does not count (E38). */
+static enum flow_result lost_result(struct slot *slot)
+{
+    failure_clear(&slot->job.failure);
+    backtrace_clear(&slot->job.backtrace);
+    failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused: %s",
+                loss_text(slot));
+    enum flow_result result = failed_result(slot);
+    if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ROAD_RETRY)
+        slot->fate = NULL; /* the road of its class decides */
+    return result;
+}
+
+/* A run that comes again without being a failure is counted then. */
+static void run_count(struct slot *slot, enum flow_result result)
+{
+    bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ROAD_REQUEUE;
+    if (slot->started && result != FLOW_RUN_CANCELLED && !requeued)
+        presence_count(slot->worker->presence, slot, slot->hold != FLOW_HELD || is_failure(result));
+}
+
 void slot_ran(struct loop_message *message)
 {
     struct slot *slot = list_owner(message, struct slot, work.done);
     struct worker *worker = slot->worker;
     if (slot->abandoned)
         return;
-    bool lost = slot->started && !job_lock_is_valid(&slot->job);
     worker->report.runs += slot->started;
     if (slot->started)
         histogram_record(&worker->report.run, instant_since(slot->run_started, loop_now(worker->loop)) / NS_PER_US);
-    enum flow_result result = run_result(slot);
-    if (slot->started && result != FLOW_RUN_CANCELLED) /* which runs again, and is counted then */
-        presence_count(worker->presence, slot, lost || is_failure(result));
-    slot->lost_its_lock = lost;
-    if (lost) {
-        failure_clear(&slot->job.failure);
-        backtrace_clear(&slot->job.backtrace);
-        failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused");
-    }
+    slot->hold = hold_of(slot);
+    enum flow_result result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
+    run_count(slot, result);
     job_finish(&slot->job);
     slot_serial_leave(slot);
-    slot_perform(slot, flow_ran(&slot->flow, result, lost));
+    slot_perform(slot, flow_ran(&slot->flow, result, slot->hold));
 }
 
 static struct serial *serial_of(struct slot *slot)
@@ -135,6 +172,12 @@ static struct serial *serial_of(struct slot *slot)
     return NULL;
 }
 
+static int64_t lock_hold_until(const struct slot *slot)
+{
+    struct instant until = redlock_lock_hold_until(slot->lock);
+    return until.ns != INSTANT_NEVER.ns ? until.ns : 0;
+}
+
 void slot_run_start(struct slot *slot)
 {
     slot->job.envelope = &slot->envelope;
@@ -142,6 +185,8 @@ void slot_run_start(struct slot *slot)
     slot->job.jid = slot->jid;
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.validity = slot->lock != NULL ? redlock_lock_validity(slot->lock) : NULL;
+    slot->job.hold_until = slot->lock != NULL ? lock_hold_until(slot) : 0;
+    slot->job.verifier = &slot->verifier;
     slot->job.must_stop = &slot->worker->must_stop;
     slot->job.pulse = &slot->worker->pulse;
     slot->job.progress = NULL;

@@ -42,6 +42,13 @@ static bool answer_of(enum config_answer answer, bool by_handler)
     return answer == CONFIG_BY_HANDLER ? by_handler : answer == CONFIG_YES;
 }
 
+static void lock_rules_merge(struct task_rules *rules, const struct config_class *entry, const struct config_lock *lock)
+{
+    rules->unfenced = entry->fence == CONFIG_FENCE_BY_LOCK ? !lock->fence : entry->fence == CONFIG_FENCE_NO;
+    rules->max_hold_ns = entry->max_hold_ns > 0 ? entry->max_hold_ns : lock->max_hold_ns;
+    rules->on_lost = entry->on_lost;
+}
+
 static void refusal_of(struct task_rules *rules, const struct envelope *envelope, const struct config *config)
 {
     if (envelope->is_encrypted) {
@@ -71,6 +78,7 @@ struct task_rules task_rules_of(const struct envelope *envelope, const struct co
     int64_t class_us = entry->expires_in_ns > 0 ? entry->expires_in_ns / NS_PER_US : handler->expires_in_ms * US_PER_MS;
     rules.expiry = envelope_expiry(envelope, class_us);
     rules.at_most_once = answer_of(entry->at_most_once, (handler->flags & HF_AT_MOST_ONCE) != 0);
+    lock_rules_merge(&rules, entry, &config->lock);
     refusal_of(&rules, envelope, config);
     return rules;
 }

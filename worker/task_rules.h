@@ -26,6 +26,10 @@ struct task_rules {
     struct wall_time expiry; /* too late to be started; 0 = never */
     bool at_most_once;       /* finish it before it runs */
 
+    bool unfenced;       /* its lock needs no token */
+    int64_t max_hold_ns; /* of its lock; 0 = no limit */
+    enum config_on_lost on_lost;
+
     /* It must not be run at all, but buried with this class of error and this reason; NULL = it may. */
     const char *refused_class, *refused_reason;
 };

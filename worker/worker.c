@@ -75,16 +75,22 @@ static void queue_rang(void *context)
 }
 
 /* Said once a second at most, while it lasts. */
-void worker_no_quorum(struct worker *worker, const char *reason)
+void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, const char *reason)
 {
     struct instant now = loop_now(worker->loop);
-    if (instant_before(now, instant_after(worker->no_quorum_told, NS_PER_S)))
+    if (instant_before(now, instant_after(worker->trouble_told, NS_PER_S)))
         return;
-    worker->no_quorum_told = now;
+    worker->trouble_told = now;
     char why[LOG_QUOTE_MAX];
-    log_event(LOG_WARN, "lock_no_quorum",
-              "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
-              redlock_group_nodes_up(worker->locks), log_quote(reason, why));
+    if (answer == REDLOCK_NO_QUORUM)
+        log_event(LOG_WARN, "lock_no_quorum",
+                  "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
+                  redlock_group_nodes_up(worker->locks), log_quote(reason, why));
+    else
+        log_event(
+            LOG_ERROR, "lock_refused",
+            "reason=%s advice=\"tasks are parked: lower lock.ttl and reload, or raise max_ttl of the lock nodes\"",
+            log_quote(reason, why));
 }
 
 /* --- the regular look ------------------------------------------------------------------------------------------- */
@@ -111,23 +117,74 @@ static void drain_look(struct worker *worker)
                     2 * worker->options.config->lock.park_delay_ns + DRAIN_SLACK_NS, drain_told);
 }
 
+static bool has_quorum(const struct redlock_standing *standing)
+{
+    return standing->voters >= standing->nodes / 2 + 1;
+}
+
+static bool locks_refuse(struct worker *worker, const char *event, const char *reason)
+{
+    log_event(LOG_ERROR, event, "%s", reason);
+    worker->exit_code = EXIT_CODE_FAILURE;
+    worker_stop(worker, event);
+    return true;
+}
+
+/* Once, when the lock nodes can be judged: whether they are what the configuration takes them for. If not, waiting
+ * would not help, and tasks would only be parked again and again. True when the worker stops for it. */
+static bool locks_are_wrong(struct worker *worker, const struct redlock_standing *standing)
+{
+    char reason[256];
+    const struct config *config = worker->options.config;
+    if (standing->blank >= standing->nodes / 2 + 1) {
+        snprintf(reason, sizeof reason,
+                 "nodes=%u blank=%u advice=\"the lock nodes are no lock group yet: make them one with holdfast nodes "
+                 "init\"",
+                 standing->nodes, standing->blank);
+        return locks_refuse(worker, "lock_group_missing", reason);
+    }
+    if (standing->max_ttl_ns > 0 && config->lock.ttl_ns > standing->max_ttl_ns) {
+        snprintf(reason, sizeof reason,
+                 "ttl_ms=%lld max_ttl_ms=%lld advice=\"lock.ttl is above the max_ttl of the lock group: lower it\"",
+                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(standing->max_ttl_ns / NS_PER_MS));
+        return locks_refuse(worker, "lock_ttl_too_long", reason);
+    }
+    worker->judged = has_quorum(standing);
+    return false;
+}
+
+static void locks_ready(struct worker *worker)
+{
+    worker->ready = true;
+    worker->wake_next = worker->slot_count;
+    worker_wake_idle(worker);
+    worker_listen(worker);
+}
+
 static void locks_look(struct worker *worker)
 {
-    const struct config *config = worker->options.config;
-    unsigned nodes = (unsigned)config->lock_node_count;
-    bool quorum = worker->locks == NULL || redlock_group_voters(worker->locks) >= nodes / 2 + 1;
-    bool settled = worker->locks == NULL || redlock_group_is_settled(worker->locks);
-    if (quorum == worker->ready || (!quorum && !settled))
+    struct redlock_standing standing;
+    if (worker->locks == NULL) {
+        if (!worker->ready)
+            locks_ready(worker);
         return;
-    worker->ready = quorum && settled;
-    if (worker->ready) {
-        worker->wake_next = worker->slot_count;
-        worker_wake_idle(worker);
-    } else if (!quorum) {
-        log_event(LOG_ERROR, "lock_quorum_missing",
-                  "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote\"", nodes,
-                  redlock_group_nodes_up(worker->locks), redlock_group_voters(worker->locks));
     }
+    redlock_group_standing(worker->locks, &standing);
+    bool settled = redlock_group_is_settled(worker->locks);
+    if (settled && !worker->judged && locks_are_wrong(worker, &standing))
+        return;
+    bool ready = worker->judged && has_quorum(&standing);
+    if (ready == worker->ready)
+        return;
+    if (ready) {
+        locks_ready(worker);
+        return;
+    }
+    worker->ready = false;
+    log_event(LOG_ERROR, "lock_quorum_missing",
+              "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote; holdfast nodes "
+              "tells why one may not\"",
+              standing.nodes, standing.up, standing.voters);
     worker_listen(worker);
 }
 
@@ -187,6 +244,7 @@ static bool locks_create(struct worker *worker, struct error *error)
     char reason[256];
     if (!lock_setup_terms(config, &worker->terms, error))
         return false;
+    worker->verify_patience_ns = lock_setup_verify_patience_ns(config);
     worker->locks = redlock_group_create(worker->loop, &options, reason, sizeof reason);
     return worker->locks != NULL || error_set(error, "%s: lock_nodes: %s", config->path, reason);
 }

@@ -9,6 +9,7 @@
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 #include "worker/plugin/job_host.h"
+#include "worker/plugin/job_verifier.h"
 #include "worker/periodic/periodic.h"
 #include "worker/presence.h"
 #include "worker/report.h"
@@ -42,12 +43,14 @@ struct slot {
     const char *fate; /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
+    enum redlock_loss loss; /* how it was lost; told once job.lost is set */
+    struct job_verifier verifier;
     struct hf_job job;
     struct slot_progress *progress; /* NULL until a task of the slot needs it */
     struct work work;
     int code; /* what the handler returned */
     bool started;
-    bool lost_its_lock;         /* while it ran */
+    enum flow_hold hold;        /* of the lock, at the end of the run */
     struct instant handed_over; /* to the runners */
     bool abandoned;             /* its handler still runs, and nobody waits for it any more */
     struct instant run_started;
@@ -58,6 +61,7 @@ struct worker {
     struct loop *loop;
     struct redlock_group *locks; /* NULL = no lock nodes are configured */
     struct redlock_terms terms;
+    int64_t verify_patience_ns; /* of a handler that asks whether its lock is held */
     struct queue *queue;
     struct promoter *promoter;
     struct dead_watch *dead_watch;
@@ -78,8 +82,9 @@ struct worker {
     uint64_t taken;         /* tasks claimed so far */
     struct list given_back; /* slots whose task goes back at the end of this turn, the last claimed first */
     struct loop_hook give_back;
-    bool ready; /* lock nodes were tried and a quorum is there */
-    struct instant no_quorum_told;
+    bool ready;  /* lock nodes were tried and a quorum is there */
+    bool judged; /* the lock nodes were found to be what the configuration says */
+    struct instant trouble_told;
     bool quiet;    /* claims nothing more, for good */
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
@@ -133,8 +138,8 @@ void slots_give_back(struct loop_hook *hook);
 void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
-/* A lock was refused because too few nodes answered, or too many with errors. */
-void worker_no_quorum(struct worker *worker, const char *reason);
+/* A lock was refused, and not because somebody holds it. */
+void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, const char *reason);
 void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
 
 void worker_limits_take(struct worker *worker); /* from the configuration, which may have changed */

@@ -35,7 +35,7 @@ enum {
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
     ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
-    ENVELOPE_OWN_MEMBERS = 10,          /* those that workers add; they do not count */
+    ENVELOPE_OWN_MEMBERS = 11,          /* those that workers add; they do not count */
     ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: what is longer counts */
     ENVELOPE_MEMBER_NAME_MAX = 1024,    /* bytes of a top-level name as written */
     ENVELOPE_RETRIES_DEFAULT = 25,      /* when `retry` names no number */

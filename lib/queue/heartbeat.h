@@ -36,6 +36,7 @@ struct heartbeat_run {
     const char *queue;
     const struct envelope *envelope;
     struct wall_time started;
+    const char *fence; /* the token of its lock; NULL or "" = none */
 };
 
 enum heartbeat_mode { HEARTBEAT_STRICT, HEARTBEAT_WEIGHTED, HEARTBEAT_RANDOM };

@@ -133,6 +133,9 @@ void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct
     text_append(out, run->queue);
     buffer_append_text(out, ",\"payload\":");
     envelope_append_string(out, payload.bytes, payload.length);
-    buffer_format(out, ",\"run_at\":%lld}", (long long)(run->started.us / US_PER_S));
+    buffer_format(out, ",\"run_at\":%lld", (long long)(run->started.us / US_PER_S));
+    if (run->fence != NULL && run->fence[0] != '\0')
+        member_append(out, "hf_fence", run->fence);
+    buffer_append_text(out, "}");
     buffer_fini(&short_payload);
 }

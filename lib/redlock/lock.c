@@ -225,3 +225,8 @@ uint64_t redlock_lock_token(const struct redlock_lock *lock)
 {
     return lock->lease.token;
 }
+
+struct instant redlock_lock_hold_until(const struct redlock_lock *lock)
+{
+    return lock->lease.hold_until;
+}

@@ -82,6 +82,8 @@ REDLOCK_API bool redlock_validity_in_danger(const struct redlock_validity *valid
 /* A descriptor that the kernel makes readable when the validity ends; made when first asked for. -1: none left. */
 REDLOCK_API int redlock_validity_descriptor(struct redlock_validity *validity);
 
+/* When its maximum hold ends, INSTANT_NEVER without one; while it is held. On the loop. */
+REDLOCK_API struct instant redlock_lock_hold_until(const struct redlock_lock *lock);
 /* The fencing token while it is held or lost; 0 = none. On the loop. */
 REDLOCK_API uint64_t redlock_lock_token(const struct redlock_lock *lock);
 
@@ -100,8 +102,17 @@ REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct r
 REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
 /* Nodes that are connected and may vote now: the others are quarantined, or no members of the lock group. */
 REDLOCK_API unsigned redlock_group_voters(const struct redlock_group *group);
-/* True once every node was tried and inspected at least once, so that an acquire is not refused merely for being early. */
+/* True once every node was tried and inspected at least once, so that an acquire is not refused for being early. */
 REDLOCK_API bool redlock_group_is_settled(const struct redlock_group *group);
+/* How the nodes stand now. Without a majority of voters nothing is granted. With a majority of blank nodes nothing ever
+ * will be, until somebody makes them a lock group: no other nodes could outvote them. On the loop. */
+struct redlock_standing {
+    unsigned nodes, up; /* configured, connected */
+    unsigned voters;    /* trusted to grant */
+    unsigned blank;     /* inspected, and never members of a group; 0 when there is one node only */
+    int64_t max_ttl_ns; /* of the group; 0 = not known, or one node only */
+};
+REDLOCK_API void redlock_group_standing(const struct redlock_group *group, struct redlock_standing *standing);
 /* Locks that are not free, and releases whose answers are outstanding. */
 REDLOCK_API unsigned redlock_group_busy(const struct redlock_group *group);
 

@@ -217,7 +217,7 @@ static void show_tells_everything_that_is_known(void **state)
     assert_contains(result.out, "\"error_backtrace\":[\"a.c/1\",\"b.c\"]");
     assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125}],"
                                 "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
-                                "\"cancelled\":1000}}\n");
+                                "\"cancelled\":1000},\"fence\":null}\n");
     admin_good("tasks", "show", "j1");
     assert_contains(result.out, "place         dead, ");
     assert_contains(result.out, "score 1000.5)\n");
@@ -227,6 +227,26 @@ static void show_tells_everything_that_is_known(void **state)
     admin("tasks", "show", "j2");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "the task j2 was not found");
+}
+
+/* The token is in what the process shows, and is told of the task that it is shown with. */
+static void show_tells_the_token_of_a_running_claim(void **state)
+{
+    (void)state;
+    given("ZADD hf:2:processes 99999999999 h:1:a");
+    given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "
+          "hf:2:process:h:1:a " TASK("c1", ""));
+    admin_good("tasks", "show", "c1", "--json");
+    assert_contains(result.out, "\"place\":\"claims\"");
+    assert_contains(result.out, ",\"fence\":null}");
+    given("HSET h:1:a:work t3 '{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"c1\\\"}\",\"hf_fence\":\"77\"}'");
+    admin_good("tasks", "show", "c1", "--json");
+    assert_contains(result.out, ",\"fence\":\"77\"}");
+    admin_good("tasks", "show", "c1");
+    assert_contains(result.out, "fence         77\n");
+    given("HSET h:1:a:work t3 '{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"other\\\"}\",\"hf_fence\":\"77\"}'");
+    admin_good("tasks", "show", "c1");
+    assert_lacks(result.out, "fence");
 }
 
 /* --- retry, bury, delete ------------------------------------------------------------------------------------------ */
@@ -384,6 +404,7 @@ int main(void)
         admin_test(filters_look_through_a_bounded_number_of_entries),
         admin_test(large_places_are_never_read_whole),
         admin_test(show_tells_everything_that_is_known),
+        admin_test(show_tells_the_token_of_a_running_claim),
         admin_test(retried_tasks_go_back_as_dashboards_would_send_them),
         admin_test(each_named_task_gets_its_answer),
         admin_test(tasks_are_buried_and_deleted_from_everywhere),

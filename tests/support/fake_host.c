@@ -90,6 +90,22 @@ static unsigned lock_resources(const hf_job *job, const char *const **names)
     return job->resource_count;
 }
 
+static int lock_in_danger(const hf_job *job)
+{
+    return job->is_cancelled;
+}
+
+static int lock_verify(hf_job *job)
+{
+    return !job->is_cancelled;
+}
+
+static int lock_descriptor(const hf_job *job)
+{
+    (void)job;
+    return -1;
+}
+
 static const char *lock_fence(const hf_job *job, unsigned i)
 {
     return i < job->resource_count && job->token != NULL ? job->token : "";
@@ -122,8 +138,13 @@ static const void *api(const char *name, unsigned version)
                                    .arg_text = job_arg_text,
                                    .log = job_log,
                                    .error = job_error};
-    static const hf_lock_api lock = {
-        .size = sizeof lock, .valid_for_ms = lock_valid_for_ms, .resources = lock_resources, .fence = lock_fence};
+    static const hf_lock_api lock = {.size = sizeof lock,
+                                     .valid_for_ms = lock_valid_for_ms,
+                                     .resources = lock_resources,
+                                     .in_danger = lock_in_danger,
+                                     .fence = lock_fence,
+                                     .verify = lock_verify,
+                                     .descriptor = lock_descriptor};
     static const hf_cancel_api cancel = {sizeof cancel, cancel_cancelled, cancel_reason};
     if (version != 1)
         return NULL;

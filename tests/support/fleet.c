@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/memory.h"
@@ -95,11 +96,19 @@ void fleet_clean(struct fleet *fleet)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the plugin is one of tests/plugins, which are told where to write. */
+static bool plugin_is_ours(const char *home, const char *plugin)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/tests/plugins/%s.so", home, plugin);
+    return access(path, R_OK) == 0;
+}
+
 static void plugin_write(const struct fleet *fleet, const char *name, const struct fleet_setup *setup, FILE *file)
 {
     char *home = realpath(test_build(), NULL);
     const char *plugin = setup->plugin != NULL ? setup->plugin : "witness";
-    bool is_ours = setup->plugin == NULL || strcmp(plugin, "ledger") == 0 || strcmp(plugin, "fenced_witness") == 0;
+    bool is_ours = plugin_is_ours(home, plugin);
     fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home, is_ours ? "tests/plugins" : "jobs", plugin);
     fprintf(file, "%s };\n", or_nothing(setup->worker));
     if (is_ours)

@@ -20,6 +20,7 @@ static struct config config;          /* says nothing */
 static struct plugin_handler handler; /* neither, unless a test makes it */
 static const char *const *trace;
 static size_t trace_count;
+static const char *fence;
 
 static int set_up(void **state)
 {
@@ -28,6 +29,7 @@ static int set_up(void **state)
     config = (struct config){.path = NULL};
     handler = (struct plugin_handler){.class_name = "c"};
     trace = NULL;
+    fence = "";
     trace_count = 0;
     return 0;
 }
@@ -66,6 +68,7 @@ static void write_record(const char *task, bool counts)
                                            .queue = "jobs",
                                            .jid = envelope.jid[0] != '\0' ? envelope.jid : "given",
                                            .counts = counts,
+                                           .fence = fence,
                                            .keep_ms = config.worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = trace,
                                            .backtrace_count = trace_count},

@@ -138,6 +138,20 @@ static void processes_may_say_anything(void **state)
     }
 }
 
+static void the_token_of_a_running_task_is_believed_of_that_task_only(void **state)
+{
+    (void)state;
+    static const char run[] = "{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"j1\\\"}\",\"hf_fence\":\"42\"}";
+    char *fence = process_run_fence(run, sizeof run - 1, "j1");
+    assert_string_equal(fence, "42");
+    free(fence);
+    assert_null(process_run_fence(run, sizeof run - 1, "j2"));
+    static const char *const others[] = {"", "null", "{\"hf_fence\":\"42\"}", "{\"hf_fence\":\"42\",\"payload\":\"{\"}",
+                                         "{\"hf_fence\":42,\"payload\":\"{\\\"jid\\\":\\\"j1\\\"}\"}"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_null(process_run_fence(others[i], strlen(others[i]), "j1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +159,7 @@ int main(void)
         cmocka_unit_test(what_is_healthy_is_bounded),
         cmocka_unit_test(what_keeps_workers_from_working_is_not_healthy),
         cmocka_unit_test(processes_may_say_anything),
+        cmocka_unit_test(the_token_of_a_running_task_is_believed_of_that_task_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

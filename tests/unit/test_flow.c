@@ -65,7 +65,7 @@ static void a_done_task_is_finished_and_the_next_claimed_in_one_move(void **stat
 {
     (void)state;
     struct flow flow = flow_running(&locked);
-    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_CLAIM);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_CLAIM);
     assert_int_equal(flow.state, FLOW_CLAIMING);
     assert_true(flow_claimed(&flow, &plain).run);
 }
@@ -92,7 +92,7 @@ static void a_unique_task_ends_by_a_call_of_its_own(void **state)
 {
     (void)state;
     struct flow flow = flow_running(&unique);
-    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
     assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
 }
 
@@ -104,11 +104,11 @@ static void a_cancelled_task_does_not_run(void **state)
     assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_FINISH);
     assert_true(flow.task.is_cancelled);
     flow = flow_running(&plain);
-    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, false), FLOW_CANCELLED, FLOW_MOVE_FINISH);
+    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, FLOW_HELD), FLOW_CANCELLED, FLOW_MOVE_FINISH);
     assert_true(flow.task.is_cancelled);
     flow = flow_running(&plain);
     flow.task.is_cancelled = true; /* and the handler went on to the end */
-    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
 }
 
 static void what_runs_at_most_once_never_runs_again(void **state)
@@ -116,12 +116,12 @@ static void what_runs_at_most_once_never_runs_again(void **state)
     (void)state;
     for (int result = FLOW_RUN_FAILED; result <= FLOW_RUN_NOT_STARTED; result++) {
         struct flow flow = flow_running(&once);
-        struct flow_step step = flow_ran(&flow, (enum flow_result)result, false);
+        struct flow_step step = flow_ran(&flow, (enum flow_result)result, FLOW_HELD);
         assert_int_not_equal(step.move, FLOW_MOVE_RETRY);
         assert_int_not_equal(step.move, FLOW_MOVE_GIVE_BACK);
     }
     struct flow flow = flow_running(&once);
-    assert_ends(flow_ran(&flow, FLOW_RUN_OK, true), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_LOST), FLOW_DEAD, FLOW_MOVE_BURY);
     flow = flow_running(&once);
     assert_false(flow_may_withdraw(&flow));
     flow = flow_claiming();
@@ -135,7 +135,7 @@ static void a_claim_in_other_hands_ends_the_task_without_a_move(void **state)
     (void)state;
     struct flow running = flow_running(&locked);
     assert_int_equal(flow_claim_gone(&running, false).move, FLOW_MOVE_NONE);
-    assert_ends(flow_ran(&running, FLOW_RUN_OK, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+    assert_ends(flow_ran(&running, FLOW_RUN_OK, FLOW_HELD), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 
     struct flow waiting = flow_running(&locked);
     assert_ends(flow_claim_gone(&waiting, true), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
@@ -178,7 +178,7 @@ static void every_result_has_its_ending(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct flow flow = flow_running(&plain);
-        assert_ends(flow_ran(&flow, cases[i].result, false), cases[i].ending, cases[i].move);
+        assert_ends(flow_ran(&flow, cases[i].result, FLOW_HELD), cases[i].ending, cases[i].move);
     }
 }
 
@@ -187,10 +187,44 @@ static void E38_the_result_of_a_run_whose_lock_was_lost_is_refused(void **state)
     (void)state;
     for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
         struct flow flow = flow_running(&locked);
-        assert_ends(flow_ran(&flow, (enum flow_result)result, true), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+        assert_ends(flow_ran(&flow, (enum flow_result)result, FLOW_LOST), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
     }
     struct flow flow = flow_running(&locked);
-    assert_ends(flow_ran(&flow, FLOW_RUN_NOT_STARTED, true), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    assert_ends(flow_ran(&flow, FLOW_RUN_NOT_STARTED, FLOW_LOST), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
+static struct flow_step lost_step(enum flow_road road, bool at_most_once, enum flow_hold hold, enum flow_result result)
+{
+    struct flow_task task = at_most_once ? once : locked;
+    task.on_lost = road;
+    struct flow flow = flow_running(&task);
+    return flow_ran(&flow, result, hold);
+}
+
+static void a_task_whose_lock_was_lost_takes_the_road_of_its_class(void **state)
+{
+    (void)state;
+    for (int result = FLOW_RUN_OK; result <= FLOW_RUN_CANCELLED; result++) {
+        enum flow_result ran = (enum flow_result)result;
+        assert_ends(lost_step(FLOW_ROAD_RETRY, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_RETRY);
+        assert_ends(lost_step(FLOW_ROAD_REQUEUE, false, FLOW_LOST, ran), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
+        assert_ends(lost_step(FLOW_ROAD_DEAD, false, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
+        for (int road = FLOW_ROAD_RETRY; road <= FLOW_ROAD_DEAD; road++) /* it never runs again */
+            assert_ends(lost_step((enum flow_road)road, true, FLOW_LOST, ran), FLOW_DEAD, FLOW_MOVE_BURY);
+    }
+}
+
+/* The usual road is that of a failure, whose result says what comes of it; another road is taken all the same. */
+static void a_lock_that_was_held_too_long_is_a_failure_of_the_task(void **state)
+{
+    (void)state;
+    enum flow_hold hold = FLOW_HELD_TOO_LONG;
+    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
+    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_EXHAUSTED), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(lost_step(FLOW_ROAD_RETRY, false, hold, FLOW_RUN_HOPELESS), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
+    assert_ends(lost_step(FLOW_ROAD_REQUEUE, false, hold, FLOW_RUN_FAILED), FLOW_LOCK_LOST, FLOW_MOVE_GIVE_BACK);
+    assert_ends(lost_step(FLOW_ROAD_DEAD, false, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
+    assert_ends(lost_step(FLOW_ROAD_RETRY, true, hold, FLOW_RUN_FAILED), FLOW_DEAD, FLOW_MOVE_BURY);
 }
 
 static void stopping_gives_back_what_has_not_started(void **state)
@@ -240,7 +274,7 @@ static void stopping_lets_what_runs_finish_and_claims_no_more(void **state)
     (void)state;
     struct flow flow = flow_running(&locked);
     assert_int_equal(flow_stop(&flow, false).move, FLOW_MOVE_NONE);
-    assert_ends(flow_ran(&flow, FLOW_RUN_OK, false), FLOW_DONE, FLOW_MOVE_FINISH);
+    assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
     assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_NONE);
     assert_int_equal(flow.state, FLOW_IDLE);
 }
@@ -249,7 +283,7 @@ static void a_lost_claim_is_told_and_tried_again_once(void **state)
 {
     (void)state;
     struct flow flow = flow_running(&plain);
-    flow_ran(&flow, FLOW_RUN_OK, false);
+    flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
     struct flow_step step = flow_claim_lost(&flow);
     assert_int_equal(step.ending, FLOW_CLAIM_LOST);
     assert_int_equal(step.move, FLOW_MOVE_CLAIM);
@@ -271,6 +305,8 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         {.is_valid = true, .is_expired = true},
         {.is_valid = true, .is_known = true, .must_lock = true},
         {.is_valid = true, .is_known = true, .wants_lock = true, .must_open = true},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_REQUEUE},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_DEAD},
     };
     unsigned kinds = sizeof tasks / sizeof tasks[0];
     if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING)
@@ -289,7 +325,8 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
     case FLOW_OPENING:
         return random % 3 == 0 ? flow_unwanted(flow) : random % 3 == 1 ? flow_opened(flow) : flow_claim_lost(flow);
     case FLOW_READY:
-        return flow_ran(flow, (enum flow_result)(random % (FLOW_RUN_NOT_STARTED + 1)), random / 16 % 2);
+        return flow_ran(flow, (enum flow_result)(random % (FLOW_RUN_NOT_STARTED + 1)),
+                        (enum flow_hold)(random / 16 % 3));
     case FLOW_SETTLING:
         return random % 3 == 0 ? flow_claim_lost(flow) : flow_nothing(flow);
     }
@@ -331,6 +368,8 @@ int main(void)
         cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),
         cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
         cmocka_unit_test(every_result_has_its_ending),
+        cmocka_unit_test(a_task_whose_lock_was_lost_takes_the_road_of_its_class),
+        cmocka_unit_test(a_lock_that_was_held_too_long_is_a_failure_of_the_task),
         cmocka_unit_test(E38_the_result_of_a_run_whose_lock_was_lost_is_refused),
         cmocka_unit_test(stopping_gives_back_what_has_not_started),
         cmocka_unit_test(an_abandoned_task_goes_back_and_keeps_its_lock),

@@ -133,6 +133,28 @@ static void the_larger_a_task_the_less_of_it_is_shown(void **state)
     assert_true(budget > HEARTBEAT_BYTES - 1024);
 }
 
+static void the_token_of_a_lock_is_shown_with_the_task(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {NULL, "", "1764000000000123"};
+    for (size_t i = 0; i < 3; i++) {
+        struct heartbeat_run run;
+        struct envelope envelope;
+        struct buffer payload = {0}, text = {0};
+        size_t budget = HEARTBEAT_BYTES;
+        payload_make(&payload, 1, 1);
+        run_parse(&run, &envelope, &payload);
+        run.fence = tokens[i];
+        heartbeat_run_write(&run, &budget, &text);
+        assert_is_json(&text);
+        assert_contains(buffer_text(&text),
+                        i < 2 ? "\"run_at\":1795194279}" : "\"run_at\":1795194279,\"hf_fence\":\"1764000000000123\"}");
+        envelope_fini(&envelope);
+        buffer_fini(&payload);
+        buffer_fini(&text);
+    }
+}
+
 static void many_tasks_share_one_budget(void **state)
 {
     (void)state;
@@ -193,6 +215,7 @@ int main(void)
         cmocka_unit_test(modes_have_the_names_of_the_data_model),
         cmocka_unit_test(names_cannot_leave_their_quotes),
         cmocka_unit_test(the_larger_a_task_the_less_of_it_is_shown),
+        cmocka_unit_test(the_token_of_a_lock_is_shown_with_the_task),
         cmocka_unit_test(many_tasks_share_one_budget),
         cmocka_unit_test(calls_are_known_by_their_words),
         cmocka_unit_test(other_texts_are_none),

@@ -192,6 +192,17 @@ static void a_plugin_with_an_older_and_shorter_handler_is_loaded(void **state)
     plugins_close(plugins);
 }
 
+/* Its table of lock functions ended earlier, and it goes on using what it knows. */
+static void a_plugin_of_version_0_2_is_loaded(void **state)
+{
+    const struct place *place = *state;
+    struct findings findings;
+    struct plugins *plugins = load(place->built, "minor_2", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_non_null(plugins_find(plugins, "minor_2"));
+    plugins_close(plugins);
+}
+
 /* Each library gets a name of its own from its descriptor: one that is reused would give the first library again. */
 static void plugins_of_later_loads_are_not_mixed_up(void **state)
 {
@@ -219,10 +230,10 @@ static void wrong_descriptors_are_refused(void **state)
                    "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
                    "jobs/job.h");
     assert_refused(place->built, "other_major",
-                   "was built for version 1.2 of the interface, this worker has 0.2; build it with the job.h of this "
+                   "was built for version 1.3 of the interface, this worker has 0.3; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
-                   "was built for version 0.3 of the interface, this worker has 0.2; build it with the job.h of this "
+                   "was built for version 0.4 of the interface, this worker has 0.3; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "no_handlers", "has no handler");
     char text[128];
@@ -437,6 +448,7 @@ int main(void)
         TEST(a_plugin_that_refuses_to_open_says_why),
         TEST(a_whole_directory_is_loaded_and_nothing_else_in_it),
         TEST(a_plugin_with_an_older_and_shorter_handler_is_loaded),
+        TEST(a_plugin_of_version_0_2_is_loaded),
         TEST(plugins_of_later_loads_are_not_mixed_up),
         TEST(wrong_descriptors_are_refused),
         TEST(wrong_handlers_are_refused_one_by_one),

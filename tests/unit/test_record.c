@@ -45,6 +45,23 @@ static void conformance_g_unknown_members_survive(void **state)
                         "\"error_class\":\"E\",\"failed_at\":1795194374.5,\"retry_count\":0}");
 }
 
+/* Of the run that failed, not of one before it. */
+static void the_token_of_the_run_is_kept(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("hf_fence", NULL);
+    fence = "1764000000000123";
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("hf_fence", "\"1764000000000123\"");
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_fence\":\"5\"}", false);
+    assert_member("hf_fence", "\"1764000000000123\"");
+    fence = "";
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_fence\":\"5\"}", true);
+    assert_member("hf_fence", NULL);
+}
+
 /* 1.18 (h): every form of `retry`, on the way to its end. */
 static void conformance_h_retry_in_every_form(void **state)
 {
@@ -213,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         failure_test(conformance_e_args_keep_their_bytes),
         failure_test(conformance_g_unknown_members_survive),
+        failure_test(the_token_of_the_run_is_kept),
         failure_test(conformance_h_retry_in_every_form),
         failure_test(conformance_i_times_in_every_form),
         failure_test(records_of_tasks_at_their_limits_can_be_read),

@@ -65,6 +65,30 @@ static void a_task_alone_has_what_is_usual(void **state)
     assert_int_equal(rules.retry_max, 25);
 }
 
+static void the_class_says_more_about_its_lock_than_the_lock_section(void **state)
+{
+    (void)state;
+    config.lock = (struct config_lock){.fence = true};
+    struct task_rules rules = rules_of("");
+    assert_false(rules.unfenced);
+    assert_int_equal(rules.max_hold_ns, 0);
+    assert_int_equal(rules.on_lost, CONFIG_LOST_RETRY);
+    config.lock = (struct config_lock){.fence = false, .max_hold_ns = 7};
+    rules = rules_of("");
+    assert_true(rules.unfenced);
+    assert_int_equal(rules.max_hold_ns, 7);
+    entry.fence = CONFIG_FENCE_YES;
+    entry.max_hold_ns = 5;
+    entry.on_lost = CONFIG_LOST_DEAD;
+    rules = rules_of("");
+    assert_false(rules.unfenced);
+    assert_int_equal(rules.max_hold_ns, 5);
+    assert_int_equal(rules.on_lost, CONFIG_LOST_DEAD);
+    config.lock.fence = true;
+    entry.fence = CONFIG_FENCE_NO;
+    assert_true(rules_of("").unfenced);
+}
+
 /* What names no number leaves it to the class; what names one, or says no, does not. */
 static void only_a_number_or_a_no_is_the_tasks_own_word(void **state)
 {
@@ -193,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         rules_test(a_task_alone_has_what_is_usual),
         rules_test(only_a_number_or_a_no_is_the_tasks_own_word),
+        rules_test(the_class_says_more_about_its_lock_than_the_lock_section),
         rules_test(the_configuration_decides_over_the_handler),
         rules_test(queue_and_backtrace_are_taken_from_the_first_who_says_one),
         rules_test(a_grave_can_be_refused_by_each),

@@ -192,10 +192,11 @@ const struct command command_tasks = {
         "and\n"
         "position, or identity, slot, scheme and process_alive; jid, class, queue, created_at, enqueued_at, "
         "retry_count,\n"
-        "error_class, error_message, task (as it is). `show` adds error_backtrace, recoveries, iteration. JSON of "
-        "retry,\n"
-        "bury, delete: verb, results (id, place, result: done, gone, clash, process_alive, unfit, not_found), done,\n"
-        "gone, refused; of bury also trimmed, the entries of dead that had to make room.\n",
+        "error_class, error_message, task (as it is). `show` adds error_backtrace, recoveries, iteration, and\n"
+        "fence, the token of a claim that runs under a lock. JSON of retry, bury, delete: verb, results (id, place,\n"
+        "result: done, gone, clash, process_alive, unfit, not_found), done, gone, refused; of bury also trimmed, the "
+        "entries of\n"
+        "dead that had to make room.\n",
     .examples = "  holdfast tasks -c holdfast.conf list retry --class mail\n"
                 "  holdfast tasks -c holdfast.conf show 0123456789abcdef01234567\n"
                 "  holdfast tasks -c holdfast.conf retry 1795194409.088278-0123456789abcdef01234567\n"

@@ -1,7 +1,9 @@
 #include "worker/commands/process_info.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -41,4 +43,23 @@ void process_info_fini(struct process_info *info)
     free(info->version);
     free(info->tag);
     *info = (struct process_info){.queue_count = 0};
+}
+
+static bool is_of_task(const json_t *run, const char *jid)
+{
+    const json_t *payload = json_object_get(run, "payload");
+    json_t *task = json_loadb(json_string_value(payload), json_string_length(payload), 0, NULL);
+    const char *named = json_string_value(json_object_get(task, "jid"));
+    bool is_of = named != NULL && strcmp(named, jid) == 0;
+    json_decref(task);
+    return is_of;
+}
+
+char *process_run_fence(const char *text, size_t length, const char *jid)
+{
+    json_t *run = json_loadb(text, length, 0, NULL);
+    const char *fence = json_string_value(json_object_get(run, "hf_fence"));
+    char *found = fence != NULL && is_of_task(run, jid) ? memory_text(fence) : NULL;
+    json_decref(run);
+    return found;
 }

@@ -17,5 +17,8 @@ struct process_info {
 /* What is missing, or is no JSON at all, is left 0 and "". `text` may be NULL. */
 void process_info_read(struct process_info *info, const char *text, size_t length);
 void process_info_fini(struct process_info *info);
+/* The fencing token under which a process says that it runs the task `jid`: from an entry of its hash `work`, as a
+ * fresh text. NULL when there is none, or the entry is about another task. */
+char *process_run_fence(const char *text, size_t length, const char *jid);
 
 #endif

@@ -8,15 +8,37 @@
 #include "base/log.h"
 #include "base/real.h"
 #include "worker/commands/human.h"
+#include "worker/commands/process_info.h"
 
 struct showing {
     struct tasks *tasks;
     const struct task_entry *entry;
     struct task_view view;
-    size_t recoveries, iteration; /* indices of the replies */
+    size_t recoveries, iteration, work; /* indices of the replies */
+    char *fence;                        /* of a claim that runs under a lock; NULL = not known */
 };
 
 /* --- what else the node knows ----------------------------------------------------------------------------------- */
+
+/* What the process shows of the slot that has the task. */
+static void work_ask(const struct showing *showing)
+{
+    const struct console *console = &showing->tasks->console;
+    struct buffer *request = inquiry_compose(console->inquiry), field = {0};
+    buffer_format(&field, "t%s", showing->entry->slot);
+    redis_request_begin(request, 3);
+    redis_request_text(request, "HGET");
+    queue_keys_request_work(&console->keys, showing->entry->identity, request);
+    redis_request_text(request, buffer_text(&field));
+    buffer_fini(&field);
+}
+
+static void work_take(struct showing *showing)
+{
+    const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->work);
+    if (reply->kind == REDIS_STRING)
+        showing->fence = process_run_fence(reply->bytes, reply->length, showing->view.envelope.jid);
+}
 
 static int facts_read(struct showing *showing)
 {
@@ -37,7 +59,13 @@ static int facts_read(struct showing *showing)
     redis_request_text(request, "cancelled");
     showing->recoveries = 0;
     showing->iteration = 1;
-    return console_run(console);
+    showing->work = 2;
+    if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
+        work_ask(showing);
+    int code = console_run(console);
+    if (code == EXIT_CODE_OK && inquiry_count(console->inquiry) > showing->work)
+        work_take(showing);
+    return code;
 }
 
 static const char *iteration_field(const struct showing *showing, size_t field)
@@ -102,6 +130,7 @@ static void print_json(struct showing *showing)
         json_nothing(&json, "error_backtrace");
     recoveries_json(showing, &json);
     iteration_json(showing, &json);
+    json_text(&json, "fence", showing->fence);
     json_close(&json, '}');
     json_print(&out);
     buffer_fini(&backtrace);
@@ -182,6 +211,8 @@ static void facts_print(const struct showing *showing)
         printf("recovered     from %s, %s\n", log_quote(reply->elements[i].bytes, quoted),
                human_moment(at, showing->tasks->console.now, human));
     }
+    if (showing->fence != NULL)
+        printf("fence         %s\n", log_quote(showing->fence, quoted));
     if (iteration_field(showing, 1) != NULL)
         printf("progress      %s\n", log_quote(iteration_field(showing, 1), quoted));
     if (iteration_field(showing, 3) != NULL)
@@ -243,6 +274,7 @@ int tasks_show(struct tasks *tasks)
         else if (found == EXIT_CODE_OK)
             found = found_show(&showing);
         task_view_fini(&showing.view);
+        free(showing.fence);
         code = found != EXIT_CODE_OK ? found : code;
     }
     task_search_end(&search);

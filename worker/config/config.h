@@ -112,6 +112,9 @@ struct config_lock {
     int64_t retry_jitter_ns;
     char *prefix;
     int64_t park_delay_ns;
+    bool fence;
+    int64_t fence_ttl_ns;
+    int64_t max_hold_ns; /* 0 = no limit */
 };
 
 enum config_lock_mode {
@@ -119,6 +122,20 @@ enum config_lock_mode {
     CONFIG_LOCK_REQUIRED,   /* a task that names no resource is buried */
     CONFIG_LOCK_OPTIONAL,   /* locked if the task names a resource */
     CONFIG_LOCK_NONE,       /* never locked, also when the task names one and the handler wants one */
+};
+
+/* Whether the locks of a class have fencing tokens. */
+enum config_fence {
+    CONFIG_FENCE_BY_LOCK, /* as lock.fence says */
+    CONFIG_FENCE_YES,
+    CONFIG_FENCE_NO,
+};
+
+/* The road of a task whose lock was lost while it ran. */
+enum config_on_lost {
+    CONFIG_LOST_RETRY,   /* tried again later */
+    CONFIG_LOST_REQUEUE, /* back to the head of its queue */
+    CONFIG_LOST_DEAD,    /* buried, for a person to look at */
 };
 
 struct config_queue {
@@ -143,6 +160,9 @@ struct config_class {
     unsigned backtrace; /* lines, for tasks that say nothing */
     int64_t expires_in_ns;
     enum config_answer at_most_once;
+    enum config_fence fence;
+    int64_t max_hold_ns; /* 0 = as lock.max_hold says */
+    enum config_on_lost on_lost;
 };
 
 struct config_plugin {

@@ -49,7 +49,16 @@ bool config_class_retries(const struct config_class *entry, unsigned *retries)
     return true;
 }
 
-static void class_check(const struct config_class *entry, struct findings *findings)
+/* A hold that ends before the lock would by itself is no limit of a hold. */
+static void hold_check(const struct config *config, const char *where, const char *name, int64_t max_hold_ns,
+                       struct findings *findings)
+{
+    if (max_hold_ns > 0 && max_hold_ns < config->lock.ttl_ns)
+        findings_error(findings, "%s: %s: must be at least lock.ttl, or 0s", where != NULL ? where : config->path,
+                       name);
+}
+
+static void class_check(const struct config *config, const struct config_class *entry, struct findings *findings)
 {
     const char *where = entry->source.where, *queue = entry->retry_queue;
     if (retry_read(entry->retry) == -2)
@@ -61,13 +70,15 @@ static void class_check(const struct config_class *entry, struct findings *findi
                        where, ENVELOPE_QUEUE_BYTES_MAX);
     if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
         findings_error(findings, "%s: has both retry and retry_for; keep one", where);
+    hold_check(config, where, "max_hold", entry->max_hold_ns, findings);
 }
 
 void config_classes_check(const struct config *config, struct findings *findings)
 {
+    hold_check(config, config->lock.source.where, "lock.max_hold", config->lock.max_hold_ns, findings);
     for (size_t i = 0; i < config->class_count; i++) {
         const struct config_class *entry = &config->classes[i];
-        class_check(entry, findings);
+        class_check(config, entry, findings);
         const struct config_class *first = config_class_find(config, entry->name);
         if (entry->name[0] != '\0' && first != entry)
             findings_error(findings, "%s: the class %s has a second entry (%s)", entry->source.where, entry->name,

@@ -13,9 +13,13 @@ static const char *const answers[] = {"handler", "yes", "no", NULL};
 static const char *const timestamps[] = {"seconds", "ms", NULL};
 static const char *const promotions[] = {"served", "all", NULL};
 static const char *const batches[] = {"refuse", "run", NULL};
+static const char *const fences[] = {"lock", "yes", "no", NULL};
+static const char *const lost_roads[] = {"retry", "requeue", "dead", NULL};
 
 _Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
 _Static_assert(CONFIG_ORDER_STRICT == 0 && CONFIG_ORDER_WEIGHTED == 1, "queue_orders lists enum config_queue_order");
+_Static_assert(CONFIG_FENCE_BY_LOCK == 0 && CONFIG_FENCE_NO == 2, "fences lists enum config_fence");
+_Static_assert(CONFIG_LOST_RETRY == 0 && CONFIG_LOST_DEAD == 2, "lost_roads lists enum config_on_lost");
 _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
 
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
@@ -218,6 +222,30 @@ static const struct config_key lock_keys[] = {
      .is_reloadable = true,
      .help = "A task whose lock was refused sleeps this long in the schedule before it is tried again. It occupies no "
              "thread meanwhile, and it does not count as a retry."},
+    {.name = "fence",
+     .type = CONFIG_FLAG,
+     FIELD(fence),
+     .fallback = "true",
+     .is_reloadable = true,
+     .help = "Whether locks have fencing tokens: a number for each hold that is larger than that of every hold of the "
+             "resource before it. Without them locks are cheaper, and good for efficiency only: see docs/fencing.md."},
+    {.name = "fence_ttl",
+     .type = CONFIG_DURATION,
+     FIELD(fence_ttl_ns),
+     .fallback = "7d",
+     .min = 3600 * NS_PER_S,
+     .max = DAYS(3653),
+     .help = "How long a lock node remembers the last token of a resource that nobody locks. A resource that remembers "
+             "tokens for longer than this is safe still, because new tokens follow the clock."},
+    {.name = "max_hold",
+     .type = CONFIG_DURATION,
+     FIELD(max_hold_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = DAYS(3653),
+     .is_reloadable = true,
+     .help = "A lock is lost after so long, however often it was extended: a handler that hangs does not keep its "
+             "resource for ever. It counts as a failure of the task. 0s: no limit. Otherwise at least lock.ttl."},
     {.name = NULL},
 };
 #undef FIELD
@@ -333,6 +361,33 @@ static const struct config_key class_keys[] = {
      .help = "yes: the task is finished before it runs, so that neither a failure nor a crash ever runs it twice. A "
              "failure goes to the dead set; a crash loses the task. no: it is finished after it ran, whatever the "
              "plugin says."},
+    {.name = "fence",
+     .type = CONFIG_CHOICE,
+     FIELD(fence),
+     .fallback = "lock",
+     .choices = fences,
+     .is_reloadable = true,
+     .help = "Whether the locks of its tasks have fencing tokens. lock: as lock.fence says."},
+    {.name = "max_hold",
+     .type = CONFIG_DURATION,
+     FIELD(max_hold_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = DAYS(3653),
+     .example = "10m",
+     .is_reloadable = true,
+     .help = "How long its tasks may hold their locks at most, extensions included; at least lock.ttl. 0s: as "
+             "lock.max_hold says."},
+    {.name = "on_lost",
+     .type = CONFIG_CHOICE,
+     FIELD(on_lost),
+     .fallback = "retry",
+     .choices = lost_roads,
+     .is_reloadable = true,
+     .help = "Where a task goes whose lock was lost while it ran; its result is refused in any case. retry: it is "
+             "tried again after the usual delay, which uses up a retry only when it held its lock for longer than "
+             "max_hold. requeue: back to the head of its queue, as if it had not run. dead: to the dead set, for a "
+             "person to look at what it has done."},
     {.name = NULL},
 };
 #undef FIELD

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/plugin/job_progress.h"
+#include "worker/plugin/job_verifier.h"
 
 struct job_text {
     struct job_text *next;
@@ -127,6 +128,26 @@ bool job_lock_is_valid(const struct hf_job *job)
     return lock_left_ns(job) > 0;
 }
 
+/* What the loop was told is the truth. Until it is told, or while it is stuck, the words say which of the two ends
+ * came: that of the validity, which is brought forward to that of the hold where that is the earlier one. */
+enum hf_cancel_reason job_lock_loss(const struct hf_job *job)
+{
+    if (job_lock_is_valid(job))
+        return HF_NOT_CANCELLED;
+    int told = atomic_load_explicit(&job->lost, memory_order_acquire);
+    if (told != HF_NOT_CANCELLED)
+        return (enum hf_cancel_reason)told;
+    int64_t until = atomic_load_explicit(&job->validity->until, memory_order_acquire);
+    bool at_end_of_hold = until == 0 ? instant_now().ns >= job->hold_until : until == job->hold_until;
+    return job->hold_until != 0 && at_end_of_hold ? HF_HELD_TOO_LONG : HF_LOCK_LOST;
+}
+
+void job_lock_lost(struct hf_job *job, enum hf_cancel_reason reason)
+{
+    int none = HF_NOT_CANCELLED;
+    atomic_compare_exchange_strong(&job->lost, &none, (int)reason);
+}
+
 static int64_t lock_valid_for_ms(const hf_job *job)
 {
     return job->validity == NULL ? INT64_MAX : lock_left_ns(job) / NS_PER_MS;
@@ -138,18 +159,38 @@ static unsigned lock_resources(const hf_job *job, const char *const **names)
     return job->validity != NULL ? job->envelope->resource_count : 0;
 }
 
-/* The worker takes its locks without tokens. */
-static const char *lock_fence(const hf_job *job, unsigned i)
+static int lock_in_danger(const hf_job *job)
 {
-    (void)job, (void)i;
-    return "";
+    return job->validity != NULL && redlock_validity_in_danger(job->validity);
+}
+
+/* All resources of a lock have one token. */
+static const char *lock_fence(const hf_job *job, unsigned resource)
+{
+    return job->validity != NULL && resource < job->envelope->resource_count ? job->fence : "";
+}
+
+static int lock_verify(hf_job *job)
+{
+    if (job->validity == NULL)
+        return 1;
+    int64_t left = lock_left_ns(job);
+    return left > 0 && job_verifier_ask(job->verifier, left) && job_lock_is_valid(job);
+}
+
+static int lock_descriptor(const hf_job *job)
+{
+    return job->validity != NULL ? redlock_validity_descriptor(job->validity) : -1;
 }
 
 static const hf_lock_api lock_api = {
     .size = sizeof(hf_lock_api),
     .valid_for_ms = lock_valid_for_ms,
     .resources = lock_resources,
+    .in_danger = lock_in_danger,
     .fence = lock_fence,
+    .verify = lock_verify,
+    .descriptor = lock_descriptor,
 };
 
 /* --- api("cancel", 1) ------------------------------------------------------------------------------------------- */
@@ -157,8 +198,9 @@ static const hf_lock_api lock_api = {
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
     int asked = atomic_load_explicit(&job->asked, memory_order_relaxed);
-    if (!job_lock_is_valid(job))
-        return HF_LOCK_LOST;
+    enum hf_cancel_reason loss = job_lock_loss(job);
+    if (loss != HF_NOT_CANCELLED)
+        return loss;
     if (asked != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)asked;
     if (atomic_load_explicit(job->pulse, memory_order_relaxed) < instant_now().ns)

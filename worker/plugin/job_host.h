@@ -18,7 +18,11 @@
 #include "worker/config/config.h"
 #include "worker/failure.h"
 
+/* A number as text. */
+enum { JOB_FENCE_SIZE = 21 };
+
 struct job_progress;
+struct job_verifier;
 struct job_text; /* texts lent to the handler until its run ends */
 
 struct hf_job {
@@ -26,10 +30,14 @@ struct hf_job {
     const char *queue;
     const char *jid;
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
-    const atomic_bool *must_stop;    /* the process gives its handlers no more time */
-    const _Atomic int64_t *pulse;    /* until then (ns) the process has not been away for as long as its lease */
-    atomic_int asked;                /* enum hf_cancel_reason: this run is asked to stop */
-    struct job_progress *progress;   /* NULL = its handler reports none */
+    int64_t hold_until;                /* when the longest time to hold the lock is over (ns); 0 = never */
+    char fence[JOB_FENCE_SIZE];        /* its token; "" = none */
+    struct job_verifier *verifier;     /* who asks the lock nodes; NULL without lock */
+    atomic_int lost;                   /* enum hf_cancel_reason: what the loop was told about the lock's loss */
+    const atomic_bool *must_stop;      /* the process gives its handlers no more time */
+    const _Atomic int64_t *pulse;      /* until then (ns) the process has not been away for as long as its lease */
+    atomic_int asked;                  /* enum hf_cancel_reason: this run is asked to stop */
+    struct job_progress *progress;     /* NULL = its handler reports none */
     struct failure failure;
     unsigned backtrace_lines;   /* to keep, when the handler tells why it fails */
     struct backtrace backtrace; /* the slot's to clear */
@@ -38,6 +46,10 @@ struct hf_job {
 
 /* True while the lock is certain, or none is needed. Any thread. */
 bool job_lock_is_valid(const struct hf_job *job);
+/* Why the lock is lost: HF_LOCK_LOST or HF_HELD_TOO_LONG; HF_NOT_CANCELLED while it is not. Any thread. */
+enum hf_cancel_reason job_lock_loss(const struct hf_job *job);
+/* The loop was told that it is lost; the first reason stays. */
+void job_lock_lost(struct hf_job *job, enum hf_cancel_reason reason);
 /* True once the handler has been asked to stop. Any thread. */
 bool job_was_cancelled(const struct hf_job *job);
 /* True once somebody has cancelled the task. Any thread. */
