@@ -12,7 +12,7 @@
 #include "redlock/scripts.h"
 
 /* Fencing tokens stay below what a double holds exactly (E44). */
-#define TOKEN_MAX (INT64_C(1) << 53)
+#define TOKEN_END (INT64_C(1) << 53)
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
@@ -83,7 +83,7 @@ static int64_t token_proposal(const struct batch *batch, struct instant now)
 static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
 {
     int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.pass_limit_ns));
-    return latest > 0 ? latest : TOKEN_MAX;
+    return latest > 0 ? latest : TOKEN_END;
 }
 
 static void grant_head(struct batch *batch, unsigned node, struct instant now)
@@ -227,7 +227,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     if (text->bytes[0] == '!' || *end != ':')
         return LEASE_NO;
     const char *value = end + 1;
-    *detail = owner_digest(value, strlen(value));
+    *detail = owner_digest(value, text->length - (size_t)(value - text->bytes)); /* a value may have any bytes */
     lock_refused_by(lock, value, pttl * NS_PER_MS);
     return LEASE_NO;
 }
@@ -236,10 +236,30 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
 static enum lease_vote token_read(const struct redlock_lock *lock, const struct redis_reply *text, uint64_t *detail)
 {
     long long token = strtoll(text->bytes + 1, NULL, 10);
-    if (lock->terms.fenced && (token <= 0 || token > TOKEN_MAX))
+    if (lock->terms.fenced && (token <= 0 || token >= TOKEN_END))
         return LEASE_UNKNOWN;
     *detail = lock->terms.fenced ? (uint64_t)token : 0;
     return LEASE_YES;
+}
+
+/* "#": a node that cannot count on the last token of a resource does not grant it. */
+static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
+{
+    struct redlock_group *group = lock->group;
+    const char *name = redis_node_name(group->nodes[node].node);
+    struct instant now = loop_now(group->loop);
+    char key[LOG_QUOTE_MAX];
+    log_quote_bytes(lock->keys.bytes, lock->key_ends[0], key);
+    lock->was_refused = true;
+    snprintf(group->refusal, sizeof group->refusal,
+             "too few lock nodes grant it: on %s what is under hf:fence: and the key is no token: delete it, if nobody "
+             "compares tokens that were given out for it",
+             name);
+    if (instant_before(now, instant_after(group->clash_told, NS_PER_S)))
+        return LEASE_UNKNOWN;
+    group->clash_told = now;
+    log_event(LOG_WARN, "lock_fence_unusable", "node=%s key=%s keys=%u", name, key, lock->key_count);
+    return LEASE_UNKNOWN;
 }
 
 static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
@@ -249,7 +269,7 @@ static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, cons
         return token_read(lock, text, detail);
     if (text->bytes[0] == '-' || text->bytes[0] == '!')
         return refusal_read(lock, node, text, detail);
-    return LEASE_UNKNOWN;
+    return text->bytes[0] == '#' ? fence_refused(lock, node) : LEASE_UNKNOWN;
 }
 
 /* All keys of a lock agree, or the worst of them counts: one that is not ours makes the lock not ours. */

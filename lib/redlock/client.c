@@ -70,13 +70,15 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
 static void acquire_deliver(struct loop_message *message)
 {
     struct redlock_held *held = list_owner(message, struct redlock_held, message);
-    held->lock = redlock_lock_create(held->client->group, held->terms, held_event, held);
-    if (redlock_lock_acquire(held->lock, held->request))
+    struct redlock_group *group = held->client->group;
+    if (!redlock_request_check(held->request, group->key_prefix, held->reason, sizeof held->reason)) {
+        held->answer = REDLOCK_INVALID;
+        sem_post(&held->decided);
         return;
-    redlock_lock_destroy(held->lock);
-    held->answer = REDLOCK_INVALID;
-    snprintf(held->reason, sizeof held->reason, "1 to 16 resources of 1 to 512 bytes are needed");
-    sem_post(&held->decided);
+    }
+    held->lock = redlock_lock_create(group, held->terms, held_event, held);
+    bool is_taken = redlock_lock_acquire(held->lock, held->request);
+    invariant(is_taken);
 }
 
 static void held_free(struct redlock_held *held)

@@ -34,11 +34,20 @@ void lock_grants_gather(struct redlock_lock *lock)
     batch_add(lock->group, lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
+/* Other Redlock clients have values of their own making, 20 random bytes for example: not for people's eyes. */
+static bool is_readable(const char *text)
+{
+    while (*text > ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
+}
+
 void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns)
 {
     bool is_ours = strlen(value) > 2 * VALUE_RANDOM_BYTES && value[2 * VALUE_RANDOM_BYTES] == ':';
-    if (lock->holder[0] == '\0')
-        snprintf(lock->holder, sizeof lock->holder, "%s", is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value);
+    const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
+    if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
+        snprintf(lock->holder, sizeof lock->holder, "%s", owner);
     if (remaining_ns > lock->remaining_ns)
         lock->remaining_ns = remaining_ns;
 }
@@ -171,9 +180,10 @@ void lock_dispose(struct redlock_lock *lock)
 static bool request_take(struct redlock_lock *lock, const struct redlock_request *request)
 {
     const char *sorted[REDLOCK_RESOURCES_MAX];
-    lock->key_count = redlock_resources_sort(request, sorted);
-    if (lock->key_count == 0)
+    char reason[REASON_BYTES_MAX];
+    if (!redlock_request_check(request, lock->group->key_prefix, reason, sizeof reason))
         return false;
+    lock->key_count = redlock_resources_sort(request, sorted);
     buffer_clear(&lock->keys);
     for (unsigned i = 0; i < lock->key_count; i++) {
         buffer_append(&lock->keys, lock->group->key_prefix, lock->group->key_prefix_length);

@@ -43,7 +43,7 @@ static const char *answer_reason(enum redlock_answer answer)
     case REDLOCK_INVALID:
         break;
     }
-    return "its ttl is above the max_ttl of the lock group";
+    return "outside the limits";
 }
 
 static void answer_count(struct redlock_counters *counters, enum redlock_answer answer)
@@ -96,11 +96,11 @@ static const char *busy_reason(struct redlock_lock *lock)
     size_t size = sizeof lock->group->reason;
     if (lock->clashes)
         snprintf(reason, size, "something that is no lock is under its key");
-    else if (lock->holder[0] == '\0')
+    else if (lock->remaining_ns <= 0)
         return answer_reason(REDLOCK_BUSY);
     else
-        snprintf(reason, size, "held by %s for %lld ms more unless extended", lock->holder,
-                 (long long)(lock->remaining_ns / NS_PER_MS));
+        snprintf(reason, size, "held by %s for %lld ms more unless extended",
+                 lock->holder[0] != '\0' ? lock->holder : "somebody", (long long)(lock->remaining_ns / NS_PER_MS));
     return reason;
 }
 
@@ -122,12 +122,23 @@ static const char *no_quorum_reason(struct redlock_lock *lock)
     return answer_reason(REDLOCK_NO_QUORUM);
 }
 
+/* A longer ttl than the group's longest would outlive its quarantines. */
+static const char *invalid_reason(struct redlock_lock *lock)
+{
+    snprintf(lock->group->reason, sizeof lock->group->reason,
+             "its ttl of %lld ms is above the max_ttl of the lock group, %lld ms",
+             (long long)(lock->terms.ttl_ns / NS_PER_MS),
+             (long long)(trust_max_ttl_ns(&lock->group->trust) / NS_PER_MS));
+    return lock->group->reason;
+}
+
 static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, enum redlock_answer answer)
 {
     event->kind = REDLOCK_EVENT_ANSWER;
     event->answer = answer;
     event->reason = answer == REDLOCK_NO_QUORUM ? no_quorum_reason(lock)
                     : answer == REDLOCK_BUSY    ? busy_reason(lock)
+                    : answer == REDLOCK_INVALID ? invalid_reason(lock)
                                                 : answer_reason(answer);
     event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
     event->remaining_ns = answer == REDLOCK_BUSY ? lock->remaining_ns : 0;

@@ -47,7 +47,8 @@ enum {
     REDLOCK_NODES_MAX = 15,
     REDLOCK_RESOURCES_MAX = 16,       /* of one lock */
     REDLOCK_RESOURCE_BYTES_MAX = 512, /* 1 to 512 bytes each */
-    REDLOCK_OWNER_BYTES_MAX = 128,    /* longer owner texts are cut */
+    REDLOCK_PREFIX_BYTES_MAX = 256,
+    REDLOCK_OWNER_BYTES_MAX = 128, /* longer owner texts are cut */
 };
 
 /* --- part 1: what both ways share ---------------------------------------------------------------------------- */
@@ -70,7 +71,8 @@ struct redlock_node {
 struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
-    const char *key_prefix;  /* NULL = none. Keys that begin with "hf:" are ours: no prefix and resource may make one */
+    const char *key_prefix;  /* NULL = none. Keys that begin with "hf:" are ours: no prefix and resource may make one,
+                                so it must not begin with "hf:" or be a beginning of that */
     int64_t fence_ttl_ns;    /* how long a node remembers the last token of a resource that nobody locks; 0 = 7 days */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
     bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */

@@ -72,6 +72,21 @@ static bool node_check(const struct redlock_options *options, size_t index, char
     return true;
 }
 
+/* What all our keys on lock nodes begin with: the marker and the fences must be out of everybody's reach. */
+static const char reserved[] = "hf:";
+
+/* Also a beginning of it: whether "h" and a resource make a key of ours would depend on the resource. */
+static bool prefix_check(const char *prefix, char *reason, size_t size)
+{
+    size_t length = strnlen(prefix, REDLOCK_PREFIX_BYTES_MAX + 1);
+    if (length > REDLOCK_PREFIX_BYTES_MAX)
+        return refuse(reason, size, "the key prefix is longer than %d bytes", REDLOCK_PREFIX_BYTES_MAX);
+    size_t common = length < strlen(reserved) ? length : strlen(reserved);
+    if (common > 0 && strncmp(prefix, reserved, common) == 0)
+        return refuse(reason, size, "the key prefix can make keys that begin with \"hf:\", which are Holdfast's own");
+    return true;
+}
+
 bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size)
 {
     if (options->node_count < 1 || options->node_count > REDLOCK_NODES_MAX)
@@ -83,6 +98,8 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
                       options->node_count, options->node_count, options->node_count - 1);
     if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < FENCE_TTL_MIN_NS)
         return refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
+    if (options->key_prefix != NULL && !prefix_check(options->key_prefix, reason, reason_size))
+        return false;
     for (size_t i = 0; i < options->node_count; i++)
         if (!node_check(options, i, reason, reason_size))
             return false;
@@ -125,21 +142,39 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
     return true;
 }
 
-static bool resource_is_sound(const char *resource)
+static bool resource_check(const struct redlock_request *request, size_t index, const char *key_prefix, char *reason,
+                           size_t size)
 {
-    size_t length = strnlen(resource, REDLOCK_RESOURCE_BYTES_MAX + 1);
-    return length >= 1 && length <= REDLOCK_RESOURCE_BYTES_MAX;
+    const char *resource = request->resources[index];
+    size_t length = resource != NULL ? strnlen(resource, REDLOCK_RESOURCE_BYTES_MAX + 1) : 0;
+    if (length == 0)
+        return refuse(reason, size, "resource %zu has no name", index + 1);
+    if (length > REDLOCK_RESOURCE_BYTES_MAX)
+        return refuse(reason, size, "resource %zu is longer than %d bytes", index + 1, REDLOCK_RESOURCE_BYTES_MAX);
+    if (key_prefix[0] == '\0' && strncmp(resource, reserved, strlen(reserved)) == 0)
+        return refuse(reason, size, "resource %zu begins with \"hf:\", which is kept for Holdfast's own keys",
+                      index + 1);
+    return true;
+}
+
+bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason,
+                           size_t reason_size)
+{
+    if (request->resource_count == 0)
+        return refuse(reason, reason_size, "no resource was named");
+    if (request->resource_count > REDLOCK_RESOURCES_MAX)
+        return refuse(reason, reason_size, "%zu resources: one lock has at most %d", request->resource_count,
+                      REDLOCK_RESOURCES_MAX);
+    for (size_t i = 0; i < request->resource_count; i++)
+        if (!resource_check(request, i, key_prefix, reason, reason_size))
+            return false;
+    return true;
 }
 
 /* Sorted insertion without repetition: everybody asks for several resources in the same order (E45). */
 unsigned redlock_resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX])
 {
     unsigned count = 0;
-    if (request->resource_count > REDLOCK_RESOURCES_MAX)
-        return 0;
-    for (size_t i = 0; i < request->resource_count; i++)
-        if (!resource_is_sound(request->resources[i]))
-            return 0;
     for (size_t i = 0; i < request->resource_count; i++) {
         unsigned place = 0;
         while (place < count && strcmp(sorted[place], request->resources[i]) < 0)

@@ -8,8 +8,10 @@
 bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size);
 int64_t redlock_node_timeout_ns(const struct redlock_node *node);
 int64_t redlock_slowest_timeout_ns(const struct redlock_options *options);
-/* The resources asked for, sorted and without repetition, as pointers into the request; returns how many, 0 when the
- * request is outside the limits. */
+/* False, with a reason, when the request is outside the limits, or `key_prefix` and a resource make a key of ours. */
+bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason,
+                           size_t reason_size);
+/* The resources of a sound request, sorted and without repetition, as pointers into it; returns how many. */
 unsigned redlock_resources_sort(const struct redlock_request *request, const char *sorted[REDLOCK_RESOURCES_MAX]);
 /* The terms as the lease wants them. The terms were checked. */
 struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, int64_t slowest_timeout_ns);

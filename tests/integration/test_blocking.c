@@ -68,10 +68,10 @@ static void requests_and_terms_outside_the_limits_are_invalid(void **state)
     struct redlock_held *held = NULL;
     assert_int_equal(acquire("", &held), REDLOCK_INVALID);
     assert_null(held);
-    assert_contains(reason, "resources");
+    assert_contains(reason, "resource 1 has no name");
     terms.ttl_ns = REDLOCK_MS(100);
     assert_int_equal(acquire("r", &held), REDLOCK_INVALID);
-    assert_contains(reason, "ttl");
+    assert_contains(reason, "ttl must be from 500 ms to 60 s");
     terms = (struct redlock_terms){.ttl_ns = 0}; /* the defaults are good */
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);

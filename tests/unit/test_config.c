@@ -233,8 +233,13 @@ static void settings_that_do_not_fit_each_other_are_errors(void **state)
         "t.conf:2: retry_queue: not 1 to 128 bytes without blanks and control characters, or begins with hf:");
     config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; },\n { class = \"a\"; } );\n",
                               "t.conf:3: the class a has a second entry (t.conf:2)");
-    config_place_expect_error(CONFIG_NODES "lock = { prefix = \"hf:x\"; };\n",
-                              "t.conf:2: lock.prefix: names that begin with hf: are Holdfast's own");
+    static const char *const prefixes[] = {"hf:x", "hf:", "hf", "h"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text, CONFIG_NODES "lock = { prefix = \"%s\"; };\n", prefixes[i]);
+        config_place_expect_error(text,
+                                  "t.conf:2: lock.prefix: makes keys that begin with hf:, which are Holdfast's own");
+    }
 }
 
 static void an_even_number_of_nodes_is_a_warning(void **state)

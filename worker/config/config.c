@@ -289,8 +289,9 @@ static void names_check(const struct config *config, struct findings *findings)
             if (config->plugins[i].name[0] != '\0' && strcmp(config->plugins[i].name, config->plugins[j].name) == 0)
                 findings_error(findings, "%s: the plugin %s has a second entry (%s)", config->plugins[i].source.where,
                                config->plugins[i].name, config->plugins[j].source.where);
-    if (strncmp(config->lock.prefix, "hf:", 3) == 0)
-        findings_error(findings, "%s: lock.prefix: names that begin with hf: are Holdfast's own",
+    size_t common = strnlen(config->lock.prefix, strlen("hf:")); /* "h" and the resource "f:lock:group", for example */
+    if (common > 0 && strncmp(config->lock.prefix, "hf:", common) == 0)
+        findings_error(findings, "%s: lock.prefix: makes keys that begin with hf:, which are Holdfast's own",
                        config->lock.source.where);
     if (config->worker.source.where != NULL && strpbrk(config->worker.host, ": \t") != NULL)
         findings_error(findings, "%s: worker.host: is part of identities HOST:PID:NONCE and takes no colon or space",

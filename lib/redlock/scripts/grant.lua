@@ -1,8 +1,9 @@
--- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = not compared, "-" = none), deadline
--- in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences), ttl of fences in
--- milliseconds, then one value a key.
+-- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = not compared, "-" =
+-- none), deadline in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences),
+-- ttl of fences in milliseconds, then one value a key.
 -- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
--- and for each lock "+" and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string.
+-- and for each lock "+" and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string, or
+-- "#" when what is under its fence is no token that can be counted on: it was not taken then.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
@@ -28,14 +29,20 @@ for i = 2, #KEYS do
             token = proposal
             local fence = 'hf:fence:' .. key
             -- The proposal is nearly always higher than the last token; where it is not, the last one counts on.
-            local last = redis.call('SET', fence, proposal, 'PX', fence_ttl, 'GET')
-            last = last and tonumber(last)
-            if last and last >= floor then
+            local found = redis.pcall('SET', fence, proposal, 'PX', fence_ttl, 'GET')
+            local last = found and (tonumber(found) or math.huge) or 0
+            if not (last < 9007199254740990) then -- tokens end below 2^53
+                if type(found) == 'string' then
+                    redis.call('SET', fence, found, 'PX', fence_ttl)
+                end
+                redis.call('DEL', key)
+                token = nil
+            elseif last >= floor then
                 token = string.format('%.0f', last + 1)
                 redis.call('SET', fence, token, 'PX', fence_ttl)
             end
         end
-        answer[i + 1] = '+' .. token
+        answer[i + 1] = token and '+' .. token or '#'
     else
         local held = redis.pcall('GET', key)
         if type(held) == 'table' then

@@ -1,6 +1,7 @@
 -- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value.
 -- Answers {1, now} and {2, now} as grant.lua; else {0, now, "+" and the token} or, with nothing done, what grant.lua
--- says of the first key that is taken. The token is one for all keys: above all of their last ones.
+-- says of the first key that is taken, or whose fence is no token. The token is one for all keys: above all of their
+-- last ones.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
@@ -22,10 +23,12 @@ local token = ''
 if ARGV[4] ~= '' then
     local highest = math.min(tonumber(ARGV[4]), now + 60000000)
     for i = 2, #KEYS do
-        local last = tonumber(redis.call('GET', 'hf:fence:' .. KEYS[i]) or nil)
-        if last and last >= highest then
-            highest = last + 1
+        local found = redis.pcall('GET', 'hf:fence:' .. KEYS[i])
+        local last = found and (tonumber(found) or math.huge) or 0
+        if not (last < 9007199254740990) then
+            return {0, now_text, '#'}
         end
+        highest = math.max(highest, last + 1)
     end
     token = string.format('%.0f', highest)
 end

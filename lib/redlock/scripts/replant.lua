@@ -14,8 +14,9 @@ if now > tonumber(ARGV[6]) then
 end
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    local last = tonumber(redis.call('GET', 'hf:fence:' .. KEYS[i]) or nil)
-    if (held and held ~= ARGV[2]) or (last and last > tonumber(ARGV[3])) then
+    local found = redis.pcall('GET', 'hf:fence:' .. KEYS[i])
+    local last = found and (tonumber(found) or math.huge) or 0
+    if (held and held ~= ARGV[2]) or not (last <= tonumber(ARGV[3])) then
         return {0, now_text, '0'}
     end
 end

@@ -1,0 +1,361 @@
+/* Fencing tokens over real servers: every hold of a resource has a larger one than all before it, whatever the counters
+ * of the single nodes say, and what cannot be counted on is refused. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/scripts.h"
+#include "tests/support/lock_fixture.h"
+#include "tests/support/lock_group.h"
+
+/* Far above what a proposal from a clock is before the year 2090. */
+#define HIGH       UINT64_C(4000000000000000)
+#define TOKENS_END (UINT64_C(1) << 53)
+
+static uint64_t acquire(struct lock_probe *probe, const char *resources)
+{
+    assert_int_equal(lock_probe_acquire(probe, resources), REDLOCK_ACQUIRED);
+    return redlock_lock_token(probe->lock);
+}
+
+static void release(struct lock_probe *probe)
+{
+    assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+}
+
+static uint64_t cycle(struct lock_probe *probe, const char *resources)
+{
+    uint64_t token = acquire(probe, resources);
+    release(probe);
+    return token;
+}
+
+static uint64_t fence_of(struct lock_cluster *of, unsigned node, const char *resource)
+{
+    return strtoull(lock_cluster_ask(of, node, "GET hf:fence:lock:%s", resource), NULL, 10);
+}
+
+static void fence_set(unsigned node, const char *resource, uint64_t value)
+{
+    assert_string_equal(
+        lock_cluster_ask(&cluster, node, "SET hf:fence:lock:%s %llu PX 600000", resource, (unsigned long long)value),
+        "OK");
+}
+
+/* Of the nodes that have the key, those whose counter is exactly the token: a token is one when they are a quorum. */
+static unsigned established(const char *resource, uint64_t token)
+{
+    unsigned nodes = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        nodes += fence_of(&cluster, i, resource) == token &&
+                 strcmp(lock_cluster_ask(&cluster, i, "EXISTS lock:%s", resource), "1") == 0;
+    return nodes;
+}
+
+/* --- what a token is ---------------------------------------------------------------------------------------------- */
+
+static void tokens_rise_from_hold_to_hold_and_from_client_to_client(void **state)
+{
+    (void)state;
+    struct redlock_group *elsewhere = lock_cluster_group(&cluster, loop);
+    struct lock_probe other;
+    lock_probe_create(&other, loop, elsewhere, &terms);
+    uint64_t last = 0;
+    for (unsigned i = 0; i < 12; i++) {
+        struct lock_probe *probe = i % 3 == 0 ? &mine : i % 3 == 1 ? &other : &theirs;
+        uint64_t token = acquire(probe, "r");
+        assert_true(token > last && token < TOKENS_END);
+        assert_true(established("r", token) >= QUORUM);
+        last = token;
+        assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
+    }
+    lock_probe_destroy(&other);
+    loop_await(loop, redlock_group_busy(elsewhere) == 0);
+    redlock_group_destroy(elsewhere);
+}
+
+/* E44: written as a decimal string, every digit of it; Lua's own text of the number would be 1.78e+15. */
+static void a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews(void **state)
+{
+    (void)state;
+    char digits[32];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)acquire(&mine, "r"));
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    for (unsigned i = 0; i < NODES; i++) {
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:r"), digits);
+        long long left = strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10);
+        assert_in_range(left, 6LL * 24 * 3600 * 1000, 7LL * 24 * 3600 * 1000);
+        assert_string_equal(lock_cluster_ask(&cluster, i, "PEXPIRE hf:fence:lock:r 60000"), "1");
+    }
+    release(&mine);
+    cycle(&mine, "r");
+    for (unsigned i = 0; i < NODES; i++)
+        assert_true(strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10) > 60000);
+}
+
+static void an_extension_changes_no_token(void **state)
+{
+    (void)state;
+    locks_destroy();
+    locks_create(500);
+    uint64_t token = acquire(&mine, "r");
+    loop_await(loop, mine.extended >= 3);
+    assert_true(redlock_lock_token(mine.lock) == token);
+    assert_true(established("r", token) >= QUORUM);
+    release(&mine);
+    assert_true(redlock_lock_token(mine.lock) == 0);
+}
+
+static void an_unfenced_lock_has_none_and_leaves_no_counter(void **state)
+{
+    (void)state;
+    struct lock_probe bare;
+    struct redlock_terms unfenced = terms;
+    unfenced.unfenced = true;
+    lock_probe_create(&bare, loop, group, &unfenced);
+    assert_true(acquire(&bare, "r") == 0);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
+    release(&bare);
+    assert_true(acquire(&bare, "r s") == 0);
+    release(&bare);
+    lock_probe_destroy(&bare);
+    assert_int_equal(lock_cluster_holders(&cluster, "hf:fence:lock:r hf:fence:lock:s"), 0);
+}
+
+static void several_resources_have_one_token_above_all_of_their_counters(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        fence_set(i, "b", HIGH);
+    uint64_t token = acquire(&mine, "a b c");
+    assert_true(token > HIGH);
+    assert_true(established("a", token) >= QUORUM);
+    assert_true(established("b", token) >= QUORUM);
+    assert_true(established("c", token) >= QUORUM);
+    release(&mine);
+    assert_true(cycle(&theirs, "c") > token);
+    assert_true(cycle(&theirs, "a") > token);
+}
+
+/* --- nodes that count differently ---------------------------------------------------------------------------------- */
+
+/* A single node far ahead is outvoted at first, and caught up with as soon as it is needed for a majority. */
+static void one_node_that_is_far_ahead_puts_nothing_out_of_order(void **state)
+{
+    (void)state;
+    uint64_t ahead = UINT64_C(1) << 52;
+    fence_set(0, "r", ahead);
+    uint64_t with_all = cycle(&mine, "r");
+    redis_server_pause(cluster.servers[3]);
+    redis_server_pause(cluster.servers[4]);
+    uint64_t with_it = acquire(&mine, "r"); /* nodes 1 to 3 are the majority: their counters have to meet */
+    assert_true(with_it > ahead && with_it > with_all);
+    assert_int_equal(fence_of(&cluster, 1, "r"), with_it);
+    assert_int_equal(fence_of(&cluster, 2, "r"), with_it);
+    redis_server_resume(cluster.servers[3]);
+    redis_server_resume(cluster.servers[4]);
+    release(&mine);
+    pause_first(1);
+    uint64_t without_it = cycle(&mine, "r");
+    assert_true(without_it > with_it);
+    resume_first(1);
+}
+
+static void nodes_that_all_differ_are_brought_to_one_token_in_a_second_round(void **state)
+{
+    (void)state;
+    uint64_t last = 0;
+    for (unsigned round = 0; round < 6; round++) {
+        for (unsigned i = 0; i < NODES; i++)
+            fence_set(i, "r", HIGH + 100000 * round + 1000 * ((i * 3 + round) % NODES));
+        uint64_t token = acquire(&mine, "r");
+        assert_true(token > last && token < TOKENS_END);
+        assert_true(token > HIGH + 100000 * round + 2000); /* at least the third highest: that of some majority */
+        assert_true(established("r", token) >= QUORUM);
+        assert_int_equal(mine.passes, 1);
+        last = token;
+        release(&mine);
+    }
+}
+
+static void several_resources_that_differ_everywhere_meet_in_one_token(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++) {
+        fence_set(i, "a", HIGH + 1000 * i);
+        fence_set(i, "b", HIGH + 1000 * (NODES - i));
+    }
+    uint64_t token = acquire(&mine, "b a");
+    assert_true(token > HIGH + 3000);
+    assert_true(established("a", token) >= QUORUM);
+    assert_true(established("b", token) >= QUORUM);
+    release(&mine);
+}
+
+/* A minority that lost its counters with its memory, and clocks that are of no help: the others still have theirs, and
+ * every majority meets them. */
+static void a_wiped_minority_does_not_send_tokens_backwards(void **state)
+{
+    (void)state;
+    uint64_t last = HIGH;
+    for (unsigned first = 0; first < NODES; first++) {
+        for (unsigned i = 0; i < NODES; i++)
+            fence_set(i, "r", last);
+        for (unsigned i = first; i < first + MINORITY; i++) {
+            lock_cluster_ask(&cluster, i % NODES, "FLUSHALL");
+            lock_cluster_mark(&cluster, i % NODES);
+        }
+        for (unsigned repeat = 0; repeat < 3; repeat++) {
+            uint64_t token = cycle(&mine, "r");
+            assert_true(token > last);
+            last = token;
+        }
+    }
+}
+
+static void one_node_alone_counts_as_well_and_goes_on_after_a_wipe(void **state)
+{
+    (void)state;
+    static struct lock_cluster single;
+    struct lock_probe probe;
+    lock_cluster_start(&single, 1);
+    struct redlock_group *alone = lock_cluster_group(&single, loop);
+    lock_probe_create(&probe, loop, alone, &terms);
+    uint64_t last = 0;
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t token = acquire(&probe, "r");
+        assert_true(token > last);
+        assert_int_equal(fence_of(&single, 0, "r"), token);
+        last = token;
+        assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+        if (i == 3)
+            assert_string_equal(lock_cluster_ask(&single, 0, "FLUSHALL"), "OK"); /* now the clock orders them */
+    }
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(alone) == 0);
+    redlock_group_destroy(alone);
+    lock_cluster_stop(&single);
+}
+
+/* --- what cannot be counted on ------------------------------------------------------------------------------------- */
+
+static const char *const unusable[] = {
+    "RPUSH hf:fence:lock:r 1",
+    "SET hf:fence:lock:r hello",
+    "SET hf:fence:lock:r nan",
+    "SET hf:fence:lock:r inf",
+    "SET hf:fence:lock:r 1e300",
+    "SET hf:fence:lock:r 9007199254740992",
+    "SET hf:fence:lock:r 9007199254740990",
+};
+
+static void refused_with(const char *resources, const char *command)
+{
+    assert_int_equal(lock_probe_acquire(&mine, resources), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, "is no token");
+    loop_await(loop, redlock_group_busy(group) == 0);
+    if (lock_cluster_keys(&cluster) != 0)
+        fail_msg("%s, %s: keys are left", command, resources);
+}
+
+static void an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
+        char before[96], kind[16];
+        ask_first(NODES, "DEL hf:fence:lock:r");
+        ask_first(QUORUM, unusable[i]);
+        snprintf(before, sizeof before, "%s", lock_cluster_ask(&cluster, 0, "GET hf:fence:lock:r"));
+        snprintf(kind, sizeof kind, "%s", lock_cluster_ask(&cluster, 0, "TYPE hf:fence:lock:r"));
+        refused_with("r", unusable[i]);
+        refused_with("a r z", unusable[i]);
+        assert_string_equal(lock_cluster_ask(&cluster, 0, "GET hf:fence:lock:r"), before);
+        assert_string_equal(lock_cluster_ask(&cluster, 0, "TYPE hf:fence:lock:r"), kind);
+        cycle(&mine, "a"); /* its neighbours in the call are not concerned */
+    }
+}
+
+static void an_unusable_counter_on_a_minority_is_a_vote_less(void **state)
+{
+    (void)state;
+    uint64_t last = cycle(&mine, "r");
+    for (size_t i = 0; i < sizeof unusable / sizeof unusable[0]; i++) {
+        ask_first(MINORITY, "DEL hf:fence:lock:r");
+        ask_first(MINORITY, unusable[i]);
+        uint64_t token = acquire(&mine, "r");
+        assert_true(token > last);
+        assert_int_equal(established("r", token), QUORUM);
+        release(&mine);
+        assert_int_equal(lock_cluster_keys(&cluster), 0);
+        last = token;
+    }
+}
+
+/* Two locks in one call to each node, one of them with an unusable counter. */
+static void one_bad_counter_does_not_harm_others_in_the_same_call(void **state)
+{
+    (void)state;
+    ask_first(NODES, "RPUSH hf:fence:lock:r 1");
+    lock_probe_ask(&theirs, "r");
+    lock_probe_ask(&mine, "s");
+    loop_await(loop, mine.answers == 1 && theirs.answers == 1);
+    assert_int_equal(mine.answer, REDLOCK_ACQUIRED);
+    assert_int_equal(mine.passes, 1);
+    assert_int_equal(theirs.answer, REDLOCK_NO_QUORUM);
+    release(&mine);
+}
+
+static uint64_t granted_by_hand(const char *sha1, const char *key, uint64_t proposal)
+{
+    char marker[MARKER_TEXT_MAX];
+    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
+    const char *reply =
+        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu 60000 v", sha1, key, marker,
+                         (unsigned long long)TOKENS_END, (unsigned long long)proposal);
+    const char *token = strchr(reply, '+');
+    if (token == NULL)
+        fail_msg("not granted: %s", reply);
+    return strtoull(token + 1, NULL, 10);
+}
+
+static uint64_t now_us(void)
+{
+    return (uint64_t)wall_now().us;
+}
+
+/* A client whose idea of the time is far ahead cannot drive the counters there: a minute is all it can do. */
+static void a_proposal_far_ahead_is_cut_to_a_minute_from_now(void **state)
+{
+    (void)state;
+    const uint64_t minute = UINT64_C(60000000);
+    uint64_t before = now_us();
+    uint64_t token = granted_by_hand(redlock_script_grant.sha1, "lock:r", HIGH);
+    assert_in_range(token, before + minute, now_us() + minute);
+    token = granted_by_hand(redlock_script_grant_all.sha1, "lock:s", HIGH);
+    assert_in_range(token, before + minute, now_us() + minute);
+    token = granted_by_hand(redlock_script_grant.sha1, "lock:t", before - minute);
+    assert_int_equal(token, before - minute);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(tokens_rise_from_hold_to_hold_and_from_client_to_client),
+        lock_test(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews),
+        lock_test(an_extension_changes_no_token),
+        lock_test(an_unfenced_lock_has_none_and_leaves_no_counter),
+        lock_test(several_resources_have_one_token_above_all_of_their_counters),
+        lock_test(one_node_that_is_far_ahead_puts_nothing_out_of_order),
+        lock_test(nodes_that_all_differ_are_brought_to_one_token_in_a_second_round),
+        lock_test(several_resources_that_differ_everywhere_meet_in_one_token),
+        lock_test(a_wiped_minority_does_not_send_tokens_backwards),
+        lock_test(one_node_alone_counts_as_well_and_goes_on_after_a_wipe),
+        lock_test(an_unusable_counter_on_a_majority_refuses_with_its_name_and_stays_as_it_is),
+        lock_test(an_unusable_counter_on_a_minority_is_a_vote_less),
+        lock_test(one_bad_counter_does_not_harm_others_in_the_same_call),
+        lock_test(a_proposal_far_ahead_is_cut_to_a_minute_from_now),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}

@@ -1,0 +1,259 @@
+/* What may be asked of a lock: every bound of the options, the terms and the request, one step inside and one step
+ * outside, and the words that tell which one was broken. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/terms.h"
+
+static char reason[256];
+
+/* --- options ----------------------------------------------------------------------------------------------------- */
+
+enum { NODES_AT_MOST = REDLOCK_NODES_MAX + 1 };
+
+static char hosts[NODES_AT_MOST][16];
+static struct redlock_node nodes[NODES_AT_MOST];
+
+static struct redlock_options options_of(size_t count)
+{
+    for (size_t i = 0; i < NODES_AT_MOST; i++) {
+        snprintf(hosts[i], sizeof hosts[i], "host%zu", i);
+        nodes[i] = (struct redlock_node){.host = hosts[i], .port = 6379};
+    }
+    return (struct redlock_options){.nodes = nodes, .node_count = count};
+}
+
+static void accept_options(const struct redlock_options *options)
+{
+    if (!redlock_options_check(options, reason, sizeof reason))
+        fail_msg("refused: %s", reason);
+}
+
+static void refuse_options(const struct redlock_options *options, const char *why)
+{
+    assert_false(redlock_options_check(options, reason, sizeof reason));
+    assert_contains(reason, why);
+}
+
+/* E9: with an even number nobody would gain anything, and ties would be possible. */
+static void only_odd_numbers_of_nodes_are_a_redlock(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count <= NODES_AT_MOST; count++) {
+        struct redlock_options options = options_of(count);
+        if (count % 2 == 1 && count <= REDLOCK_NODES_MAX)
+            accept_options(&options);
+        else
+            refuse_options(&options, count == 0 || count > REDLOCK_NODES_MAX ? "use 3 or 5" : "must be odd");
+    }
+}
+
+/* E19, as far as the words tell; two names of one server are found by asking it. */
+static void one_server_twice_is_refused(void **state)
+{
+    (void)state;
+    struct redlock_options options = options_of(3);
+    nodes[2] = nodes[0];
+    refuse_options(&options, "lock nodes 1 and 3 are the same server");
+    nodes[2].port = 6380;
+    accept_options(&options);
+    nodes[0].unix_path = nodes[2].unix_path = "/run/redis.sock";
+    refuse_options(&options, "lock nodes 1 and 3 are the same server");
+    nodes[2].database = 1; /* a server forgets all its databases together */
+    refuse_options(&options, "lock nodes 1 and 3 are the same server");
+    nodes[2].unix_path = "/run/other.sock";
+    accept_options(&options);
+}
+
+static void a_node_must_be_somewhere(void **state)
+{
+    (void)state;
+    struct redlock_options options = options_of(3);
+    nodes[1].host = NULL;
+    refuse_options(&options, "lock node 2 has neither a host nor a unix socket");
+    nodes[1].host = "";
+    refuse_options(&options, "lock node 2 has neither a host nor a unix socket");
+    nodes[1].unix_path = "/run/redis.sock";
+    accept_options(&options);
+    nodes[2].port = 0;
+    refuse_options(&options, "lock node 3: port 0 is outside 1..65535");
+    nodes[2].port = 65536;
+    refuse_options(&options, "lock node 3: port 65536 is outside 1..65535");
+    nodes[2].port = 65535;
+    accept_options(&options);
+    nodes[2].timeout_ns = REDLOCK_MS(1) - 1;
+    refuse_options(&options, "timeout is under 1 ms");
+    nodes[2].timeout_ns = -1;
+    refuse_options(&options, "timeout is under 1 ms");
+    nodes[2].timeout_ns = REDLOCK_MS(1);
+    accept_options(&options);
+}
+
+static void fences_are_remembered_for_a_minute_at_least(void **state)
+{
+    (void)state;
+    struct redlock_options options = options_of(3);
+    options.fence_ttl_ns = REDLOCK_MS(60000);
+    accept_options(&options);
+    options.fence_ttl_ns--;
+    refuse_options(&options, "ttl of fences");
+    options.fence_ttl_ns = -1;
+    refuse_options(&options, "ttl of fences");
+}
+
+static void no_prefix_may_lead_to_our_own_keys(void **state)
+{
+    (void)state;
+    static const char *const ours[] = {"hf:", "hf:lock:", "hf", "h"};
+    static const char *const theirs[] = {"lock:", "", "hold:", "hf2:", "Hf:", ":hf:", "hg", "H"};
+    struct redlock_options options = options_of(3);
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        options.key_prefix = ours[i];
+        refuse_options(&options, "begin with \"hf:\"");
+    }
+    for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) {
+        options.key_prefix = theirs[i];
+        accept_options(&options);
+    }
+    char prefix[REDLOCK_PREFIX_BYTES_MAX + 2];
+    memset(prefix, 'p', sizeof prefix);
+    prefix[sizeof prefix - 1] = '\0';
+    options.key_prefix = prefix;
+    refuse_options(&options, "longer than 256 bytes");
+    options.key_prefix = prefix + 1;
+    accept_options(&options);
+}
+
+/* --- terms ------------------------------------------------------------------------------------------------------- */
+
+static struct redlock_options three;
+
+static void accept_terms(struct redlock_terms terms)
+{
+    if (!redlock_terms_check(&terms, &three, reason, sizeof reason))
+        fail_msg("refused: %s", reason);
+}
+
+static void refuse_terms(struct redlock_terms terms, const char *why)
+{
+    assert_false(redlock_terms_check(&terms, &three, reason, sizeof reason));
+    assert_contains(reason, why);
+}
+
+static void terms_have_bounds(void **state)
+{
+    (void)state;
+    three = options_of(3);
+    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500)});
+    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(500) - 1}, "ttl must be from 500 ms to 60 s");
+    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000)});
+    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000) + 1}, "ttl must be from 500 ms to 60 s");
+    refuse_terms((struct redlock_terms){.ttl_ns = -1}, "ttl must be");
+    accept_terms((struct redlock_terms){.drift_factor = 0.1});
+    refuse_terms((struct redlock_terms){.drift_factor = 0.11}, "drift factor");
+    refuse_terms((struct redlock_terms){.drift_factor = -0.01}, "drift factor");
+    refuse_terms((struct redlock_terms){.drift_factor = __builtin_nan("")}, "drift factor");
+    accept_terms((struct redlock_terms){.tries = 1000});
+    refuse_terms((struct redlock_terms){.tries = 1001}, "tries must be at most 1000");
+    refuse_terms((struct redlock_terms){.retry_delay_ns = -1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_delay_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_jitter_ns = -1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.retry_jitter_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
+    refuse_terms((struct redlock_terms){.wait_ns = -1}, "wait must not be negative");
+    refuse_terms((struct redlock_terms){.max_hold_ns = -1}, "maximum hold must not be negative");
+    accept_terms((struct redlock_terms){.wait_ns = INT64_MAX, .max_hold_ns = INT64_MAX});
+}
+
+static void a_node_may_not_take_more_than_a_quarter_of_the_ttl(void **state)
+{
+    (void)state;
+    three = options_of(3);
+    nodes[1].timeout_ns = REDLOCK_MS(500);
+    accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(2000)});
+    refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(2000) - 1}, "at most a quarter of the ttl");
+}
+
+/* --- requests ---------------------------------------------------------------------------------------------------- */
+
+static const char *names[REDLOCK_RESOURCES_MAX + 1];
+
+static bool check(size_t count, const char *prefix)
+{
+    struct redlock_request request = {.resources = names, .resource_count = count};
+    return redlock_request_check(&request, prefix, reason, sizeof reason);
+}
+
+static void refuse_request(size_t count, const char *prefix, const char *why)
+{
+    assert_false(check(count, prefix));
+    assert_contains(reason, why);
+}
+
+static void requests_have_bounds(void **state)
+{
+    (void)state;
+    char name[REDLOCK_RESOURCE_BYTES_MAX + 2];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = '\0';
+    for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
+        names[i] = "same";
+    refuse_request(0, "", "no resource");
+    refuse_request(REDLOCK_RESOURCES_MAX + 1, "", "17 resources: one lock has at most 16");
+    assert_true(check(REDLOCK_RESOURCES_MAX, ""));
+    names[2] = "";
+    refuse_request(3, "", "resource 3 has no name");
+    names[2] = NULL;
+    refuse_request(3, "", "resource 3 has no name");
+    names[2] = name;
+    refuse_request(3, "", "resource 3 is longer than 512 bytes");
+    names[2] = name + 1;
+    assert_true(check(3, ""));
+}
+
+static void names_of_our_own_keys_are_refused_where_they_would_be_keys(void **state)
+{
+    (void)state;
+    names[0] = "fine";
+    names[1] = "hf:lock:group";
+    refuse_request(2, "", "resource 2 begins with \"hf:\"");
+    names[1] = "hf:fence:x";
+    refuse_request(2, "", "resource 2 begins with \"hf:\"");
+    names[1] = "hf:";
+    refuse_request(2, "", "resource 2 begins with \"hf:\"");
+    assert_true(check(2, "lock:")); /* the key is lock:hf: */
+    names[1] = "hf";
+    assert_true(check(2, ""));
+}
+
+/* E45: everybody asks for several in one order, each once. Bytes decide, whatever they are. */
+static void resources_are_sorted_and_taken_once(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {"b", "\xff\xfe", "a", "b", "\x01", "a\nb", "a"};
+    static const char *const expected[] = {"\x01", "a", "a\nb", "b", "\xff\xfe"};
+    const char *sorted[REDLOCK_RESOURCES_MAX];
+    struct redlock_request request = {.resources = wanted, .resource_count = sizeof wanted / sizeof wanted[0]};
+    assert_true(redlock_request_check(&request, "", reason, sizeof reason));
+    assert_int_equal(redlock_resources_sort(&request, sorted), sizeof expected / sizeof expected[0]);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_string_equal(sorted[i], expected[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_odd_numbers_of_nodes_are_a_redlock),
+        cmocka_unit_test(one_server_twice_is_refused),
+        cmocka_unit_test(a_node_must_be_somewhere),
+        cmocka_unit_test(fences_are_remembered_for_a_minute_at_least),
+        cmocka_unit_test(no_prefix_may_lead_to_our_own_keys),
+        cmocka_unit_test(terms_have_bounds),
+        cmocka_unit_test(a_node_may_not_take_more_than_a_quarter_of_the_ttl),
+        cmocka_unit_test(requests_have_bounds),
+        cmocka_unit_test(names_of_our_own_keys_are_refused_where_they_would_be_keys),
+        cmocka_unit_test(resources_are_sorted_and_taken_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
