@@ -351,7 +351,8 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	    ln -sf lib$$name.so.$(VERSION) $(INSTALL_DIR)/lib/lib$$name.so.$(SOVERSION) && \
 	    ln -sf lib$$name.so.$(SOVERSION) $(INSTALL_DIR)/lib/lib$$name.so && \
 	    scripts/library-pc $$name '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/$$name.pc || exit 1; done
-	install -m 644 lib/redlock/redlock.h lib/redlock/redlock_nodes.h $(INSTALL_DIR)/include/
+	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
+	sed 's|"redlock/redlock.h"|"redlock.h"|' lib/redlock/redlock_nodes.h >$(INSTALL_DIR)/include/redlock_nodes.h
 	install -m 644 jobs/job.h jobs/fence/fence.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	install -m 644 $(call archive,fence) $(INSTALL_DIR)/lib/libholdfast-fence.a
 	scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc

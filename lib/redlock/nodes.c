@@ -138,10 +138,6 @@ struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, 
     struct error error = ERROR_NONE;
     if (!redlock_options_check(options, reason, reason_size))
         return NULL;
-    if (options->node_count % 2 == 0) {
-        snprintf(reason, reason_size, "%zu lock nodes: an odd number is needed, 3 or 5", options->node_count);
-        return NULL;
-    }
     struct loop *loop = loop_create(&error);
     if (loop == NULL) {
         snprintf(reason, reason_size, "%s", error.text);

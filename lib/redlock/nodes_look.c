@@ -162,10 +162,10 @@ const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *n
     return &nodes->servers[index].view;
 }
 
-struct redlock_nodes_view redlock_nodes_view_all(const struct redlock_nodes *nodes)
+struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
 {
     const struct trust *trust = &nodes->trust;
-    struct redlock_nodes_view all = {
+    struct redlock_group_view all = {
         .nodes = nodes->count, .quorum = nodes->count / 2 + 1, .has_group = trust->has_group && nodes->count > 1};
     for (unsigned i = 0; i < nodes->count; i++) {
         all.reached += nodes->servers[i].is_reached;
@@ -183,7 +183,7 @@ struct redlock_nodes_view redlock_nodes_view_all(const struct redlock_nodes *nod
 
 static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes, unsigned *waiting)
 {
-    struct redlock_nodes_view all = redlock_nodes_view_all(nodes);
+    struct redlock_group_view all = redlock_nodes_group(nodes);
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct redlock_node_view *view = &nodes->servers[i].view;
         *waiting += view->quarantine_left_ns > 0;

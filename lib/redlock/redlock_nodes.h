@@ -20,7 +20,7 @@
 #ifndef REDLOCK_NODES_H
 #define REDLOCK_NODES_H
 
-#include "redlock.h" /* beside it, also where both are installed */
+#include "redlock/redlock.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,7 +73,7 @@ struct redlock_node_view {
 };
 
 /* What the nodes are together. */
-struct redlock_nodes_view {
+struct redlock_group_view {
     unsigned nodes, reached, voters, quorum;
     bool has_group;
     char group[REDLOCK_GROUP_ID_DIGITS + 1];
@@ -87,7 +87,7 @@ struct redlock_nodes_view {
 REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
 /* Of the last look, valid until the next call. */
 REDLOCK_API const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index);
-REDLOCK_API struct redlock_nodes_view redlock_nodes_view_all(const struct redlock_nodes *nodes);
+REDLOCK_API struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes);
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/support/one_fleet.h"
 #include "tests/support/program_run.h"
@@ -32,13 +33,20 @@ static void user_make(struct redis_server *server, const char *name)
     fail_msg("conf/redis-users.conf has no user %s", name);
 }
 
+static void lock_users_make(struct redis_server *server)
+{
+    user_make(server, "holdfast-lock");
+    user_make(server, "holdfast-nodes");
+}
+
 static void users_make(void)
 {
     setenv("HF_TEST_QUEUE", "change-me-queue", 1);
     setenv("HF_TEST_LOCK", "change-me-lock", 1);
+    setenv("HF_TEST_NODES", "change-me-nodes", 1);
     user_make(fleet.queue, "holdfast-queue");
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        user_make(fleet.locks.servers[i], "holdfast-lock");
+        lock_users_make(fleet.locks.servers[i]);
 }
 
 static void assert_nothing_was_refused(struct redis_server *server)
@@ -78,6 +86,7 @@ static void everything_works_with_exactly_these_rights(void **state)
     run("pause -c %s other", config);
     run("resume -c %s other", config);
     run("status -c %s", config);
+    run("nodes -c %s", config);
     fleet_push_many(&fleet, "guarded", 30, 5, 2); /* contended: some are parked, and promoted */
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"retried\"}");
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"buried\",\"retry\":0}");
@@ -99,14 +108,68 @@ static void everything_works_with_exactly_these_rights(void **state)
     assert_false(fleet_logged(&fleet, second, "NOPERM"));
 }
 
-/* Else the test above would pass with any. */
+static void password_write(const char *path, const char *password)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fprintf(file, "%s\n", password);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_init_is_refused(const char *config)
+{
+    char line[256];
+    snprintf(line, sizeof line, "nodes -c %s init", config);
+    struct program_result result = program_run(line);
+    assert_int_equal(result.exit_code, 1);
+    if (strstr(result.error, "it cannot be told whether there are keys") == NULL)
+        fail_msg("%s", result.error);
+    program_result_free(&result);
+}
+
+/* Looking and healing with the user of the workers, the rest with the other one. */
+static void the_lock_group_is_made_and_changed_with_exactly_these_rights(void **state)
+{
+    (void)state;
+    char config[128], password[128];
+    struct redis_server *successor = redis_server_start(NULL);
+    users_make();
+    lock_users_make(successor);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "FLUSHALL");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.queue_node = QUEUE_USER, .lock_node = LOCK_USER});
+    fleet_signal(&fleet, worker, SIGKILL); /* its configuration is all that is wanted */
+    fleet_wait(&fleet, worker);
+    snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, worker);
+    snprintf(password, sizeof password, "%s/password", fleet.directory);
+    password_write(password, "change-me-nodes");
+    run("nodes -c %s --user holdfast-nodes --password-file %s init --max-ttl 1s", config, password);
+    run("nodes -c %s", config);
+    lock_cluster_ask(&fleet.locks, 1, "FLUSHALL");
+    run("nodes -c %s heal --wait", config);
+    run("nodes -c %s --user holdfast-nodes --password-file %s replace lock3 127.0.0.1:%u", config, password,
+        redis_server_port(successor));
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_nothing_was_refused(fleet.locks.servers[i]);
+    assert_nothing_was_refused(successor);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "FLUSHALL");
+    assert_init_is_refused(config);
+    redis_server_destroy(successor);
+}
+
+/* Else the tests above would pass with any. */
 static void what_nobody_needs_is_refused(void **state)
 {
     (void)state;
     static const char *const queue[] = {"FLUSHALL",          "KEYS *",      "CONFIG GET *",  "SHUTDOWN",
                                         "EVAL 'return 1' 0", "CLIENT LIST", "DEBUG SLEEP 0", "PUBLISH a b",
                                         "SORT queue:jobs"};
-    static const char *const lock[] = {"FLUSHALL", "SET foreign 1", "GET foreign", "KEYS *", "LPUSH lock:a 1"};
+    static const char *const lock[] = {"FLUSHALL", "SET foreign 1",  "GET foreign",     "KEYS *",
+                                       "SCAN 0",   "LPUSH lock:a 1", "SET hf:lock:b 1", "PUBLISH other 1",
+                                       "MONITOR",  "CONFIG GET *",   "PUBSUB CHANNELS", "SUBSCRIBE other"};
+    static const char *const nodes[] = {"FLUSHALL", "SET lock:a 1", "GET lock:a", "KEYS *", "PUBLISH hf:free:1 1"};
     users_make();
     for (size_t i = 0; i < sizeof queue / sizeof queue[0]; i++) {
         char *reply = redis_server_command(fleet.queue, "ACL DRYRUN holdfast-queue %s", queue[i]);
@@ -118,12 +181,18 @@ static void what_nobody_needs_is_refused(void **state)
         assert_string_not_equal(reply, "OK");
         free(reply);
     }
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+        char *reply = redis_server_command(fleet.locks.servers[0], "ACL DRYRUN holdfast-nodes %s", nodes[i]);
+        assert_string_not_equal(reply, "OK");
+        free(reply);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(everything_works_with_exactly_these_rights),
+        fleet_test(the_lock_group_is_made_and_changed_with_exactly_these_rights),
         fleet_test(what_nobody_needs_is_refused),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

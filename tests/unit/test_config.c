@@ -242,13 +242,13 @@ static void settings_that_do_not_fit_each_other_are_errors(void **state)
     }
 }
 
-static void an_even_number_of_nodes_is_a_warning(void **state)
+static void an_even_number_of_nodes_is_an_error(void **state)
 {
     (void)state;
     struct findings findings;
     struct config *config =
         config_place_read(CONFIG_NODES "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; } );", &findings);
-    assert_int_equal(findings.errors, 0);
+    assert_int_equal(findings.errors, 1);
     assert_non_null(findings_find(&findings, "2 lock nodes tolerate no more failures than 1"));
     config_free(config);
     findings_fini(&findings);
@@ -337,7 +337,7 @@ int main(void)
         CONFIG_TEST(values_out_of_range_are_errors),
         CONFIG_TEST(missing_sections_and_keys_are_errors),
         CONFIG_TEST(settings_that_do_not_fit_each_other_are_errors),
-        CONFIG_TEST(an_even_number_of_nodes_is_a_warning),
+        CONFIG_TEST(an_even_number_of_nodes_is_an_error),
         CONFIG_TEST(all_errors_are_reported),
         CONFIG_TEST(syntax_errors_tell_file_and_line),
         CONFIG_TEST(integers_that_would_be_cut_are_errors),

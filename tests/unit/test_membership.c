@@ -1,5 +1,5 @@
-/* Changes of membership: every state that interruptions, unreachable nodes and repetitions can lead to is visited, and in
- * each of them the invariants of membership.h are checked. */
+/* Changes of membership: every state that interruptions, unreachable nodes and repetitions can lead to is visited, and
+ * in each of them the invariants of membership.h are checked. */
 #include "tests/unit/membership_fixture.h"
 
 /* --- all states --------------------------------------------------------------------------------------------------- */

@@ -134,6 +134,14 @@ static inline void expect_at(struct world *world, unsigned node, enum trust_stat
                  trust_reason_name(about->reason), trust_state_name(state), trust_reason_name(reason));
 }
 
+/* A group that was seen, and all of it votes. */
+static inline void start(struct world *world, unsigned nodes)
+{
+    world_make(world, nodes);
+    look_at_all(world);
+    assert_int_equal(trust_voters(&world->trust), (1u << nodes) - 1);
+}
+
 #define expect(world, node, state, reason) expect_at(world, node, state, reason, __FILE__, __LINE__)
 #define expect_votes(world, node)          expect(world, node, TRUST_VOTES, TRUST_FINE)
 
@@ -142,6 +150,18 @@ static inline void expect_step(struct world *world, node_set forgot, node_set wr
     assert_int_equal(world->step.forgot, forgot);
     assert_int_equal(world->step.write, write);
     assert_int_equal(world->step.changed, changed);
+}
+
+/* All nodes are sampled once a second. */
+static inline void go_on(struct world *world, unsigned seconds)
+{
+    for (unsigned i = 0; i < seconds; i++) {
+        pass(world, NS_PER_S);
+        for (unsigned node = 0; node < world->trust.nodes; node++) {
+            sample(world, node);
+            expect_step(world, 0, 0, 0);
+        }
+    }
 }
 
 #endif

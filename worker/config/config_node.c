@@ -127,8 +127,8 @@ static void lock_nodes_check(struct config *config, struct findings *findings)
                       "enough to save work, not to protect data",
                       config->path);
     else if (count > 0 && count % 2 == 0)
-        findings_warn(findings, "%s: %zu lock nodes tolerate no more failures than %zu: use an odd number",
-                      config->path, count, count - 1);
+        findings_error(findings, "%s: %zu lock nodes tolerate no more failures than %zu: use an odd number, 3 or 5",
+                       config->path, count, count - 1);
 }
 
 void config_nodes_check(struct config *config, struct findings *findings)

@@ -1,0 +1,390 @@
+/* Clocks that step, drift, stand still or are far away, and what becomes of their nodes (E36, H10). */
+#include "tests/unit/trust_fixture.h"
+
+#include "tests/sim/chance.h"
+
+#define HOUR_NS (3600 * NS_PER_S)
+
+static void a_clock_that_drifts_is_never_blamed(void **state)
+{
+    (void)state;
+    struct chance chance = {.state = 7};
+    static const int64_t rates[] = {-9, -1, 0, 1, 9}; /* in a thousand */
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        struct world world;
+        start(&world, 3);
+        int64_t begin = world.now.ns;
+        while (world.now.ns - begin < 5 * HOUR_NS) {
+            struct instant asked = instant_after(world.now, chance_scale(&chance, NS_PER_MS, 30 * NS_PER_S));
+            struct instant read = instant_after(asked, chance_scale(&chance, 10 * NS_PER_US, 100 * NS_PER_MS));
+            world.now = instant_after(read, chance_scale(&chance, 10 * NS_PER_US, 100 * NS_PER_MS));
+            int64_t time_us = (WALL_NS + read.ns + (read.ns - begin) * rates[i] / 1000) / NS_PER_US;
+            world.step = trust_sampled(&world.trust, 1, asked, world.now, time_us, world.now);
+            expect_step(&world, 0, 0, 0);
+            int64_t now_us = (WALL_NS + world.now.ns + (world.now.ns - begin) * rates[i] / 1000) / NS_PER_US;
+            assert_in_range(now_us, trust_node_time_low_us(&world.trust, 1, world.now),
+                            trust_node_time_us(&world.trust, 1, world.now));
+        }
+        expect_votes(&world, 1);
+    }
+}
+
+static void the_whole_time_of_a_step(int64_t by_ns)
+{
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    world.servers[1].offset_ns += by_ns;
+    pass(&world, NS_PER_S);
+    sample(&world, 0);
+    sample(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    assert_false(world.step.own_clock_stood);
+    assert_int_equal(world.trust.node[1].incarnation, 1);
+    struct instant end = instant_after(world.now, QUARANTINE_NS);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, end.ns);
+    assert_int_equal(trust_next(&world.trust).ns, end.ns);
+    pass(&world, NS_PER_S);
+    sample(&world, 2); /* its clock went on as ours did: so it was the other's */
+    expect_step(&world, 0, 2, 0);
+    assert_int_equal(trust_next(&world.trust).ns, world.now.ns + NS_PER_S);
+    assert_true(perform_write(&world, 1));
+    char doubted[MARKER_TEXT_MAX];
+    struct marker marker = group_marker(3, 1, 1);
+    marker_write(&marker, doubted);
+    assert_string_equal(world.servers[1].text, doubted);
+    look(&world, 1);
+    expect_step(&world, 0, 0, 0);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_int_equal(trust_members(&world.trust), 7);
+    world.now = trust_node_until(&world.trust, 1);
+    tick(&world);
+    expect_step(&world, 0, 2, 0);
+    assert_true(perform_write(&world, 1));
+    look(&world, 1);
+    expect_votes(&world, 1);
+    assert_int_equal(world.trust.node[1].incarnation, 1);
+}
+
+static void a_step_is_seen_and_told_to_all(void **state)
+{
+    (void)state;
+    the_whole_time_of_a_step(HOUR_NS);
+    the_whole_time_of_a_step(-HOUR_NS);
+    the_whole_time_of_a_step(100 * NS_PER_MS);
+    the_whole_time_of_a_step(-100 * NS_PER_MS);
+}
+
+static void a_step_within_the_allowance_is_none(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    world.servers[1].offset_ns += 9 * NS_PER_MS; /* 1 % of the second between two samples is 10 ms */
+    go_on(&world, 3);
+    expect_votes(&world, 1);
+    pass(&world, NS_PER_S);
+    world.servers[1].offset_ns += 12 * NS_PER_MS;
+    sample(&world, 1);
+    expect_step(&world, 2, 0, 2);
+}
+
+/* An inspection that finds a step: it is one event. */
+static void a_step_in_an_inspection(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    pass(&world, NS_PER_S);
+    world.servers[1].offset_ns -= NS_PER_S;
+    look(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    look(&world, 1);
+    expect_step(&world, 0, 0, 0);
+    assert_int_equal(world.trust.node[1].incarnation, 1);
+}
+
+static void without_witnesses_nothing_is_written(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 5);
+    go_on(&world, 3);
+    world.servers[1].offset_ns += HOUR_NS;
+    pass(&world, NS_PER_S);
+    sample(&world, 1);
+    for (unsigned i = 2; i < 5; i++) {
+        sample(&world, i); /* asked before the step was known: they may have been read before ours stood */
+        expect_step(&world, 0, 0, 0);
+    }
+    pass(&world, NS_PER_S);
+    sample(&world, 2);
+    expect_step(&world, 0, 0, 0); /* one is not enough of five */
+    pass(&world, 10 * NS_PER_S);
+    sample(&world, 3);
+    expect_step(&world, 0, 0, 0); /* that is too late */
+    pass(&world, QUARANTINE_NS);
+    tick(&world);
+    expect_step(&world, 0, 0, 2);
+    expect_votes(&world, 1); /* its marker was never doubted */
+}
+
+static void a_step_long_ago_is_no_news_for_others(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    world.servers[1].offset_ns += HOUR_NS;
+    pass(&world, 20 * NS_PER_S);
+    sample(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    go_on(&world, 3);
+}
+
+/* With a short longest ttl the quarantine can be over while the step is still news: then it is healed, not doubted. */
+static void a_marker_that_is_to_be_healed_is_not_doubted(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct marker marker = group_marker(3, 1, i);
+        marker.max_ttl_ms = 2000;
+        mark(&world, i, marker, run_of(i));
+    }
+    look_at_all(&world);
+    go_on(&world, 1);
+    restart(&world, 1, 30);
+    look(&world, 1);
+    pass(&world, NS_PER_S);
+    world.servers[1].offset_ns += HOUR_NS;
+    sample(&world, 1);
+    world.now = trust_node_until(&world.trust, 1);
+    tick(&world);
+    expect_step(&world, 0, 2, 0);
+    pass(&world, NS_PER_S);
+    sample(&world, 2);
+    expect_step(&world, 0, 2, 0);
+    assert_true(perform_write(&world, 1));
+    look(&world, 1);
+    expect_votes(&world, 1);
+}
+
+/* --- samples ------------------------------------------------------------------------------------------------- */
+
+static struct trust_step slow_sample(struct world *world, unsigned node, int64_t trip_ns, int64_t read_after_ns)
+{
+    struct instant asked = world->now;
+    pass(world, trip_ns);
+    int64_t time_us = node_us(world, node, instant_after(asked, read_after_ns));
+    return world->step = trust_sampled(&world->trust, node, asked, world->now, time_us, world->now);
+}
+
+static void an_answer_that_was_long_on_its_way_tells_little(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    slow_sample(&world, 1, 8 * NS_PER_S, 8 * NS_PER_S);
+    expect_step(&world, 0, 0, 0);
+    slow_sample(&world, 1, 8 * NS_PER_S, 0);
+    expect_step(&world, 0, 0, 0);
+    int64_t width_us =
+        trust_node_time_us(&world.trust, 1, world.now) - trust_node_time_low_us(&world.trust, 1, world.now);
+    assert_in_range(width_us, 1, 400000); /* 1 % of 17 s, both ways: the sharp sample was kept */
+    world.servers[1].offset_ns += NS_PER_S;
+    slow_sample(&world, 1, 8 * NS_PER_S, 4 * NS_PER_S);
+    expect_step(&world, 0, 0, 0); /* it could not show */
+    sample(&world, 1);
+    expect_step(&world, 2, 0, 2); /* but it does now */
+}
+
+static void a_blurred_witness_is_none(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    world.servers[1].offset_ns += NS_PER_S;
+    pass(&world, NS_PER_S);
+    sample(&world, 1);
+    slow_sample(&world, 2, 2 * NS_PER_S, NS_PER_S);
+    expect_step(&world, 0, 0, 0);
+    pass(&world, NS_PER_S);
+    sample(&world, 2);
+    expect_step(&world, 0, 2, 0);
+}
+
+static void times_that_no_clock_shows_are_ignored(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {INT64_MIN, -1, 0, INT64_MAX / 1000, INT64_MAX};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        struct world world;
+        world_make(&world, 3);
+        trust_sampled(&world.trust, 0, world.now, world.now, times[i], world.now);
+        assert_int_equal(trust_node_time_us(&world.trust, 0, world.now), 0);
+        assert_int_equal(trust_median_us(&world.trust, world.now), 0);
+        look_at_all(&world);
+        world.step = trust_sampled(&world.trust, 0, world.now, world.now, times[i], world.now);
+        expect_step(&world, 0, 0, 0);
+        world.step = trust_sampled(&world.trust, 0, world.now, instant_after(world.now, -1),
+                                   node_us(&world, 0, world.now) + US_PER_S, world.now);
+        expect_step(&world, 0, 0, 0); /* answered before it was asked */
+    }
+}
+
+static void a_new_run_has_a_new_clock(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    restart(&world, 1, 30);
+    world.servers[1].offset_ns += 500 * NS_PER_MS;
+    look(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_NEW_RUN);
+    assert_int_equal(world.trust.node[1].incarnation, 1);
+}
+
+static void bounds_widen_by_one_percent(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    assert_int_equal(trust_node_time_low_us(&world.trust, 0, world.now), 0);
+    struct instant asked = world.now, answered = instant_after(asked, 100 * NS_PER_US);
+    int64_t told = INT64_C(1790000000000000);
+    trust_sampled(&world.trust, 0, asked, answered, told, answered);
+    assert_int_equal(trust_node_time_us(&world.trust, 0, asked), told + 1);
+    assert_int_equal(trust_node_time_low_us(&world.trust, 0, answered), told - 2);
+    struct instant later = instant_after(asked, 10 * NS_PER_S);
+    assert_int_equal(trust_node_time_us(&world.trust, 0, later), told + 10000000 + 100000 + 1);
+    assert_int_equal(trust_node_time_low_us(&world.trust, 0, later), told + 10000000 - 100000 - 100 - 1);
+}
+
+static void the_median_follows_the_majority(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 5);
+    world.servers[1].offset_ns = 10 * HOUR_NS;
+    world.servers[4].offset_ns = -10 * HOUR_NS;
+    look(&world, 1);
+    assert_in_range(trust_median_us(&world.trust, world.now), node_us(&world, 1, world.now) - 200,
+                    node_us(&world, 1, world.now) + 200);
+    look_at_all(&world);
+    pass(&world, 60 * NS_PER_S);
+    assert_in_range(trust_median_us(&world.trust, world.now), node_us(&world, 0, world.now) - 200,
+                    node_us(&world, 0, world.now) + 200);
+}
+
+/* --- outliers ------------------------------------------------------------------------------------------------ */
+
+static void a_clock_far_from_all_others(void **state)
+{
+    (void)state;
+    for (unsigned odd = 0; odd < 3; odd++)
+        for (int64_t by_ns = -HOUR_NS; by_ns <= HOUR_NS; by_ns += 2 * HOUR_NS) {
+            struct world world;
+            world_make(&world, 3);
+            world.servers[odd].offset_ns = by_ns;
+            look_at_all(&world);
+            assert_int_equal(trust_voters(&world.trust), 7 & ~(1u << odd));
+            expect(&world, odd, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
+            assert_int_equal(trust_node_until(&world.trust, odd).ns, world.now.ns + QUARANTINE_NS);
+            pass(&world, QUARANTINE_NS);
+            tick(&world);
+            assert_int_equal(world.step.write, 0);
+            expect_votes(&world, odd); /* what it forgot before it was seen has expired */
+            go_on(&world, 3);
+        }
+}
+
+static void a_clock_that_is_near_enough_or_has_too_few_beside_it(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    world.servers[0].offset_ns = 990 * NS_PER_MS;
+    look_at_all(&world);
+    assert_int_equal(trust_voters(&world.trust), 7);
+    world_make(&world, 5);
+    world.servers[0].offset_ns = HOUR_NS;
+    for (unsigned i = 0; i < 3; i++)
+        look(&world, i);
+    assert_int_equal(trust_voters(&world.trust), 7); /* two others are no majority of five */
+    look(&world, 3);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
+}
+
+/* --- with markers -------------------------------------------------------------------------------------------- */
+
+static void who_healed_a_doubted_marker_has_waited_for_us(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    world.servers[1].offset_ns += HOUR_NS;
+    pass(&world, NS_PER_S);
+    sample(&world, 1);
+    look(&world, 1); /* the marker is as it was: that tells nothing */
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    mark(&world, 1, group_marker(3, 1, 1), "");
+    pass(&world, NS_PER_S);
+    look(&world, 1);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
+    mark(&world, 1, group_marker(3, 1, 1), run_of(1));
+    look(&world, 1);
+    expect_votes(&world, 1);
+}
+
+static void who_healed_a_restart_has_not_waited_for_the_clock(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    restart(&world, 1, 30);
+    look(&world, 1);
+    pass(&world, NS_PER_S);
+    world.servers[1].offset_ns += HOUR_NS;
+    sample(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    mark(&world, 1, group_marker(3, 1, 1), run_of(30));
+    look(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    world.now = trust_node_until(&world.trust, 1);
+    tick(&world);
+    expect_votes(&world, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_clock_that_drifts_is_never_blamed),
+        cmocka_unit_test(a_step_is_seen_and_told_to_all),
+        cmocka_unit_test(a_step_within_the_allowance_is_none),
+        cmocka_unit_test(a_step_in_an_inspection),
+        cmocka_unit_test(without_witnesses_nothing_is_written),
+        cmocka_unit_test(a_step_long_ago_is_no_news_for_others),
+        cmocka_unit_test(a_marker_that_is_to_be_healed_is_not_doubted),
+        cmocka_unit_test(an_answer_that_was_long_on_its_way_tells_little),
+        cmocka_unit_test(a_blurred_witness_is_none),
+        cmocka_unit_test(times_that_no_clock_shows_are_ignored),
+        cmocka_unit_test(a_new_run_has_a_new_clock),
+        cmocka_unit_test(bounds_widen_by_one_percent),
+        cmocka_unit_test(the_median_follows_the_majority),
+        cmocka_unit_test(a_clock_far_from_all_others),
+        cmocka_unit_test(a_clock_that_is_near_enough_or_has_too_few_beside_it),
+        cmocka_unit_test(who_healed_a_doubted_marker_has_waited_for_us),
+        cmocka_unit_test(who_healed_a_restart_has_not_waited_for_the_clock),
+    };
+    return cmocka_run_group_tests_name("trust_clock", tests, NULL, NULL);
+}

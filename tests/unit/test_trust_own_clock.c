@@ -1,0 +1,116 @@
+/* When the clocks of a quorum seem to step together, it is our own that stood still. */
+#include "tests/unit/trust_fixture.h"
+
+#define HOUR_NS (3600 * NS_PER_S)
+
+static void stand_still(struct world *world, int64_t ns)
+{
+    for (unsigned i = 0; i < world->trust.nodes; i++)
+        world->servers[i].offset_ns += ns;
+}
+
+static void our_own_clock_stood_still(void **state)
+{
+    (void)state;
+    for (int64_t by_ns = -5 * NS_PER_S; by_ns <= 5 * NS_PER_S; by_ns += 10 * NS_PER_S) {
+        struct world world;
+        start(&world, 5);
+        go_on(&world, 3);
+        stand_still(&world, by_ns);
+        for (unsigned i = 0; i < 5; i++) {
+            pass(&world, NS_PER_S / 2);
+            sample(&world, i);
+            assert_int_equal(world.step.forgot, 1u << i);
+            assert_int_equal(world.step.own_clock_stood, i == 2);
+            assert_int_equal(world.step.write, 0);
+            assert_int_equal(world.step.changed, i < 2 ? 1u << i : i == 2 ? 3 : 0);
+            assert_int_equal(world.trust.node[i].incarnation, 1);
+        }
+        assert_int_equal(trust_voters(&world.trust), 31);
+        go_on(&world, 20);
+        stand_still(&world, by_ns); /* and again */
+        pass(&world, NS_PER_S);
+        sample(&world, 4);
+        sample(&world, 3);
+        assert_false(world.step.own_clock_stood);
+        sample(&world, 2);
+        assert_true(world.step.own_clock_stood);
+    }
+}
+
+static void it_is_told_again_when_it_stands_again_at_once(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    for (int i = 0; i < 3; i++) {
+        stand_still(&world, NS_PER_S);
+        pass(&world, NS_PER_S / 10);
+        sample(&world, 0);
+        assert_false(world.step.own_clock_stood);
+        sample(&world, 1);
+        assert_true(world.step.own_clock_stood);
+        sample(&world, 2);
+        assert_false(world.step.own_clock_stood);
+        assert_int_equal(trust_voters(&world.trust), 7);
+    }
+}
+
+static void steps_that_do_not_go_together_are_the_nodes(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t second_ns, apart_ns;
+        bool witness;
+    } cases[] = {{-HOUR_NS, NS_PER_S, false}, {HOUR_NS, 4 * NS_PER_S, false}, {HOUR_NS, NS_PER_S, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world world;
+        start(&world, 3);
+        go_on(&world, 3);
+        world.servers[0].offset_ns += HOUR_NS;
+        world.servers[1].offset_ns += cases[i].second_ns;
+        pass(&world, NS_PER_S);
+        sample(&world, 0);
+        pass(&world, cases[i].apart_ns);
+        if (cases[i].witness)
+            sample(&world, 2);
+        sample(&world, 1);
+        assert_false(world.step.own_clock_stood);
+        assert_int_equal(trust_voters(&world.trust), 4);
+    }
+}
+
+/* Only this one quarantine is lifted. */
+static void our_clock_excuses_nothing_else(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    restart(&world, 0, 30);
+    look(&world, 0);
+    world.servers[1].evicts = true;
+    look(&world, 1);
+    world.servers[1].evicts = false;
+    look(&world, 1);
+    go_on(&world, 1);
+    stand_still(&world, NS_PER_S);
+    pass(&world, NS_PER_S);
+    for (unsigned i = 0; i < 3; i++)
+        sample(&world, i);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_NEW_RUN);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_HAD_EVICTED);
+    expect_votes(&world, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(our_own_clock_stood_still),
+        cmocka_unit_test(it_is_told_again_when_it_stands_again_at_once),
+        cmocka_unit_test(steps_that_do_not_go_together_are_the_nodes),
+        cmocka_unit_test(our_clock_excuses_nothing_else),
+    };
+    return cmocka_run_group_tests_name("trust_own_clock", tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* holdfast nodes: the lock group. What is done, and in which order, is in lib/redlock (redlock_nodes.h); here are its
+ * words.
+ *
+ * A signal ends the process at once, and the same command goes on where it stopped. Only `init`, which is over in a
+ * moment and cannot be repeated, is not interrupted while it writes. */
+#include "worker/commands/commands.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "redis/node.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/nodes.h"
+#include "worker/config/config_secret.h"
+#include "worker/config/suggest.h"
+#include "worker/node_options.h"
+
+enum {
+    OPTION_CONFIG,
+    OPTION_JSON,
+    OPTION_MAX_TTL,
+    OPTION_KEEP_KEYS,
+    OPTION_WAIT,
+    OPTION_USER,
+    OPTION_PASSWORD_FILE,
+};
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
+    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
+    [OPTION_MAX_TTL] = {0, "max-ttl", "DURATION", "init: the longest ttl of any lock, and length of quarantines (60s)"},
+    [OPTION_KEEP_KEYS] = {0, "keep-keys", NULL, "init: the nodes hold locks already; each starts in quarantine"},
+    [OPTION_WAIT] = {0, "wait", NULL, "heal: wait for what takes time, at least one longest ttl"},
+    [OPTION_USER] = {0, "user", "NAME", "log in to the lock nodes as this user"},
+    [OPTION_PASSWORD_FILE] = {0, "password-file", "FILE", "and with the password in this file"},
+    {0, NULL, NULL, NULL},
+};
+
+enum action { ACTION_LIST, ACTION_INIT, ACTION_HEAL, ACTION_REPLACE, ACTIONS };
+static const char *const action_names[ACTIONS] = {"list", "init", "heal", "replace"};
+
+struct nodes_command {
+    enum action action;
+    const char *path, *user, *password_file;
+    bool as_json, keeps_keys, waits, has_max_ttl;
+    int64_t max_ttl_ns;
+    char **names; /* what follows the action */
+    int name_count;
+    char *password;
+    struct config *config;
+    struct nodes_session session;
+    bool has_line; /* of progress, on the terminal */
+};
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+static int complain(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static int complain(const char *format, ...)
+{
+    char text[1024];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    fprintf(stderr, "holdfast nodes: %s\n", log_defuse(text));
+    return EXIT_CODE_FAILURE;
+}
+
+/* Every line of the reason is a problem of its own. */
+static void complain_reason(const struct nodes_command *command)
+{
+    const char *line = redlock_nodes_reason(command->session.nodes);
+    while (*line != '\0') {
+        size_t length = strcspn(line, "\n");
+        complain("%.*s", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static int exit_code_of(enum redlock_nodes_end end)
+{
+    if (end == REDLOCK_NODES_DONE)
+        return EXIT_CODE_OK;
+    return end == REDLOCK_NODES_REFUSED ? EXIT_CODE_FAILURE : EXIT_CODE_TEMPORARY;
+}
+
+static bool on_terminal(void)
+{
+    const char *terminal = getenv("TERM");
+    return isatty(STDERR_FILENO) && (terminal == NULL || strcmp(terminal, "dumb") != 0);
+}
+
+static void line_end(struct nodes_command *command)
+{
+    if (command->has_line)
+        fputs("\r\033[K", stderr);
+    command->has_line = false;
+}
+
+static bool show_progress(void *context, const char *what, int64_t left_ns)
+{
+    struct nodes_command *command = context;
+    char human[HUMAN_TEXT_MAX];
+    if (!on_terminal())
+        return true;
+    fprintf(stderr, "\r%s: %s\033[K", what, human_span(left_ns > 0 ? left_ns / NS_PER_US : 0, human));
+    command->has_line = true;
+    return true;
+}
+
+/* --- actions ------------------------------------------------------------------------------------------------------ */
+
+static void show(const struct nodes_command *command)
+{
+    if (command->as_json)
+        nodes_print_json(command->session.nodes);
+    else
+        nodes_print(command->session.nodes);
+}
+
+/* The state of the nodes is what was asked for: it goes to standard output, and the exit code sums it up. */
+static int list(struct nodes_command *command)
+{
+    struct redlock_group_view group;
+    unsigned excluded = 0;
+    redlock_nodes_look(command->session.nodes);
+    show(command);
+    group = redlock_nodes_group(command->session.nodes);
+    for (unsigned i = 0; i < group.nodes; i++)
+        excluded += strcmp(redlock_nodes_view(command->session.nodes, i)->state, "excluded") == 0;
+    if (group.voters == group.nodes)
+        return EXIT_CODE_OK;
+    return excluded > 0 ? EXIT_CODE_FAILURE : EXIT_CODE_TEMPORARY;
+}
+
+static int init(struct nodes_command *command)
+{
+    struct redlock_group_terms terms = {.max_ttl_ns = command->max_ttl_ns, .keep_keys = command->keeps_keys};
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    enum redlock_nodes_end end = redlock_nodes_init(command->session.nodes, &terms);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (end == REDLOCK_NODES_DONE)
+        show(command);
+    else
+        complain_reason(command);
+    return exit_code_of(end);
+}
+
+/* The index of the node of this name; -1 after a complaint. */
+static int node_find(const struct config *config, const char *name)
+{
+    struct suggestion suggestion = suggestion_for(name);
+    char hint[SUGGEST_HINT_MAX], quoted[LOG_QUOTE_MAX];
+    for (size_t i = 0; i < config->lock_node_count; i++) {
+        if (strcmp(config->lock_nodes[i].name, name) == 0)
+            return (int)i;
+        suggestion_offer(&suggestion, config->lock_nodes[i].name);
+    }
+    complain("%s: there is no lock node %s%s", config->path, log_quote(name, quoted),
+             suggestion_hint(&suggestion, hint));
+    return -1;
+}
+
+static int heal(struct nodes_command *command)
+{
+    bool wanted[REDLOCK_NODES_MAX] = {false};
+    for (int i = 0; i < command->name_count; i++) {
+        int index = node_find(command->config, command->names[i]);
+        if (index < 0)
+            return EXIT_CODE_FAILURE;
+        wanted[index] = true;
+    }
+    redlock_nodes_watch(command->session.nodes, show_progress, command);
+    enum redlock_nodes_end end =
+        redlock_nodes_heal(command->session.nodes, command->name_count > 0 ? wanted : NULL, command->waits);
+    line_end(command);
+    if (end == REDLOCK_NODES_DONE || command->as_json)
+        show(command);
+    if (end != REDLOCK_NODES_DONE)
+        complain_reason(command);
+    if (end == REDLOCK_NODES_WAITING && !command->waits)
+        complain("say --wait to wait for it");
+    return exit_code_of(end);
+}
+
+/* "host:port" or a path. */
+static bool successor_parse(const char *text, char host[REDIS_HOST_MAX], struct redlock_node *successor)
+{
+    successor->name = text;
+    if (text[0] == '/') {
+        successor->unix_path = text;
+        successor->host = NULL;
+        return true;
+    }
+    successor->unix_path = NULL;
+    successor->host = host;
+    return redis_address_parse(text, host, &successor->port);
+}
+
+static void replaced_tell(const struct nodes_command *command, const struct config_node *old, const char *successor)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    if (command->as_json) {
+        json_open(&json, NULL, '{');
+        json_text(&json, "replaced", old->name);
+        json_text(&json, "by", successor);
+        json_close(&json, '}');
+        json_print(&out);
+        return;
+    }
+    char name[LOG_QUOTE_MAX], address[LOG_QUOTE_MAX];
+    printf("%s is replaced by %s.\n"
+           "Now put that address into the entry of %s in lock_nodes of every host's configuration, this one (%s)\n"
+           "included, and restart the workers host by host. Until then they work with the nodes that stayed: the old\n"
+           "server has no vote any more, and one node less may fail.\n",
+           log_quote(old->name, name), log_quote(successor, address), name, command->config->path);
+}
+
+static int replace(struct nodes_command *command)
+{
+    char host[REDIS_HOST_MAX];
+    int index = node_find(command->config, command->names[0]);
+    if (index < 0)
+        return EXIT_CODE_FAILURE;
+    struct redlock_node successor = command->session.list[index];
+    if (!successor_parse(command->names[1], host, &successor))
+        return command_misused(&command_nodes, "'%s' is no address: host:port, [IPv6]:port or /path/of/a/socket",
+                               command->names[1]);
+    redlock_nodes_watch(command->session.nodes, show_progress, command);
+    enum redlock_nodes_end end = redlock_nodes_replace(command->session.nodes, (size_t)index, &successor);
+    line_end(command);
+    if (end == REDLOCK_NODES_DONE)
+        replaced_tell(command, &command->config->lock_nodes[index], command->names[1]);
+    else
+        complain_reason(command);
+    return exit_code_of(end);
+}
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static bool option_take(struct nodes_command *command, int option, const char *value, struct error *error)
+{
+    if (option == OPTION_CONFIG)
+        command->path = value;
+    if (option == OPTION_USER)
+        command->user = value;
+    if (option == OPTION_PASSWORD_FILE)
+        command->password_file = value;
+    command->as_json |= option == OPTION_JSON;
+    command->keeps_keys |= option == OPTION_KEEP_KEYS;
+    command->waits |= option == OPTION_WAIT;
+    command->has_max_ttl |= option == OPTION_MAX_TTL;
+    return option != OPTION_MAX_TTL || duration_parse(value, &command->max_ttl_ns, error);
+}
+
+static bool action_take(struct nodes_command *command, const char *word)
+{
+    for (int i = 0; i < ACTIONS; i++)
+        if (strcmp(word, action_names[i]) == 0) {
+            command->action = (enum action)i;
+            return true;
+        }
+    return false;
+}
+
+/* What does not go together. EXIT_CODE_OK when all is well. */
+static int misuse_find(const struct nodes_command *command)
+{
+    if (command->path == NULL)
+        return command_misused(&command_nodes, "-c FILE is missing");
+    if (command->action == ACTION_REPLACE && command->name_count != 2)
+        return command_misused(&command_nodes, "replace takes the name of a node, and the address of a new server");
+    if (command->action <= ACTION_INIT && command->name_count > 0)
+        return command_misused(&command_nodes, "%s takes no names: it is about all lock nodes",
+                               action_names[command->action]);
+    if (command->action != ACTION_INIT && (command->has_max_ttl || command->keeps_keys))
+        return command_misused(&command_nodes, "--max-ttl and --keep-keys belong to init");
+    if (command->action != ACTION_HEAL && command->waits)
+        return command_misused(&command_nodes, "--wait belongs to heal");
+    if (command->user != NULL && command->password_file == NULL)
+        return command_misused(&command_nodes, "--user wants --password-file");
+    return EXIT_CODE_OK;
+}
+
+static int command_read(struct nodes_command *command, int argc, char **argv)
+{
+    struct error error = ERROR_NONE;
+    struct command_line line = command_line_begin(&command_nodes, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;)
+        if (!option_take(command, option, line.value, &error))
+            return command_misused(&command_nodes, "--max-ttl: %s", error.text);
+    if (line.is_over)
+        return line.exit_code;
+    if (line.argument_count > 0 && !action_take(command, line.arguments[0]))
+        return command_misused(&command_nodes, "there is no 'nodes %s': it is list, init, heal or replace",
+                               line.arguments[0]);
+    command->names = line.arguments + 1;
+    command->name_count = line.argument_count > 0 ? line.argument_count - 1 : 0;
+    int code = misuse_find(command);
+    return code == EXIT_CODE_OK ? -1 : code;
+}
+
+static bool prepare(struct nodes_command *command)
+{
+    struct findings findings = {0};
+    struct error error = ERROR_NONE;
+    command->config = config_read(command->path, &findings);
+    bool is_good = command->config != NULL && findings.errors == 0;
+    if (!is_good)
+        findings_print(&findings, stderr);
+    findings_fini(&findings);
+    if (is_good && command->password_file != NULL) {
+        command->password = secret_read_file(command->password_file, &error);
+        is_good = command->password != NULL;
+        if (!is_good)
+            complain("%s", error.text);
+    }
+    if (is_good && !nodes_session_open(&command->session, command->config, command->user, command->password)) {
+        complain("%s: %s", command->config->path, command->session.reason);
+        is_good = false;
+    }
+    return is_good;
+}
+
+static int run(int argc, char **argv)
+{
+    static int (*const actions[ACTIONS])(struct nodes_command *) = {list, init, heal, replace};
+    struct nodes_command command = {.action = ACTION_LIST};
+    int code = command_read(&command, argc, argv);
+    if (code >= 0)
+        return code;
+    log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
+    code = prepare(&command) ? actions[command.action](&command) : EXIT_CODE_FAILURE;
+    nodes_session_close(&command.session);
+    config_free(command.config);
+    secret_free(command.password);
+    return code;
+}
+
+const struct command command_nodes = {
+    .name = "nodes",
+    .summary = "show the lock nodes and who votes; init, heal or replace them",
+    .synopsis = "-c FILE [list | init | heal [NODE...] | replace NODE ADDRESS] [OPTIONS]",
+    .about =
+        "A lock is held when a majority of the lock nodes says so, which is worth nothing when a node of that\n"
+        "majority forgets it. So three or more lock nodes form a group that knows its members, and a node that may\n"
+        "have forgotten (it restarted, was emptied, its clock was set) has no vote until every lock that it may have\n"
+        "forgotten has expired: its quarantine, a little more than the longest ttl of the group. Workers see to that\n"
+        "by themselves, also to its end. docs/lock-nodes.md has the rules, and a runbook.\n"
+        "\n"
+        "`list`, the default, asks every node once and shows whether it votes, why not and what to do, how long it\n"
+        "takes to answer and how far its clock is from this machine's. AT MOST is how long a quarantine lasts when\n"
+        "nobody has waited for it before; a worker that saw it begin is ahead. Exit status: 0 all nodes vote; 75 some\n"
+        "are in quarantine or cannot be reached, which may pass; 1 some are excluded until somebody does something.\n"
+        "\n"
+        "`init` makes a group of the nodes of the configuration, once in their life. They have to be up, an odd\n"
+        "number, different servers, without locks, and may not evict keys. Nothing is changed unless all is well.\n"
+        "For nodes that served a fleet before there were groups: --keep-keys.\n"
+        "\n"
+        "`heal` gives nodes their votes back, all or those that are named: it waits (with --wait) for the end of\n"
+        "quarantines and writes it down, brings members up to date that a replacement did not reach, and lets a node\n"
+        "in again that lost its marker. Exit status: 0 they all vote; 75 not yet; 1 something else is wrong.\n"
+        "\n"
+        "`replace` puts another, empty server into the place of a node, which may be dead: first the place is made\n"
+        "vacant, then, one longest ttl later, the new server gets it, so that any two majorities have a node in\n"
+        "common all the time. ADDRESS is host:port or the path of a socket; user and password are those of the node.\n"
+        "It says what to change in the configurations. When it is interrupted, the same command goes on.\n"
+        "\n"
+        "JSON: group, generation, max_ttl (seconds), vacant, voters, quorum, nodes: a list of name, address, reached,\n"
+        "votes, state, reason, advice, trouble, quarantine_left (seconds), group, id, generation, run_id, eviction,\n"
+        "latency and clock_ahead (seconds); null is not known. Of replace: replaced, by.\n",
+    .examples = "  holdfast nodes -c holdfast.conf\n"
+                "  holdfast nodes -c holdfast.conf init\n"
+                "  holdfast nodes -c holdfast.conf heal --wait lock2\n"
+                "  holdfast nodes -c holdfast.conf replace lock2 10.0.0.12:6379\n",
+    .options = options,
+    .arguments_max = REDLOCK_NODES_MAX + 1,
+    .run = run,
+};

@@ -1,0 +1,230 @@
+#include "worker/commands/nodes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/table.h"
+#include "worker/lock_setup.h"
+
+/* --- the session ------------------------------------------------------------------------------------------------- */
+
+bool nodes_session_open(struct nodes_session *session, const struct config *config, const char *user,
+                        const char *password)
+{
+    *session = (struct nodes_session){.reason = "the configuration names no lock nodes"};
+    if (config->lock_node_count == 0 || config->lock_node_count > REDLOCK_NODES_MAX)
+        return false;
+    session->options = lock_setup_options(config, "holdfast-nodes", session->list);
+    for (size_t i = 0; i < config->lock_node_count; i++) {
+        if (user != NULL)
+            session->list[i].user = user;
+        if (password != NULL)
+            session->list[i].password = password;
+    }
+    session->nodes = redlock_nodes_open(&session->options, session->reason, sizeof session->reason);
+    return session->nodes != NULL;
+}
+
+void nodes_session_close(struct nodes_session *session)
+{
+    redlock_nodes_close(session->nodes);
+}
+
+/* --- in words ---------------------------------------------------------------------------------------------------- */
+
+static void append_span(int64_t ns, struct buffer *out)
+{
+    char human[HUMAN_TEXT_MAX];
+    buffer_append_text(out, human_span(ns / NS_PER_US, human));
+}
+
+void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out)
+{
+    buffer_append_text(out, view->state);
+    if (view->quarantine_left_ns > 0) {
+        buffer_append_text(out, " for at most ");
+        append_span(view->quarantine_left_ns, out);
+        buffer_append_text(out, " more");
+    }
+    buffer_format(out, " (%s): %s", view->reason, view->advice);
+    if (view->trouble[0] != '\0')
+        buffer_format(out, " It says: %s", view->trouble);
+}
+
+static void group_text(const struct redlock_group_view *group, struct buffer *out)
+{
+    if (group->nodes == 1)
+        buffer_append_text(out, "one lock node: this is no Redlock, when the node forgets, two can hold one lock");
+    else if (!group->has_group)
+        buffer_append_text(out, "no lock group");
+    else
+        buffer_format(out, "lock group %s, generation %u, longest ttl ", group->group, (unsigned)group->generation);
+    if (group->has_group)
+        append_span(group->max_ttl_ns, out);
+    buffer_format(out, ": %u of %u node%s vote%s, %u %s needed", group->voters, group->nodes,
+                  human_plural(group->nodes), group->voters == 1 ? "s" : "", group->quorum,
+                  group->quorum == 1 ? "is" : "are");
+}
+
+/* --- for people -------------------------------------------------------------------------------------------------- */
+
+static enum table_style style_of(const struct redlock_node_view *view)
+{
+    if (view->votes)
+        return TABLE_GOOD;
+    return view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_BAD;
+}
+
+static void clock_cell(struct table *table, const struct redlock_node_view *view)
+{
+    int64_t ahead_us = view->clock_ahead_us;
+    bool is_far = ahead_us > US_PER_S || ahead_us < -US_PER_S;
+    if (!view->is_reached)
+        table_cell(table, TABLE_DIM, "-");
+    else
+        table_cell(table, is_far ? TABLE_WARN : TABLE_PLAIN, "%+.1f ms", (double)ahead_us / 1000);
+}
+
+static void node_row(struct table *table, const struct redlock_node_view *view)
+{
+    char human[HUMAN_TEXT_MAX];
+    table_cell(table, TABLE_PLAIN, "%s", view->name);
+    table_cell(table, TABLE_PLAIN, "%s", view->address);
+    table_cell(table, style_of(view), "%s", view->state);
+    table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
+    table_cell(table, view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_DIM, "%s",
+               view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
+    if (view->is_reached)
+        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)view->latency_ns / (double)NS_PER_MS);
+    else
+        table_cell(table, TABLE_DIM, "-");
+    clock_cell(table, view);
+    table_cell(table, TABLE_DIM, "%s", view->id[0] != '\0' ? view->id : "-");
+}
+
+static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
+{
+    struct buffer text = {0};
+    for (unsigned i = 0; i < count; i++) {
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        if (view->votes)
+            continue;
+        buffer_clear(&text);
+        buffer_format(&text, "%s is ", view->name);
+        nodes_verdict_text(view, &text);
+        buffer_append(&text, "", 1);
+        puts(log_defuse(text.bytes));
+    }
+    buffer_fini(&text);
+}
+
+void nodes_print(const struct redlock_nodes *nodes)
+{
+    static const struct table_column columns[] = {{"NODE", false}, {"ADDRESS", false}, {"STATE", false},
+                                                  {"WHY", false},  {"AT MOST", true},  {"LATENCY", true},
+                                                  {"CLOCK", true}, {"ID", false},      {NULL, false}};
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    struct table *table = table_create(columns);
+    struct buffer text = {0};
+    for (unsigned i = 0; i < group.nodes; i++)
+        node_row(table, redlock_nodes_view(nodes, i));
+    table_print(table, stdout);
+    group_text(&group, &text);
+    puts(buffer_text(&text));
+    if (group.vacant > 0)
+        puts("A place of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
+             "or `holdfast nodes heal --wait`, again.");
+    verdicts_print(nodes, group.nodes);
+    buffer_fini(&text);
+}
+
+/* --- for programs ------------------------------------------------------------------------------------------------ */
+
+static void json_span(struct json_writer *json, const char *name, int64_t ns)
+{
+    json_seconds(json, name, ns / NS_PER_US);
+}
+
+static void json_text_or_nothing(struct json_writer *json, const char *name, const char *text)
+{
+    json_text(json, name, text[0] != '\0' ? text : NULL);
+}
+
+static void json_measures(struct json_writer *json, const struct redlock_node_view *view)
+{
+    if (!view->is_reached) {
+        json_nothing(json, "latency");
+        json_nothing(json, "clock_ahead");
+        return;
+    }
+    json_span(json, "latency", view->latency_ns);
+    json_seconds(json, "clock_ahead", view->clock_ahead_us);
+}
+
+static void json_node(struct json_writer *json, const struct redlock_node_view *view)
+{
+    json_open(json, NULL, '{');
+    json_text(json, "name", view->name);
+    json_text(json, "address", view->address);
+    json_truth(json, "reached", view->is_reached);
+    json_truth(json, "votes", view->votes);
+    json_text(json, "state", view->state);
+    json_text(json, "reason", view->reason);
+    json_text(json, "advice", view->advice);
+    json_text_or_nothing(json, "trouble", view->trouble);
+    json_span(json, "quarantine_left", view->quarantine_left_ns);
+    json_text_or_nothing(json, "group", view->group);
+    json_text_or_nothing(json, "id", view->id);
+    json_number(json, "generation", view->generation);
+    json_text_or_nothing(json, "run_id", view->run_id);
+    json_text_or_nothing(json, "eviction", view->eviction);
+    json_measures(json, view);
+    json_close(json, '}');
+}
+
+void nodes_print_json(const struct redlock_nodes *nodes)
+{
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    json_text_or_nothing(&json, "group", group.group);
+    json_number(&json, "generation", group.generation);
+    json_span(&json, "max_ttl", group.max_ttl_ns);
+    json_number(&json, "vacant", group.vacant);
+    json_number(&json, "voters", group.voters);
+    json_number(&json, "quorum", group.quorum);
+    json_open(&json, "nodes", '[');
+    for (unsigned i = 0; i < group.nodes; i++)
+        json_node(&json, redlock_nodes_view(nodes, i));
+    json_close(&json, ']');
+    json_close(&json, '}');
+    json_print(&out);
+}
+
+/* --- for other commands ------------------------------------------------------------------------------------------ */
+
+void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings)
+{
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    struct buffer text = {0};
+    for (unsigned i = 0; i < group.nodes; i++) {
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        if (view->votes || (!view->is_reached && view->trouble[0] != '\0' && strcmp(view->state, "unseen") == 0))
+            continue;
+        buffer_clear(&text);
+        nodes_verdict_text(view, &text);
+        if (view->quarantine_left_ns > 0)
+            findings_warn(findings, "%s: %s", view->name, buffer_text(&text));
+        else
+            findings_error(findings, "%s: %s", view->name, buffer_text(&text));
+    }
+    if (group.vacant > 0)
+        findings_warn(findings, "the lock group has a vacant place: a replacement was begun and not finished; run "
+                                "`holdfast nodes` to see how to go on");
+    buffer_fini(&text);
+}

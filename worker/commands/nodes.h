@@ -1,0 +1,32 @@
+/* What `holdfast nodes` shows: every lock node with its verdict, and what to do about it. The verdicts come from
+ * lib/redlock; `check` and `doctor` tell them in their own ways. */
+#ifndef WORKER_NODES_H
+#define WORKER_NODES_H
+
+#include "redlock/redlock_nodes.h"
+#include "worker/config/config.h"
+#include "worker/config/findings.h"
+
+/* The lock nodes of a configuration, looked at once, and everything that has to live as long. */
+struct nodes_session {
+    struct redlock_node list[REDLOCK_NODES_MAX];
+    struct redlock_options options;
+    struct redlock_nodes *nodes; /* NULL: the configuration has none that could be looked at */
+    char reason[256];            /* then: why */
+};
+
+/* `user` and `password` instead of those of the configuration, unless NULL. False when `nodes` is NULL. */
+bool nodes_session_open(struct nodes_session *session, const struct config *config, const char *user,
+                        const char *password) MUST_CHECK;
+void nodes_session_close(struct nodes_session *session);
+
+void nodes_print(const struct redlock_nodes *nodes);
+void nodes_print_json(const struct redlock_nodes *nodes);
+
+/* "quarantined for at most 61 s more: The server was restarted ..."; of a node that does not vote. */
+void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out);
+
+/* What is wrong with the group that the nodes are, or are not. Nodes that cannot be reached are not told of. */
+void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings);
+
+#endif
