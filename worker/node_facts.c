@@ -81,11 +81,15 @@ void node_facts_judge(const struct node_facts *facts, const char *name, enum nod
         findings_error(findings, "%s: is part of a Redis Cluster; the nodes have to be single masters", name);
     if (facts->eviction[0] == '\0')
         findings_warn(findings, "%s: does not say its maxmemory-policy; make sure that it is noeviction", name);
+    else if (strcmp(facts->eviction, "noeviction") != 0 && use == NODE_FOR_LOCKS)
+        findings_warn(findings,
+                      "%s: maxmemory-policy is %s: as soon as maxmemory is set it has no vote, because it could delete "
+                      "locks that are held; set it to noeviction",
+                      name, facts->eviction);
     else if (strcmp(facts->eviction, "noeviction") != 0)
         findings_error(findings,
-                       "%s: maxmemory-policy is %s: under memory pressure it would delete %s; set it to "
-                       "noeviction",
-                       name, facts->eviction, use == NODE_FOR_LOCKS ? "locks that are held" : "tasks");
+                       "%s: maxmemory-policy is %s: under memory pressure it would delete tasks; set it to noeviction",
+                       name, facts->eviction);
     if (use == NODE_FOR_QUEUES && !facts->has_aof)
         findings_warn(findings,
                       "%s: appendonly is off: if this server crashes, it forgets the tasks since its last "

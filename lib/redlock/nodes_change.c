@@ -86,6 +86,7 @@ struct healing {
     bool waits;
     struct change members, readmission; /* one at a time */
     bool is_readmitting;
+    bool is_stuck;       /* the membership itself is in the way: nobody can be let in */
     bool wrote;          /* in this round */
     struct instant next; /* when something is due; INSTANT_NEVER = nothing ever */
     unsigned refused, away, to_wait;
@@ -108,6 +109,12 @@ static void members_update(struct healing *healing)
     struct membership_step step = change_plan(&healing->members);
     if (step.verdict == MEMBERSHIP_WRITE)
         healing->wrote |= change_write(&healing->members, &step);
+    healing->is_stuck = step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED;
+    if (!healing->is_stuck)
+        return;
+    healing->away += step.verdict == MEMBERSHIP_TOO_FEW;
+    healing->refused += step.verdict == MEMBERSHIP_REFUSED;
+    nodes_tell(healing->nodes, "%s", step.reason);
 }
 
 /* A node that has lost its marker, or holds one of a place that it does not
@@ -155,6 +162,8 @@ static void node_heal(struct healing *healing, unsigned index)
         nodes_tell(nodes, "%s: its marker cannot be written: %s", server->name, server->unwritable);
     } else if (trusted->state == TRUST_QUARANTINED) {
         healing_waits(healing, trust_node_until(&nodes->trust, index));
+    } else if (healing->is_stuck) {
+        return;
     } else if (trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
                trusted->reason == TRUST_OTHER_GENERATION) {
         node_readmit(healing, index);

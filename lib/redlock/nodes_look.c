@@ -128,6 +128,24 @@ const struct server *nodes_same_server(const struct redlock_nodes *nodes, const 
  * ------------------------------------------------------------------------------------------------------
  */
 
+/* Whom it doubles, in words. That it does was judged by trust. */
+static void duplicate_show(struct server *server)
+{
+    const struct redlock_nodes *nodes = server->all;
+    char *trouble = server->view.trouble;
+    const struct server *same = nodes_same_server(nodes, server);
+    if (same != NULL) {
+        snprintf(trouble, sizeof server->view.trouble, "it is the same server as %s (run id %s)", same->name,
+                 server->sight.run_id);
+        return;
+    }
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
+            strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
+            snprintf(trouble, sizeof server->view.trouble, "%s has the same place %s", nodes->servers[i].name,
+                     server->marker.self);
+}
+
 static void server_show(struct server *server, const struct trust *trust, unsigned index)
 {
     const struct trust_node *trusted = &trust->node[index];
@@ -135,6 +153,8 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     int64_t left_ns = instant_since(instant_now(), trust_node_until(trust, index));
     snprintf(view->address, sizeof view->address, "%s", redis_node_address(server->connection));
     snprintf(view->trouble, sizeof view->trouble, "%s", server->is_reached ? "" : server->trouble);
+    if (trusted->reason == TRUST_DUPLICATE)
+        duplicate_show(server);
     view->is_reached = server->is_reached;
     view->votes = trusted->state == TRUST_VOTES;
     view->state = trust_state_name(trusted->state);

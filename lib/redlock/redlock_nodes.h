@@ -62,7 +62,7 @@ struct redlock_node_view {
     const char *state;          /* "votes", "quarantined", "excluded", "unseen" */
     const char *reason;         /* a word: "fine", "new_run", "no_marker", ... */
     const char *advice;         /* a sentence: what that means, and what to do */
-    char trouble[256];          /* why it cannot be reached, or what it answered; "" = nothing */
+    char trouble[256];          /* what was found: why it cannot be reached, whom it doubles; "" = nothing */
     int64_t quarantine_left_ns; /* as this process counts, which has seen the node for the first time */
     char group[REDLOCK_GROUP_ID_DIGITS + 1], id[REDLOCK_NODE_ID_DIGITS + 1]; /* as its marker says; "" = none */
     uint32_t generation;

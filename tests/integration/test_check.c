@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/lock_group.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
 #include "tests/support/redis_server.h"
@@ -66,6 +67,11 @@ static void good_nodes_are_good(void **state)
              redis_server_port(servers[0]), redis_server_port(servers[1]), redis_server_port(servers[2]),
              redis_server_unix_path(servers[3]));
     struct program_result result = check(*state, config, "");
+    assert_contains(result.error, "error: lock1: excluded (no_group): ");
+    assert_int_equal(result.exit_code, 1);
+    program_result_free(&result);
+    lock_group_make(&servers[1], 3, 60000);
+    result = check(*state, config, "");
     assert_string_equal(result.error, "");
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.out, "all is well");
@@ -165,6 +171,7 @@ static void everything_wrong_is_reported_at_once(void **state)
     const struct place *place = *state;
     struct redis_server *plain = redis_server_start(NULL);
     struct redis_server *locked = redis_server_start(&(struct redis_server_options){.password = "right"});
+    struct redis_server *other = redis_server_start(NULL);
     struct redis_server *evicting =
         redis_server_start(&(struct redis_server_options){.config = "maxmemory-policy allkeys-lru\n"});
     char config[2048], replica_of[128];
@@ -178,18 +185,19 @@ static void everything_wrong_is_reported_at_once(void **state)
              " { host = \"localhost\"; port = %u; },\n"
              " { host = \"127.0.0.1\"; port = %u; password_file = \"secret\"; },\n"
              " { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.0.0.1\"; port = %u; },\n"
-             " { host = \"127.0.0.1\"; port = %u; } );\n",
+             " { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.0.0.1\"; port = %u; } );\n",
              redis_server_port(plain), redis_server_port(plain), redis_server_port(plain), redis_server_port(locked),
-             redis_server_port(evicting), redis_server_port(replica), free_port());
+             redis_server_port(evicting), redis_server_port(replica), free_port(), redis_server_port(other));
     struct program_result result = check(place, config, "");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "t.conf:1: worker.thread: there is no such key (did you mean threads?)");
-    assert_contains(result.error, "error: lock2: is the same server as lock1");
+    assert_contains(result.error, "error: lock2: excluded (duplicate): ");
+    assert_contains(result.error, "(it is the same server as lock1 (run id ");
     assert_contains(result.error, "warning: lock1: is the same server as queue");
     assert_contains(result.error, "warning: queue: appendonly is off");
     assert_contains(result.error, "error: lock3: ");
     assert_contains(result.error, "refused AUTH");
-    assert_contains(result.error, "error: lock4: maxmemory-policy is allkeys-lru");
+    assert_contains(result.error, "warning: lock4: maxmemory-policy is allkeys-lru");
     assert_contains(result.error, " is a replica of 127.0.0.1:");
     assert_contains(result.error, "error: lock6: ");
     assert_lacks(result.error, CANARY);
@@ -203,6 +211,7 @@ static void everything_wrong_is_reported_at_once(void **state)
     redis_server_destroy(replica);
     redis_server_destroy(evicting);
     redis_server_destroy(locked);
+    redis_server_destroy(other);
     redis_server_destroy(plain);
 }
 

@@ -84,8 +84,6 @@ static void unfit_nodes_are_errors(void **state)
     assert_one_finding(INFO_OF("5.9.0", "master", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "too old");
     assert_one_finding(INFO_OF("7.0.0", "slave", "noeviction", "0", "0"), NODE_FOR_LOCKS, false, "is a replica");
     assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "1", "0"), NODE_FOR_LOCKS, false, "Redis Cluster");
-    assert_one_finding(INFO_OF("7.0.0", "master", "allkeys-lru", "0", "0"), NODE_FOR_LOCKS, false,
-                       "would delete locks that are held");
     assert_one_finding(INFO_OF("7.0.0", "master", "volatile-lru", "0", "1"), NODE_FOR_QUEUES, false,
                        "would delete tasks");
 }
@@ -94,6 +92,8 @@ static void doubtful_nodes_are_warnings(void **state)
 {
     (void)state;
     assert_one_finding(INFO_OF("7.0.0", "master", "", "0", "0"), NODE_FOR_LOCKS, true, "does not say");
+    assert_one_finding(INFO_OF("7.0.0", "master", "allkeys-lru", "0", "0"), NODE_FOR_LOCKS, true,
+                       "could delete locks that are held");
     assert_one_finding(INFO_OF("7.0.0", "master", "noeviction", "0", "0"), NODE_FOR_QUEUES, true, "appendonly is off");
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/envelope.h"
+#include "worker/commands/nodes.h"
 #include "worker/config/config.h"
 #include "worker/config/config_print.h"
 #include "worker/node_probe.h"
@@ -63,18 +64,28 @@ static void check_probe(struct check *check, const struct node_probe *probe)
     buffer_fini(&address);
 }
 
-/* The addresses may differ and still lead to one server. */
+/* The addresses may differ and still lead to one server. Lock nodes among themselves are judged as a group. */
 static void check_distinct(struct check *check, const struct node_probe *probe, const struct node_probe *other)
 {
     if (probe->state != PROBE_ANSWERED || other->state != PROBE_ANSWERED ||
         strcmp(probe->facts.run_id, other->facts.run_id) != 0)
         return;
-    if (probe->use == NODE_FOR_LOCKS && other->use == NODE_FOR_LOCKS)
-        findings_error(&check->findings, "%s: is the same server as %s (run_id %s): every lock node has one vote",
-                       probe->node->name, other->node->name, probe->facts.run_id);
-    else
+    if (probe->use != other->use)
         findings_warn(&check->findings, "%s: is the same server as %s: long work on the queues delays locks",
                       probe->node->name, other->node->name);
+}
+
+static void check_group(struct check *check)
+{
+    struct nodes_session session;
+    for (size_t i = 0; i < check->config->lock_node_count; i++)
+        if (check->config->lock_nodes[i].source.is_broken)
+            return;
+    if (nodes_session_open(&session, check->config, NULL, NULL)) {
+        redlock_nodes_look(session.nodes);
+        nodes_judge(session.nodes, &check->findings);
+    }
+    nodes_session_close(&session);
 }
 
 static void check_nodes(struct check *check)
@@ -96,6 +107,7 @@ static void check_nodes(struct check *check)
         for (size_t j = 0; j < i; j++)
             check_distinct(check, &check->probes[i], &check->probes[j]);
     }
+    check_group(check);
 }
 
 static void check_all(struct check *check)

@@ -138,7 +138,8 @@ static int list(struct nodes_command *command)
         excluded += strcmp(redlock_nodes_view(command->session.nodes, i)->state, "excluded") == 0;
     if (group.voters == group.nodes)
         return EXIT_CODE_OK;
-    return excluded > 0 ? EXIT_CODE_FAILURE : EXIT_CODE_TEMPORARY;
+    bool is_known = group.has_group || group.reached >= group.quorum;
+    return excluded > 0 && is_known ? EXIT_CODE_FAILURE : EXIT_CODE_TEMPORARY;
 }
 
 static int init(struct nodes_command *command)

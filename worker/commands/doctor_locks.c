@@ -2,9 +2,11 @@
 #include "worker/commands/doctor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/commands/nodes.h"
 #include "worker/node_probe.h"
 
 static const struct doctor_kind lock_node_away = {
@@ -26,6 +28,20 @@ static const struct doctor_kind lock_node_unfit = {"lock-node-unfit", DOCTOR_ERR
 static const struct doctor_kind lock_node_doubtful = {"lock-node-doubtful", DOCTOR_WARNING,
                                                       "A node like this may forget or refuse locks that are held.",
                                                       "See `holdfast check`, which says more."};
+static const struct doctor_kind lock_group_missing = {
+    "lock-group-missing", DOCTOR_ERROR,
+    "Several lock nodes that are no group have no votes: every task that needs a lock waits.",
+    "Run `holdfast nodes init` once, with all lock nodes up."};
+static const struct doctor_kind lock_node_quarantined = {
+    "lock-node-quarantined", DOCTOR_WARNING,
+    "It may have forgotten locks that are held, so it has no vote until they have expired.",
+    "Nothing, when workers run; else `holdfast nodes heal --wait`."};
+static const struct doctor_kind lock_node_excluded = {
+    "lock-node-excluded", DOCTOR_ERROR, "It has no vote until somebody does something; fewer of the others may fail.",
+    "See `holdfast nodes`, and docs/lock-nodes.md."};
+static const struct doctor_kind lock_place_vacant = {
+    "lock-place-vacant", DOCTOR_WARNING, "A place in the lock group is nobody's: one node less may fail.",
+    "Finish what was begun: `holdfast nodes replace`, or `heal --wait`, again."};
 static const struct doctor_kind configuration = {"configuration", DOCTOR_WARNING,
                                                  "The configuration works, but perhaps not as it was meant.",
                                                  "See `holdfast check`, which looks at the plugins too."};
@@ -71,10 +87,51 @@ static int nodes_examine(struct doctor *doctor)
     return EXIT_CODE_OK;
 }
 
+static void member_judge(struct doctor *doctor, const struct redlock_node_view *view)
+{
+    struct buffer text = {0};
+    nodes_verdict_text(view, &text);
+    doctor_find(doctor, view->quarantine_left_ns > 0 ? &lock_node_quarantined : &lock_node_excluded, "%s is %s",
+                view->name, buffer_text(&text));
+    buffer_fini(&text);
+}
+
+static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes)
+{
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    if (group.vacant > 0)
+        doctor_find(doctor, &lock_place_vacant, "%u place of the lock group is vacant", group.vacant);
+    if (!group.has_group && group.nodes > 1) {
+        if (group.reached >= group.quorum)
+            doctor_find(doctor, &lock_group_missing, "the %u lock nodes are no lock group", group.nodes);
+        return;
+    }
+    for (unsigned i = 0; i < group.nodes; i++) {
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        if (!view->votes && strcmp(view->state, "unseen") != 0)
+            member_judge(doctor, view);
+    }
+    if (group.voters < group.quorum && group.reached >= group.quorum)
+        doctor_find(doctor, &lock_majority_away, "%u of %u lock nodes vote", group.voters, group.nodes);
+}
+
+static void group_examine(struct doctor *doctor)
+{
+    struct nodes_session session;
+    if (nodes_session_open(&session, doctor->console->config, NULL, NULL)) {
+        redlock_nodes_look(session.nodes);
+        group_judge(doctor, session.nodes);
+    }
+    nodes_session_close(&session);
+}
+
 int doctor_examine_locks(struct doctor *doctor)
 {
     const struct findings *warnings = &doctor->console->warnings;
     for (size_t i = 0; i < warnings->count; i++)
         doctor_find(doctor, &configuration, "%s", warnings->items[i].text);
-    return nodes_examine(doctor);
+    int code = nodes_examine(doctor);
+    if (code == EXIT_CODE_OK)
+        group_examine(doctor);
+    return code;
 }

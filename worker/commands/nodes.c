@@ -52,7 +52,7 @@ void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out
     }
     buffer_format(out, " (%s): %s", view->reason, view->advice);
     if (view->trouble[0] != '\0')
-        buffer_format(out, " It says: %s", view->trouble);
+        buffer_format(out, " (%s)", view->trouble);
 }
 
 static void group_text(const struct redlock_group_view *group, struct buffer *out)
@@ -214,7 +214,9 @@ void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings)
     struct buffer text = {0};
     for (unsigned i = 0; i < group.nodes; i++) {
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
-        if (view->votes || (!view->is_reached && view->trouble[0] != '\0' && strcmp(view->state, "unseen") == 0))
+        bool is_away = strcmp(view->state, "unseen") == 0;
+        bool is_unknown = !group.has_group && group.reached < group.quorum;
+        if (view->votes || is_away || is_unknown)
             continue;
         buffer_clear(&text);
         nodes_verdict_text(view, &text);

@@ -26,7 +26,8 @@ void nodes_print_json(const struct redlock_nodes *nodes);
 /* "quarantined for at most 61 s more: The server was restarted ..."; of a node that does not vote. */
 void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out);
 
-/* What is wrong with the group that the nodes are, or are not. Nodes that cannot be reached are not told of. */
+/* What is wrong with the group that the nodes are, or are not. Nodes that cannot be reached are not told of, nor what
+ * cannot be known because of them. */
 void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings);
 
 #endif
