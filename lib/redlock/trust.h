@@ -18,7 +18,7 @@
  *    it has cannot be known from here, and a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
  *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
- *    Bounds of two samples that cannot both be true, with 1 % of the time between them allowed for rate, are a step.
+ *    Bounds of two samples that cannot both be true, with 1 % of the time between them and 5 ms allowed, are a step.
  *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its

@@ -4,6 +4,9 @@
 
 enum { RATE_DIVISOR = 100 }; /* 1 % */
 
+/* What time services correct in one go without being asked; the drift that every validity allows for covers it. */
+#define SMALL_STEP_NS (5 * NS_PER_MS)
+
 /* Far beyond any clock, and far enough from the ends of int64_t that nothing below overflows. */
 static const int64_t latest_us = INT64_MAX / 4 / NS_PER_US;
 
@@ -50,13 +53,14 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
     }
     int64_t low = trust_clock_low(clock, reading->answered), high = trust_clock_high(clock, reading->answered);
     news.blur_ns = (high - low) + (fresh.high - fresh.low);
-    if (fresh.low > high)
+    bool fits = fresh.low <= high && fresh.high >= low;
+    if (fresh.low > high + SMALL_STEP_NS)
         news.step_ns = fresh.low - high;
-    else if (fresh.high < low)
+    else if (fresh.high < low - SMALL_STEP_NS)
         news.step_ns = fresh.high - low;
     if (news.step_ns == 0)
         fresh.steady_since = clock->steady_since;
-    if (news.step_ns != 0 || fresh.high - fresh.low <= high - low)
+    if (!fits || fresh.high - fresh.low <= high - low)
         *clock = fresh;
     else
         clock->heard = reading->answered;

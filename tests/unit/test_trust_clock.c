@@ -81,13 +81,28 @@ static void a_step_within_the_allowance_is_none(void **state)
     struct world world;
     start(&world, 3);
     go_on(&world, 3);
-    world.servers[1].offset_ns += 9 * NS_PER_MS; /* 1 % of the second between two samples is 10 ms */
+    world.servers[1].offset_ns += 14 * NS_PER_MS; /* 5 ms, and 1 % of the second between two samples: 15 ms */
     go_on(&world, 3);
     expect_votes(&world, 1);
     pass(&world, NS_PER_S);
-    world.servers[1].offset_ns += 12 * NS_PER_MS;
+    world.servers[1].offset_ns += 17 * NS_PER_MS;
     sample(&world, 1);
     expect_step(&world, 2, 0, 2);
+}
+
+/* What a time service corrects now and then, between two samples that are close together. */
+static void small_steps_are_none_and_are_followed(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    for (int i = 0; i < 20; i++) {
+        pass(&world, 10 * NS_PER_MS);
+        world.servers[1].offset_ns += 4 * NS_PER_MS;
+        sample(&world, 1);
+        expect_step(&world, 0, 0, 0);
+    }
+    expect_votes(&world, 1);
 }
 
 /* An inspection that finds a step: it is one event. */
@@ -371,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_drifts_is_never_blamed),
         cmocka_unit_test(a_step_is_seen_and_told_to_all),
         cmocka_unit_test(a_step_within_the_allowance_is_none),
+        cmocka_unit_test(small_steps_are_none_and_are_followed),
         cmocka_unit_test(a_step_in_an_inspection),
         cmocka_unit_test(without_witnesses_nothing_is_written),
         cmocka_unit_test(a_step_long_ago_is_no_news_for_others),
