@@ -107,8 +107,8 @@ static bool number_write(struct number *number, const char *jid, uint64_t value)
 
 static bool passes_fence(struct fenced_register *all, struct number *number, uint64_t token)
 {
-    if (token == 0 || token < number->token) {
-        all->counts.refused++;
+    if (token < number->token || token == 0) {
+        all->counts.refused += token != 0;
         return false;
     }
     number->token = token;

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #include "base/buffer.h"
+#include "base/random.h"
+#include "redlock/marker.h"
 #include "tests/support/test.h"
 
 enum { PORT = 6379 };
@@ -167,6 +169,40 @@ char *hosts_ask(struct hosts *hosts, unsigned node, const char *command)
     return redis_server_command(hosts->servers[node], "%s", command);
 }
 
+static void must_answer(struct hosts *hosts, unsigned node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void must_answer(struct hosts *hosts, unsigned node, const char *format, ...)
+{
+    char command[MARKER_TEXT_MAX + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    char *reply = hosts_ask(hosts, node, command);
+    assert_string_equal(reply, "OK");
+    free(reply);
+}
+
+void hosts_form_group(struct hosts *hosts, int64_t max_ttl_ms)
+{
+    struct marker marker = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = hosts->nodes};
+    char text[MARKER_TEXT_MAX];
+    random_digits(marker.group, MARKER_GROUP_DIGITS);
+    for (unsigned node = 0; node < hosts->nodes; node++)
+        random_digits(marker.places[node], MARKER_ID_DIGITS);
+    for (unsigned node = 0; node < hosts->nodes; node++) {
+        char *info = hosts_ask(hosts, node, "INFO server");
+        const char *run = strstr(info, "run_id:");
+        assert_non_null(run);
+        memcpy(marker.self, marker.places[node], sizeof marker.self);
+        memcpy(marker.run, run + strlen("run_id:"), MARKER_RUN_DIGITS);
+        free(info);
+        marker_write(&marker, text);
+        must_answer(hosts, node, "SET %s '%s'", MARKER_KEY, text);
+    }
+}
+
 /* --- what happens to them ----------------------------------------------------------------------------------------- */
 
 void hosts_cut(struct hosts *hosts, unsigned worker_host, unsigned node, enum hosts_way way)
@@ -200,21 +236,6 @@ void hosts_restart(struct hosts *hosts, unsigned node)
     node_enter(hosts, node);
     redis_server_restart(hosts->servers[node]);
     node_leave(hosts);
-}
-
-static void must_answer(struct hosts *hosts, unsigned node, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void must_answer(struct hosts *hosts, unsigned node, const char *format, ...)
-{
-    char command[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    char *reply = hosts_ask(hosts, node, command);
-    assert_string_equal(reply, "OK");
-    free(reply);
 }
 
 void hosts_replace(struct hosts *hosts, unsigned node)

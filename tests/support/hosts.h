@@ -38,6 +38,9 @@ void hosts_stop(struct hosts *hosts);
 /* False: why is private_network_reason(hosts->network). */
 bool hosts_can_cut(const struct hosts *hosts);
 
+/* Makes the lock nodes a lock group (redlock/marker.h) that is trusted at once, before the first lock is taken. */
+void hosts_form_group(struct hosts *hosts, int64_t max_ttl_ms);
+
 /* Starts a worker process on a worker host (fleet_work); lock_nodes of the setup is filled in. */
 unsigned hosts_work(struct hosts *hosts, unsigned worker_host, const struct fleet_setup *setup);
 /* What a lock node answers; to be freed. */
