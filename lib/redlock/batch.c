@@ -42,7 +42,7 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
     batch->gone_by = (struct instant){0};
     buffer_clear(&batch->keys);
     buffer_clear(&batch->values);
-    buffer_clear(&batch->ttls);
+    buffer_clear(&batch->others);
     group->gathering[kind] = batch;
     group->batches_in_flight++;
     loop_at_turn_end(group->loop, LOOP_BATCH, &group->send);
@@ -231,7 +231,7 @@ static void batch_dispose(struct batch *batch)
 {
     buffer_fini(&batch->keys);
     buffer_fini(&batch->values);
-    buffer_fini(&batch->ttls);
+    buffer_fini(&batch->others);
     buffer_fini(&batch->request);
     free(batch);
 }

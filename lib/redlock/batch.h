@@ -27,9 +27,9 @@ struct batch {
     enum batch_kind kind;
     unsigned lock_count, key_count, unanswered;
     node_set nodes;
-    struct lease_terms terms;         /* of a batch of grants: those of all its locks; of one lock: its own */
-    struct instant gone_by;           /* when every key has expired by itself, also one planted late */
-    struct buffer keys, values, ttls; /* encoded arguments */
+    struct lease_terms terms;           /* of a batch of grants: those of all its locks; of one lock: its own */
+    struct instant gone_by;             /* when every key has expired by itself, also one planted late */
+    struct buffer keys, values, others; /* encoded arguments; others: a ttl or a channel a key */
     struct buffer request;
     struct batch_entry entries[BATCH_LOCKS_MAX];
     struct batch_call calls[]; /* one a node */

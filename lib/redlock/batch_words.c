@@ -25,7 +25,12 @@ void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
         if (value_a_key || i == 0)
             redis_request_bytes(&batch->values, lock->value, lock->value_length);
         if (batch->kind == BATCH_EXTEND)
-            redis_request_integer(&batch->ttls, lock->terms.ttl_ns / NS_PER_MS);
+            redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
+        if (batch->kind == BATCH_RELEASE) {
+            char channel[WAKES_CHANNEL_MAX];
+            lock_wait_channel(lock, i, channel);
+            redis_request_text(&batch->others, channel);
+        }
     }
 }
 
@@ -55,7 +60,7 @@ static size_t argument_count(const struct batch *batch)
 {
     switch (batch->kind) {
     case BATCH_RELEASE:
-        return batch->key_count;
+        return 2 * (size_t)batch->key_count;
     case BATCH_EXTEND:
         return 1 + 2 * (size_t)batch->key_count;
     case BATCH_REPLANT:
@@ -123,7 +128,7 @@ void batch_words_request(struct batch *batch, unsigned node)
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         grant_head(batch, node, now);
     buffer_append(out, batch->values.bytes, batch->values.length);
-    buffer_append(out, batch->ttls.bytes, batch->ttls.length);
+    buffer_append(out, batch->others.bytes, batch->others.length);
     if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)
         token_tail(batch);
     if (batch->kind == BATCH_REPLANT)

@@ -137,6 +137,7 @@ static void close_deliver(struct loop_message *message)
 {
     struct redlock_client *client = list_owner(message, struct redlock_client, close_message);
     client->close_by = loop_after(client->loop, CLOSE_LIMIT_NS);
+    lock_waits_cancel(client->group);
     close_fire(&client->close_timer);
 }
 

@@ -16,6 +16,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "redlock/inspection.h"
 #include "redlock/scripts.h"
 #include "redlock/terms.h"
@@ -164,6 +165,17 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
         });
 }
 
+static void waiting_init(struct redlock_group *group)
+{
+    struct redis_node *nodes[REDLOCK_NODES_MAX];
+    uint64_t seed = 0;
+    random_bytes(&seed, sizeof seed);
+    for (unsigned i = 0; i < group->node_count; i++)
+        nodes[i] = group->nodes[i].node;
+    group->turns = turns_create(seed);
+    group->wakes = wakes_create(group->loop, &(struct wakes_options){.nodes = nodes, .node_count = group->node_count});
+}
+
 struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,
                                            size_t reason_size)
 {
@@ -189,6 +201,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     for (unsigned i = 0; i < group->node_count; i++)
         node_open(group, i, options);
     inspections_init(group);
+    waiting_init(group);
     return group;
 }
 
@@ -196,6 +209,7 @@ void redlock_group_destroy(struct redlock_group *group)
 {
     loop_hook_cancel(&group->send);
     inspections_end(group);
+    wakes_destroy(group->wakes);
     loop_timer_clear(group->loop, &group->owed_timer);
     loop_timer_clear(group->loop, &group->pace_timer);
     for (unsigned i = 0; i < group->node_count; i++) {
@@ -206,6 +220,7 @@ void redlock_group_destroy(struct redlock_group *group)
     struct list *link = NULL;
     while ((link = list_take_first(&group->locks)) != NULL)
         lock_dispose(list_owner(link, struct redlock_lock, link));
+    turns_destroy(group->turns);
     buffer_fini(&group->request);
     free(group->key_prefix);
     free(group);

@@ -3,6 +3,7 @@
  *   group.c       N nodes and what is shared by the locks over them
  *   inspection.c  which of them may vote
  *   lock.c        one lock: values, timers, what callers do; lock_news.c: what callers are told
+ *   lock_wait.c   whose turn it is in this process, and when the next pass is worth its while (turns.c, wakes.c)
  *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
  *   owed.c        releases that a node must still get when it comes back
  *   validity.c    what other threads see of a lock
@@ -25,6 +26,8 @@
 #include "redlock/lease.h"
 #include "redlock/redlock_loop.h"
 #include "redlock/trust.h"
+#include "redlock/turns.h"
+#include "redlock/wakes.h"
 
 enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
 enum { VALUE_RANDOM_BYTES = 16, VALUE_BYTES_MAX = 2 * VALUE_RANDOM_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
@@ -66,6 +69,8 @@ struct redlock_group {
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told;                    /* changes of it are news from now on */
+    struct turns *turns;
+    struct wakes *wakes;
     struct buffer request;                 /* where what is sent once is encoded */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
     struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */
@@ -85,9 +90,31 @@ struct redlock_group {
     struct redlock_counters counters;
 };
 
+/* Of a lock that is being acquired. See lock_wait.c. */
+struct lock_wait {
+    struct turn_claim claim;
+    struct turn_key keys[REDLOCK_RESOURCES_MAX];
+    struct lock_want *wants; /* one a key; NULL until it had to wait for another process */
+    unsigned want_count;
+    struct loop_timer timer;   /* starts_at or give_up_at */
+    int64_t limit_ns;          /* of the terms; 0: tries count */
+    int64_t local_limit_ns;    /* how long it waits for others of this process, if tries count */
+    struct instant give_up_at; /* INSTANT_NEVER: the tries end it */
+    struct instant starts_at;  /* queued, and has its turn: when its first pass begins */
+    struct instant freed_at;   /* when a release was heard last */
+    uint32_t planned_round;    /* of the lease, when it was decided how long to wait */
+    unsigned polls;            /* waits in a row that only time ends */
+    bool is_queued;            /* asked for, and its lease not yet: waits for its turn or for starts_at */
+    bool has_waited;
+    bool is_long;   /* waits for a wake, or for the ttl of the holder */
+    bool is_silent; /* took its turn over from another of this process, and no other process was told */
+    bool is_quiet;  /* what is being released is not worth a hint */
+};
+
 struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
+    struct lock_wait wait;
     struct redlock_group *group;
     struct list link;          /* in group->locks */
     struct list idle_link;     /* in group->idle_locks */
@@ -103,8 +130,9 @@ struct redlock_lock {
     bool clashes;                             /* in this pass: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
     int64_t remaining_ns;                     /* the longest that a node told in this pass; 0 = not told */
-    struct list verifies;                     /* struct redlock_verify */
-    struct buffer keys;                       /* all keys one after the other, prefix included */
+    struct instant told_at;
+    struct list verifies; /* struct redlock_verify */
+    struct buffer keys;   /* all keys one after the other, prefix included */
     uint16_t key_ends[REDLOCK_RESOURCES_MAX];
     unsigned key_count;
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
@@ -134,15 +162,32 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step);
 void lock_grants_gather(struct redlock_lock *lock);
 /* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
 void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
+void lock_timer_follow(struct redlock_lock *lock);
 void lock_retire(struct redlock_lock *lock);
 void lock_dispose(struct redlock_lock *lock);
 
 /* lock_news.c: tells the caller, and whoever verifies. */
 void lock_tell(struct redlock_lock *lock, const struct lease_step *step);
-/* The answer to a request that the group does not allow. */
-void lock_tell_invalid(struct redlock_lock *lock);
+/* The answer to a request that no node was asked about. */
+void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer);
 /* Whoever verifies is not answered. */
 void lock_verifies_drop(struct redlock_lock *lock);
+
+/* lock_wait.c */
+void lock_wait_init(struct redlock_lock *lock);
+void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms);
+void lock_wait_dispose(struct redlock_lock *lock);
+/* Begins with the keys that the lock has: asks the nodes as soon as it is its turn. */
+void lock_wait_begin(struct redlock_lock *lock);
+/* A pass was refused, and another will follow: decides when. */
+void lock_wait_plan(struct redlock_lock *lock);
+void lock_wait_won(struct redlock_lock *lock);
+/* It is free again, or on the way there: whoever is next in this process has its turn. Before its releases gather. */
+void lock_wait_end(struct redlock_lock *lock);
+/* What is told about the keys that are released now: nothing, or the channel. */
+void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[WAKES_CHANNEL_MAX]);
+/* Ends all that wait or ask, with CANCELLED. */
+void lock_waits_cancel(struct redlock_group *group);
 
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */

@@ -104,6 +104,8 @@ static void step_take(struct redlock_group *group, struct trust_step step)
         if (step.write & (1u << i))
             marker_write_to(&group->nodes[i]);
     }
+    if (group->trust.has_group)
+        wakes_name_group(group->wakes, group->trust.group.group);
     timer_follow(group, trust_next(&group->trust));
 }
 

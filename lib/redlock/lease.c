@@ -68,6 +68,23 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
     return pass_start(lease, terms, now);
 }
 
+void lease_wait_until(struct lease *lease, struct instant at)
+{
+    if (lease->state == LEASE_WAITING)
+        lease->act_at = at;
+}
+
+struct lease_step lease_last_try(struct lease *lease)
+{
+    if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING)
+        lease->tries_left = 0;
+    if (lease->state != LEASE_WAITING)
+        return (struct lease_step){0};
+    lease->state = LEASE_FREE;
+    round_next(lease);
+    return (struct lease_step){.news = LEASE_NEWS_REFUSED, .refusal = lease->refusal};
+}
+
 /* --- memory loss, and time that cannot be believed ------------------------------------------------------------- */
 
 /* A vote for a pass that is not decided yet is void. What a hold does about it, its next extension decides. */

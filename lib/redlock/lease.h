@@ -46,6 +46,7 @@
 #include "base/clock.h"
 
 enum { LEASE_NODES_MAX = 15 };
+#define LEASE_TRIES_ENDLESS UINT32_MAX
 
 typedef uint16_t node_set; /* bit i = node i */
 
@@ -56,7 +57,7 @@ struct lease_terms {
     int64_t ttl_ns;
     double drift_factor;
     int64_t pass_limit_ns; /* a pass or an extension round that is undecided by then has failed */
-    unsigned tries;        /* passes until an acquire is refused, at least 1 */
+    unsigned tries; /* passes until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
     int64_t retry_delay_ns, retry_jitter_ns;
     bool fenced;
     int64_t max_hold_ns; /* LOST so long after the acquisition, however often it was extended; 0 = never (E37) */
@@ -117,6 +118,7 @@ struct lease {
     bool in_danger;
     unsigned tries_left;
     unsigned splits;                   /* split votes in a row, for the doubling of their wait */
+    enum lease_refusal refusal;        /* WAITING: how the last pass ended */
     struct instant pass_started;       /* before the first byte of this round */
     struct instant validity_from;      /* FENCING: start of the pass that granted */
     struct instant valid_until;        /* HELD: end of the validity, guard not taken off */
@@ -175,6 +177,12 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Our clock cannot be believed for the time before now: a hold is LOST, an undecided pass fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
+/* WAITING only, else nothing happens: the next pass begins at `at`, because the driver knows better than a fixed delay
+ * when it is of use. Earlier or later than it was. */
+void lease_wait_until(struct lease *lease, struct instant at);
+/* The pass under way is the last one; while it waits for the next one it is refused now, as the last one was. Before
+ * HELD only, else nothing happens. */
+struct lease_step lease_last_try(struct lease *lease);
 /* Whatever is due by time; call it at lease_next or later. Harmless when nothing is due. */
 struct lease_step lease_tick(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Gives the lock up, in any state but FREE and RELEASING. Before HELD it cancels, with news REFUSED at once. */

@@ -16,7 +16,7 @@ struct lease_step pass_start(struct lease *lease, const struct lease_terms *term
 {
     invariant(lease->tries_left > 0);
     lease->state = LEASE_ACQUIRING;
-    lease->tries_left--;
+    lease->tries_left -= lease->tries_left != LEASE_TRIES_ENDLESS;
     lease->reached = set_all(terms);
     lease->gone = lease->forgot = 0;
     lease->token = 0;
@@ -70,6 +70,7 @@ struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms
 {
     enum lease_refusal refusal = pass_refusal(lease, terms);
     struct lease_step step = {.abandon = lease->reached};
+    lease->refusal = refusal;
     round_next(lease);
     lease->asked = 0;
     lease->reached = 0;
@@ -185,6 +186,7 @@ struct lease_step pass_cancel(struct lease *lease)
 {
     struct lease_step step = {.abandon = lease->reached, .news = LEASE_NEWS_REFUSED, .refusal = LEASE_CANCELLED};
     lease->state = LEASE_FREE;
+    lease->refusal = LEASE_CANCELLED;
     lease->asked = 0;
     lease->reached = 0;
     lease->token = 0;

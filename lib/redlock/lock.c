@@ -48,13 +48,21 @@ void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remai
     const char *owner = is_ours ? value + 2 * VALUE_RANDOM_BYTES + 1 : value;
     if (lock->holder[0] == '\0' && (is_ours || is_readable(owner)))
         snprintf(lock->holder, sizeof lock->holder, "%s", owner);
+    lock->told_at = loop_now(lock->group->loop);
     if (remaining_ns > lock->remaining_ns)
         lock->remaining_ns = remaining_ns;
+}
+
+/* Others need not hear of keys that nobody could take now, or that it asks for again at once. */
+static bool abandon_is_quiet(const struct lease *lease)
+{
+    return lease->refusal == LEASE_BUSY || (lease->refusal == LEASE_SPLIT && lease->state == LEASE_WAITING);
 }
 
 /* A pass that ended before its grants left has nothing to undo. */
 static void pass_abandon(struct redlock_lock *lock, node_set reached)
 {
+    lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
     if (!list_is_empty(&lock->granting_link)) {
         list_remove(&lock->granting_link);
         return;
@@ -77,7 +85,7 @@ static void pass_begin(struct redlock_lock *lock)
 /* --- the mover ------------------------------------------------------------------------------------------------ */
 
 /* Also after a step that asks for nothing: a pass that reached no node at all goes to wait without a word. */
-static void timer_follow(struct redlock_lock *lock)
+void lock_timer_follow(struct redlock_lock *lock)
 {
     struct instant next = lease_next(&lock->lease, &lock->terms);
     if (next.ns == INSTANT_NEVER.ns)
@@ -97,12 +105,15 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
         batch_add(group, BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
     if (step->replant)
         batch_add(group, BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
+    lock->wait.is_quiet = false;
     if (step->release)
         batch_add(group, BATCH_RELEASE, lock, round, step->release);
 }
 
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 {
+    if (step.news == LEASE_NEWS_REFUSED)
+        lock_wait_end(lock);
     if (step.abandon)
         pass_abandon(lock, step.abandon);
     if (step.grant)
@@ -110,7 +121,11 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
     votes_ask(lock, &step);
     validity_publish(&lock->validity, lease_believed_until(&lock->lease, &lock->terms),
                      lease_danger_from(&lock->lease, &lock->terms));
-    timer_follow(lock);
+    if (lock->lease.state == LEASE_WAITING)
+        lock_wait_plan(lock);
+    lock_timer_follow(lock);
+    if (step.news == LEASE_NEWS_ACQUIRED)
+        lock_wait_won(lock);
     if (step.news != LEASE_NEWS_NONE)
         lock_tell(lock, &step);
 }
@@ -119,7 +134,7 @@ static void timer_fired(struct loop_timer *timer)
 {
     struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
     if (lock->is_refusing)
-        lock_tell_invalid(lock);
+        lock_tell_answer(lock, REDLOCK_INVALID);
     else
         lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
 }
@@ -144,18 +159,20 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
         list_append(&group->locks, &lock->link);
         loop_timer_init(&lock->timer, timer_fired);
         list_init(&lock->verifies);
+        lock_wait_init(lock);
         lease_init(&lock->lease, (uint32_t)random_between(0, UINT32_MAX));
     }
     lock->event = event;
     lock->context = context;
     lock->terms = redlock_lease_terms(terms, group->node_count, group->slowest_timeout_ns);
+    lock_wait_take_terms(lock, terms);
     return lock;
 }
 
 void redlock_lock_destroy(struct redlock_lock *lock)
 {
     invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
-    invariant(!lock->is_refusing);
+    invariant(!lock->is_refusing && !lock->wait.is_queued);
     lock->event = NULL;
     lock_verifies_drop(lock);
     validity_end(&lock->validity);
@@ -172,6 +189,7 @@ void lock_retire(struct redlock_lock *lock)
 void lock_dispose(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->timer);
+    lock_wait_dispose(lock);
     validity_end(&lock->validity);
     buffer_fini(&lock->keys);
     free(lock);
@@ -208,22 +226,25 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
         loop_timer_set(lock->group->loop, &lock->timer, lock->asked_at);
         return true;
     }
-    lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, lock->asked_at));
+    lock_wait_begin(lock);
     return true;
 }
 
 void redlock_lock_release(struct redlock_lock *lock)
 {
     loop_assert_inside(lock->group->loop);
-    if (lock->is_refusing)
-        lock_tell_invalid(lock);
-    else
+    bool was_asked = lock->lease.state != LEASE_FREE; /* the nodes, that is */
+    invariant(was_asked || lock->is_refusing || lock->wait.is_queued);
+    lock_wait_end(lock);
+    if (was_asked)
         lock_take_step(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
+    else
+        lock_tell_answer(lock, lock->is_refusing ? REDLOCK_INVALID : REDLOCK_CANCELLED);
 }
 
 bool redlock_lock_is_free(const struct redlock_lock *lock)
 {
-    return lock->lease.state == LEASE_FREE && !lock->is_refusing;
+    return lock->lease.state == LEASE_FREE && !lock->is_refusing && !lock->wait.is_queued;
 }
 
 struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)

@@ -89,6 +89,13 @@ static void trouble_log(struct redlock_lock *lock, const char *event, const char
               redlock_group_nodes_up(lock->group), log_quote(reason, why));
 }
 
+/* What it was when it was told, less what has passed since. */
+static int64_t remaining_ns(const struct redlock_lock *lock)
+{
+    int64_t left = lock->remaining_ns - instant_since(lock->told_at, loop_now(lock->group->loop));
+    return left > 0 ? left : 0;
+}
+
 /* Who has it, and for how long yet (E12); always of the last pass. */
 static const char *busy_reason(struct redlock_lock *lock)
 {
@@ -96,11 +103,13 @@ static const char *busy_reason(struct redlock_lock *lock)
     size_t size = sizeof lock->group->reason;
     if (lock->clashes)
         snprintf(reason, size, "something that is no lock is under its key");
-    else if (lock->remaining_ns <= 0)
-        return answer_reason(REDLOCK_BUSY);
-    else
+    else if (remaining_ns(lock) > 0)
         snprintf(reason, size, "held by %s for %lld ms more unless extended",
-                 lock->holder[0] != '\0' ? lock->holder : "somebody", (long long)(lock->remaining_ns / NS_PER_MS));
+                 lock->holder[0] != '\0' ? lock->holder : "somebody", (long long)(remaining_ns(lock) / NS_PER_MS));
+    else if (lock->holder[0] != '\0')
+        snprintf(reason, size, "held by %s", lock->holder);
+    else
+        return answer_reason(REDLOCK_BUSY);
     return reason;
 }
 
@@ -141,7 +150,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
                     : answer == REDLOCK_INVALID ? invalid_reason(lock)
                                                 : answer_reason(answer);
     event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
-    event->remaining_ns = answer == REDLOCK_BUSY ? lock->remaining_ns : 0;
+    event->remaining_ns = answer == REDLOCK_BUSY ? remaining_ns(lock) : 0;
     event->passes = lock->passes;
     event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
     answer_count(&lock->group->counters, answer);
@@ -289,11 +298,11 @@ void lock_tell(struct redlock_lock *lock, const struct lease_step *step)
     event_tell(lock, &event);
 }
 
-void lock_tell_invalid(struct redlock_lock *lock)
+void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer)
 {
     struct redlock_event event = {0};
     lock->is_refusing = false;
     loop_timer_clear(lock->group->loop, &lock->timer);
-    answer_fill(lock, &event, REDLOCK_INVALID);
+    answer_fill(lock, &event, answer);
     event_tell(lock, &event);
 }

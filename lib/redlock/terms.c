@@ -195,7 +195,7 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
         .ttl_ns = terms->ttl_ns,
         .drift_factor = terms->drift_factor,
         .pass_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
-        .tries = terms->tries,
+        .tries = terms->wait_ns > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
         .retry_delay_ns = terms->retry_delay_ns,
         .retry_jitter_ns = terms->retry_jitter_ns,
         .fenced = !terms->unfenced,

@@ -37,15 +37,6 @@ struct turns *turns_create(uint64_t seed)
     return turns;
 }
 
-void turns_destroy(struct turns *turns)
-{
-    if (turns == NULL)
-        return;
-    invariant(turns->count == 0);
-    free(turns->buckets);
-    free(turns);
-}
-
 /* --- the table ------------------------------------------------------------------------------------------------ */
 
 static uint64_t key_hash(const struct turns *turns, struct turn_key key)
@@ -111,6 +102,17 @@ static void turn_drop(struct turns *turns, struct turn *turn)
     *place = turn->next;
     turns->count--;
     free(turn);
+}
+
+void turns_destroy(struct turns *turns)
+{
+    if (turns == NULL)
+        return;
+    for (size_t i = 0; i < turns->bucket_count; i++)
+        while (turns->buckets[i] != NULL)
+            turn_drop(turns, turns->buckets[i]);
+    free(turns->buckets);
+    free(turns);
 }
 
 /* --- claims --------------------------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ struct turn_claim {
 
 /* `seed` spreads the keys, so that nobody can choose names that collide. */
 struct turns *turns_create(uint64_t seed);
-/* Nobody may be left in it. NULL is harmless. */
+/* Whoever is still in it is forgotten, and must not leave any more. NULL is harmless. */
 void turns_destroy(struct turns *turns);
 
 /* `ready` runs inside the turns_leave of somebody else, once a turns_want that answered false, when it has all its

@@ -1,0 +1,407 @@
+/* Waiting for a lock: whose turn it is in this process, and when another pass over the nodes is worth its while. Runs
+ * on the loop.
+ *
+ * First the turn (turns.c): of the locks of a group that want a resource only one asks the nodes, or has it; a lost
+ * lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
+ * `wait_ns`, or, when tries count, what its pauses between passes would have taken. When a release hands the turn on,
+ * the next one asks in the same turn of the loop, behind the release on the same connections, so it is nearly certain
+ * to win; other processes are not told, and go on sleeping. Every TURNS_IN_A_ROW-th time they are told, and the next
+ * one waits like them, so that a busy process does not keep a resource for ever.
+ *
+ * Then the nodes. Who has wait_ns goes on until then:
+ *   - a split vote is tried again soon, as the lease does;
+ *   - held by somebody: it listens (wakes.c) for the release, and asks a random moment after it; of many processes that
+ *     wait, the first to ask wins, and says so, so that most of the others do not ask at all. Nobody says anything when
+ *     a holder dies, so it asks again, too, when the longest ttl that a node told is over;
+ *   - what it could not have heard is asked for: after the subscription began, or while too few nodes are listened to,
+ *     after 20 ms, and then ever more slowly up to a second;
+ *   - too few nodes: likewise. */
+#include "redlock/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+#define WAKE_SPREAD_NS   (10 * NS_PER_MS) /* what those who heard a release wait, at random, so that they do not meet */
+#define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
+#define LONG_MAX_NS      (60 * NS_PER_S)
+#define POLL_MIN_NS      (20 * NS_PER_MS)
+#define POLL_MAX_NS      (1 * NS_PER_S)
+enum { TURNS_IN_A_ROW = 8, HINT_NODES = 2 };
+
+struct lock_want {
+    struct wake_want want;
+    struct redlock_lock *lock;
+};
+
+static struct instant now_of(const struct redlock_lock *lock)
+{
+    return loop_now(lock->group->loop);
+}
+
+static struct instant within(const struct redlock_lock *lock, int64_t spread_ns)
+{
+    return instant_after(now_of(lock), random_between(0, spread_ns));
+}
+
+static struct turn_key turn_key_of(const struct redlock_lock *lock, unsigned index)
+{
+    struct key_span key = lock_key(lock, index);
+    return (struct turn_key){key.bytes, key.length};
+}
+
+/* --- hints to others ---------------------------------------------------------------------------------------------- */
+
+static node_set lowest(node_set set, unsigned count)
+{
+    node_set kept = 0;
+    for (; count > 0 && set != 0; count--, set &= (node_set)(set - 1))
+        kept |= (node_set)(set & -set);
+    return kept;
+}
+
+/* Somebody else of this process asks for the key at once, or has done so by now. */
+static bool is_taken_over(const struct redlock_lock *lock, unsigned index)
+{
+    const struct turn_claim *owner = turns_owner(lock->group->turns, turn_key_of(lock, index));
+    return owner != NULL && owner != &lock->wait.claim &&
+           list_owner(owner, const struct redlock_lock, wait.claim)->wait.is_silent;
+}
+
+void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char channel[WAKES_CHANNEL_MAX])
+{
+    struct key_span key = lock_key(lock, index);
+    channel[0] = '\0';
+    if (!lock->wait.is_quiet && !is_taken_over(lock, index))
+        wakes_channel(lock->group->wakes, key.bytes, key.length, channel);
+}
+
+static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
+{
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        wakes_say_held(lock->group->wakes, nodes, key.bytes, key.length, held_ns);
+    }
+}
+
+/* It had taken its turn over, nobody was told, and it did not get the lock: now they are. */
+static void say_free_belatedly(struct redlock_lock *lock)
+{
+    node_set all = (node_set)((1u << lock->group->node_count) - 1u);
+    lock->wait.is_silent = false;
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        if (!is_taken_over(lock, i))
+            wakes_say_free(lock->group->wakes, all, key.bytes, key.length);
+    }
+}
+
+/* --- listening ---------------------------------------------------------------------------------------------------- */
+
+static struct instant live_since(const struct redlock_lock *lock)
+{
+    struct instant latest = {0};
+    if (lock->wait.want_count == 0)
+        return INSTANT_NEVER;
+    for (unsigned i = 0; i < lock->wait.want_count; i++) {
+        struct instant since = wake_live_since(&lock->wait.wants[i].want);
+        if (instant_before(latest, since))
+            latest = since;
+    }
+    return latest;
+}
+
+static bool is_live(const struct redlock_lock *lock)
+{
+    return live_since(lock).ns != INSTANT_NEVER.ns;
+}
+
+static void heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns);
+
+static void listen_for_release(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    if (wait->want_count > 0)
+        return;
+    wait->wants = memory_zeroed(lock->key_count, sizeof *wait->wants);
+    wait->want_count = lock->key_count;
+    for (unsigned i = 0; i < wait->want_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        wait->wants[i].lock = lock;
+        wake_want_init(&wait->wants[i].want, heard);
+        wakes_want(lock->group->wakes, &wait->wants[i].want, key.bytes, key.length);
+    }
+}
+
+static void listen_no_more(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    for (unsigned i = 0; i < wait->want_count; i++)
+        wakes_unwant(&wait->wants[i].want);
+    free(wait->wants);
+    wait->wants = NULL;
+    wait->want_count = 0;
+}
+
+/* --- when to ask -------------------------------------------------------------------------------------------------- */
+
+static struct instant poll_at(struct redlock_lock *lock)
+{
+    int64_t bound = POLL_MIN_NS;
+    for (unsigned i = 0; i < lock->wait.polls && bound < POLL_MAX_NS; i++)
+        bound *= 2;
+    lock->wait.polls++;
+    return within(lock, bound < POLL_MAX_NS ? bound : POLL_MAX_NS);
+}
+
+static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
+{
+    int64_t at_most = remaining_ns < LONG_MAX_NS ? remaining_ns : LONG_MAX_NS;
+    lock->wait.is_long = true;
+    return instant_after(within(lock, EXPIRY_SPREAD_NS), at_most + NS_PER_MS);
+}
+
+/* When a pass that somebody else's hold refused is worth repeating. */
+static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
+{
+    struct lock_wait *wait = &lock->wait;
+    struct instant asked = lock->lease.validity_from;
+    listen_for_release(lock);
+    if (!is_live(lock) || lock->remaining_ns <= 0)
+        return poll_at(lock);
+    /* A release before it was listened to, or while this pass was under way, may have been missed. */
+    if (instant_before(asked, live_since(lock)) || !instant_before(wait->freed_at, asked))
+        return within(lock, WAKE_SPREAD_NS);
+    wait->polls = 0;
+    /* The holder has extended it. Others who wait for the same moment need not find that out. */
+    if (by_expiry)
+        say_held(lock, lowest(lock->lease.no, 1), lock->remaining_ns);
+    return expiry_at(lock, lock->remaining_ns);
+}
+
+void lock_wait_plan(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    if (wait->planned_round == lock->lease.round)
+        return;
+    wait->planned_round = lock->lease.round;
+    bool by_expiry = wait->is_long;
+    wait->is_long = false;
+    wait->has_waited = true;
+    if (wait->is_silent && lock->lease.refusal != LEASE_SPLIT) {
+        wait->is_silent = false;
+        if (lock->lease.refusal != LEASE_BUSY)
+            say_free_belatedly(lock);
+    }
+    if (wait->limit_ns == 0 || lock->lease.refusal == LEASE_SPLIT)
+        return;
+    lease_wait_until(&lock->lease, lock->lease.refusal == LEASE_BUSY ? busy_until(lock, by_expiry) : poll_at(lock));
+}
+
+static void timer_follow(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    struct instant next = wait->is_queued ? instant_earlier(wait->starts_at, wait->give_up_at) : wait->give_up_at;
+    if (next.ns == INSTANT_NEVER.ns)
+        loop_timer_clear(lock->group->loop, &wait->timer);
+    else
+        loop_timer_set(lock->group->loop, &wait->timer, next);
+}
+
+/* Its next pass begins then; its first one, when it has its turn and waits for that only. */
+static void ask_at(struct redlock_lock *lock, struct instant at)
+{
+    if (lock->wait.is_queued) {
+        lock->wait.starts_at = at;
+        timer_follow(lock);
+    } else {
+        lease_wait_until(&lock->lease, at);
+        lock_timer_follow(lock);
+    }
+}
+
+static struct instant asks_at(const struct redlock_lock *lock)
+{
+    return lock->wait.is_queued ? lock->wait.starts_at : lock->lease.act_at;
+}
+
+/* --- what is heard ------------------------------------------------------------------------------------------------ */
+
+static void free_heard(struct redlock_lock *lock)
+{
+    lock->wait.is_long = false;
+    ask_at(lock, instant_earlier(asks_at(lock), within(lock, WAKE_SPREAD_NS)));
+}
+
+/* The last refusal was another holder's, so it tells nobody any more who has it (E12). */
+static void held_heard(struct redlock_lock *lock, int64_t held_ns)
+{
+    if (!is_live(lock))
+        return;
+    lock->holder[0] = '\0';
+    lock->remaining_ns = held_ns;
+    lock->told_at = now_of(lock);
+    ask_at(lock, expiry_at(lock, held_ns));
+}
+
+static void heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns)
+{
+    struct redlock_lock *lock = list_owner(want, struct lock_want, want)->lock;
+    struct lock_wait *wait = &lock->wait;
+    if (kind == WAKE_FREE)
+        wait->freed_at = now_of(lock);
+    bool waits = lock->lease.state == LEASE_WAITING && lock->lease.refusal == LEASE_BUSY;
+    if (!waits && !wait->is_queued)
+        return;
+    switch (kind) {
+    case WAKE_FREE:
+        free_heard(lock);
+        break;
+    case WAKE_HELD:
+        held_heard(lock, held_ns);
+        break;
+    case WAKE_LIVE:
+        if (waits && is_live(lock))
+            free_heard(lock); /* perhaps it was, before */
+        break;
+    case WAKE_DEAF:
+        if (wait->is_long) {
+            wait->is_long = false;
+            ask_at(lock, instant_earlier(asks_at(lock), poll_at(lock)));
+        }
+        break;
+    }
+}
+
+/* --- turns -------------------------------------------------------------------------------------------------------- */
+
+static void start(struct redlock_lock *lock)
+{
+    lock->wait.is_queued = false;
+    lock->wait.starts_at = INSTANT_NEVER;
+    timer_follow(lock);
+    lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, now_of(lock)));
+}
+
+/* Inside the release of whoever had the turn before; that release has not gathered yet. */
+static void has_turn(struct turn_claim *claim)
+{
+    struct redlock_lock *lock = list_owner(claim, struct redlock_lock, wait.claim);
+    if (turn_claim_handed(claim) % TURNS_IN_A_ROW != 0) {
+        lock->wait.give_up_at = lock->wait.limit_ns > 0 ? lock->wait.give_up_at : INSTANT_NEVER;
+        lock->wait.is_silent = true;
+        start(lock);
+        return;
+    }
+    lock->wait.starts_at = within(lock, WAKE_SPREAD_NS);
+    if (lock->wait.limit_ns > 0)
+        listen_for_release(lock); /* and for whoever is quicker */
+    else
+        lock->wait.give_up_at = INSTANT_NEVER;
+    timer_follow(lock);
+}
+
+/* Who of this process is in the way. */
+static void name_blocker(struct redlock_lock *lock)
+{
+    const struct turn_claim *claim = turn_claim_blocker(&lock->wait.claim);
+    if (claim == NULL)
+        return;
+    const struct redlock_lock *blocker = list_owner(claim, const struct redlock_lock, wait.claim);
+    struct instant until = lease_believed_until(&blocker->lease, &blocker->terms);
+    snprintf(lock->holder, sizeof lock->holder, "%s", blocker->owner);
+    lock->remaining_ns = until.ns > 0 ? instant_since(now_of(lock), until) : 0;
+    lock->told_at = now_of(lock);
+}
+
+static void timer_fired(struct loop_timer *timer)
+{
+    struct redlock_lock *lock = list_owner(timer, struct redlock_lock, wait.timer);
+    if (!lock->wait.is_queued) {
+        lock->wait.give_up_at = INSTANT_NEVER;
+        lock_take_step(lock, lease_last_try(&lock->lease));
+    } else if (instant_reached(now_of(lock), lock->wait.starts_at)) {
+        start(lock);
+    } else if (instant_reached(now_of(lock), lock->wait.give_up_at)) {
+        name_blocker(lock);
+        lock_wait_end(lock);
+        lock_tell_answer(lock, REDLOCK_BUSY);
+    } else {
+        timer_follow(lock);
+    }
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+void lock_wait_init(struct redlock_lock *lock)
+{
+    turn_claim_init(&lock->wait.claim, has_turn);
+    loop_timer_init(&lock->wait.timer, timer_fired);
+}
+
+void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)
+{
+    lock->wait.limit_ns = terms->wait_ns;
+    lock->wait.local_limit_ns = (int64_t)(terms->tries - 1) * (terms->retry_delay_ns + terms->retry_jitter_ns);
+}
+
+void lock_wait_dispose(struct redlock_lock *lock)
+{
+    loop_timer_clear(lock->group->loop, &lock->wait.timer);
+    free(lock->wait.wants);
+}
+
+void lock_wait_begin(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    wait->starts_at = INSTANT_NEVER;
+    wait->freed_at = (struct instant){0};
+    wait->planned_round = lock->lease.round;
+    wait->polls = 0;
+    wait->has_waited = wait->is_long = wait->is_silent = false;
+    for (unsigned i = 0; i < lock->key_count; i++)
+        wait->keys[i] = turn_key_of(lock, i);
+    if (turns_want(lock->group->turns, &wait->claim, wait->keys, lock->key_count)) {
+        wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
+        start(lock);
+        return;
+    }
+    wait->is_queued = wait->has_waited = true;
+    wait->give_up_at = instant_after(lock->asked_at, wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns);
+    timer_follow(lock);
+}
+
+void lock_wait_won(struct redlock_lock *lock)
+{
+    loop_timer_clear(lock->group->loop, &lock->wait.timer);
+    listen_no_more(lock);
+    if (lock->wait.has_waited && lock->wait.limit_ns > 0 && !lock->wait.is_silent)
+        say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
+    lock->wait.is_silent = false;
+}
+
+void lock_wait_end(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    bool is_cancelled = lock->lease.state != LEASE_FREE;
+    bool says_free = wait->is_silent && (is_cancelled || lock->lease.refusal != LEASE_BUSY);
+    loop_timer_clear(lock->group->loop, &wait->timer);
+    listen_no_more(lock);
+    wait->is_queued = wait->is_silent = false;
+    turns_leave(lock->group->turns, &wait->claim);
+    if (says_free)
+        say_free_belatedly(lock);
+}
+
+void lock_waits_cancel(struct redlock_group *group)
+{
+    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
+        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
+        bool asks = lock->lease.state == LEASE_ACQUIRING || lock->lease.state == LEASE_FENCING ||
+                    lock->lease.state == LEASE_WAITING;
+        if (asks || lock->wait.is_queued || lock->is_refusing)
+            redlock_lock_release(lock);
+    }
+}
