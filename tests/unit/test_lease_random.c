@@ -166,6 +166,9 @@ static struct lease_step input_by_chance(struct lease *lease, const struct lease
     case 1:
         if (is_active(lease) && chance_pick(chance, 3) == 0)
             return lease_release(lease, terms, *now);
+        if (chance_pick(chance, 4) == 0)
+            return lease_last_try(lease);
+        lease_wait_until(lease, instant_after(*now, chance_below(chance, terms->ttl_ns)));
         return lease_tick(lease, terms, *now);
     case 2:
         return unsent_by_chance(lease, terms, chance, *now, model);

@@ -130,6 +130,82 @@ static void test_e3_a_second_attempt_before_the_first_has_ended_aborts(void **st
     assert_true(test_aborts(release_what_is_free));
 }
 
+/* --- waiting as the driver says -------------------------------------------------------------------------------- */
+
+static void test_the_driver_says_when_the_next_pass_begins(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = LEASE_TRIES_ENDLESS;
+    struct lease lease = asked(&terms);
+    for (unsigned i = 0; i < 2000; i++) { /* far more than any number of tries */
+        struct instant now = ms_after(START, i * 1000);
+        assert_int_equal(votes(&lease, &terms, "aa", now).news, LEASE_NEWS_NONE);
+        assert_int_equal(lease.refusal, LEASE_BUSY);
+        lease_wait_until(&lease, ms_after(now, 60000)); /* later, */
+        assert_empty(lease_tick(&lease, &terms, ms_after(now, 59999)));
+        lease_wait_until(&lease, ms_after(now, 1000)); /* and earlier after all */
+        assert_instant(lease_next(&lease, &terms), ms_after(now, 1000));
+        assert_int_equal(lease_tick(&lease, &terms, ms_after(now, 1000)).grant, all_of(&terms));
+    }
+}
+
+static void test_only_a_wait_can_be_moved(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease leases[] = {asked(&terms), held(&terms)};
+    for (size_t i = 0; i < 2; i++) {
+        struct lease before = leases[i];
+        lease_wait_until(&leases[i], ms_after(START, 5));
+        assert_memory_equal(&before, &leases[i], sizeof before);
+    }
+    struct lease before = leases[1];
+    assert_empty(lease_last_try(&leases[1]));
+    assert_memory_equal(&before, &leases[1], sizeof before);
+}
+
+static void test_the_last_try_ends_with_the_pass_under_way(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = LEASE_TRIES_ENDLESS;
+    struct lease lease = asked(&terms);
+    assert_empty(lease_last_try(&lease));
+    struct lease_step step = votes(&lease, &terms, "uu", START);
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.refusal, LEASE_NO_QUORUM);
+    assert_int_equal(step.abandon, all_of(&terms));
+
+    lease = asked(&terms); /* and may well succeed */
+    assert_empty(lease_last_try(&lease));
+    assert_int_equal(votes(&lease, &terms, "yyy", START).news, LEASE_NEWS_ACQUIRED);
+}
+
+static void test_e12_giving_up_between_passes_tells_how_the_last_one_ended(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *votes;
+        enum lease_refusal refusal;
+    } passes[] = {{"aa", LEASE_BUSY}, {"yab", LEASE_SPLIT}, {"uu", LEASE_NO_QUORUM}, {"aa", LEASE_BUSY}};
+    struct lease_terms terms = terms_of(3);
+    terms.tries = LEASE_TRIES_ENDLESS;
+    struct lease lease = asked(&terms);
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        votes(&lease, &terms, passes[i].votes, lease.pass_started);
+        struct lease gives_up = lease;
+        struct lease_step step = lease_last_try(&gives_up);
+        assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+        assert_int_equal(step.refusal, passes[i].refusal);
+        assert_int_equal(step.abandon, 0);
+        assert_int_equal(gives_up.state, LEASE_FREE);
+        lease_tick(&lease, &terms, lease_next(&lease, &terms));
+    }
+    assert_int_equal(lease_release(&lease, &terms, START).refusal, LEASE_CANCELLED);
+    assert_int_equal(lease.refusal, LEASE_CANCELLED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +214,10 @@ int main(void)
         cmocka_unit_test(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo),
         cmocka_unit_test(test_e13_a_cancelled_pass_is_cleaned_up),
         cmocka_unit_test(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up),
+        cmocka_unit_test(test_the_driver_says_when_the_next_pass_begins),
+        cmocka_unit_test(test_only_a_wait_can_be_moved),
+        cmocka_unit_test(test_the_last_try_ends_with_the_pass_under_way),
+        cmocka_unit_test(test_e12_giving_up_between_passes_tells_how_the_last_one_ended),
         cmocka_unit_test(test_e3_a_second_attempt_before_the_first_has_ended_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

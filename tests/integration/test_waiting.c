@@ -1,0 +1,394 @@
+/* Waiting for a lock: who is woken by what, in which order, and how it ends. Every group is a process of its own. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/waiting_fixture.h"
+
+static struct lock_probe *holder; /* the first waiter, who got it at once */
+
+/* Holds the resource in process 0. */
+static void hold(const char *resource)
+{
+    holder = waiter(0, 60000);
+    assert_int_equal(lock_probe_acquire(holder, resource), REDLOCK_ACQUIRED);
+}
+
+static void let_go(struct lock_probe *probe)
+{
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    redlock_lock_release(probe->lock);
+}
+
+static void await_acquired(struct lock_probe *probe)
+{
+    loop_await(loop, probe->answers == 1);
+    assert_int_equal(probe->answer, REDLOCK_ACQUIRED);
+}
+
+static bool is_listened_to(void)
+{
+    unsigned nodes = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        nodes += strstr(lock_cluster_ask(&cluster, i, "PUBSUB CHANNELS hf:free:*"), "hf:free:") != NULL;
+    return nodes == NODES;
+}
+
+/* Another process waits, has asked once more after it began to listen, and asks no more. */
+static struct lock_probe *wait_for_good(unsigned of_process, int64_t wait_ms, const char *resource)
+{
+    struct lock_probe *probe = waiter(of_process, wait_ms);
+    lock_probe_ask(probe, resource);
+    loop_await(loop, is_listened_to());
+    uint64_t passes = 0;
+    do {
+        passes = redlock_group_counters(process(of_process))->passes;
+        loop_for(loop, REDLOCK_MS(150));
+    } while (redlock_group_counters(process(of_process))->passes != passes);
+    assert_int_equal(probe->answers, 0);
+    return probe;
+}
+
+/* A lock of some textbook client: it publishes nothing. */
+static void textbook_takes(const char *key, unsigned ttl_ms)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SET %s their-random-value NX PX %u", key, ttl_ms), "OK");
+}
+
+static void textbook_releases(const char *key)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        (void)lock_cluster_ask(&cluster, i, "DEL %s", key);
+}
+
+/* --- between processes -------------------------------------------------------------------------------------------- */
+
+static void test_a_release_wakes_who_waits_in_another_process(void **state)
+{
+    (void)state;
+    hold("r");
+    struct lock_probe *other = wait_for_good(1, 60000, "r");
+    unsigned passes = (unsigned)redlock_group_counters(process(1))->passes;
+    let_go(holder);
+    await_acquired(other);
+    assert_int_equal(other->passes, passes + 1);
+    assert_true(other->waited_ns < 8 * NS_PER_S); /* the holder's ttl would have been 10 s */
+    assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
+}
+
+static void test_who_died_is_waited_for_until_its_ttl_is_over(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 1500); /* and is never heard of again */
+    struct lock_probe *other = waiter(1, 60000);
+    lock_probe_ask(other, "r");
+    await_acquired(other);
+    assert_true(other->waited_ns >= REDLOCK_MS(1400));
+    assert_true(other->passes <= 8); /* some before it listened; polling would have made more */
+}
+
+static void test_a_plain_deletion_is_noticed_when_the_ttl_is_over(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 2000);
+    struct lock_probe *other = wait_for_good(1, 60000, "r");
+    textbook_releases("lock:r");
+    await_acquired(other);
+}
+
+static void test_a_release_before_anybody_listened_is_not_missed(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 59000);
+    struct lock_probe *other = waiter(1, 50000);
+    lock_probe_ask(other, "r");
+    loop_await(loop, redlock_group_counters(process(1))->passes == 1 && other->answers == 0);
+    textbook_releases("lock:r");
+    await_acquired(other);
+    assert_true(other->waited_ns < 20 * NS_PER_S);
+}
+
+static void test_who_cannot_listen_asks_now_and_then(void **state)
+{
+    (void)state;
+    ask_first(NODES, "ACL SETUSER default resetchannels");
+    textbook_takes("lock:r", 59000);
+    struct lock_probe *other = waiter(1, 50000);
+    lock_probe_ask(other, "r");
+    loop_await(loop, redlock_group_counters(process(1))->passes >= 4);
+    textbook_releases("lock:r");
+    await_acquired(other);
+    assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED); /* that nobody may publish is no harm */
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    ask_first(NODES, "ACL SETUSER default allchannels");
+}
+
+static void test_who_can_listen_no_longer_asks_now_and_then(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 59000);
+    struct lock_probe *other = wait_for_good(1, 50000, "r");
+    ask_first(QUORUM, "ACL SETUSER default resetchannels");
+    ask_first(QUORUM, "CLIENT KILL TYPE pubsub");
+    textbook_releases("lock:r");
+    await_acquired(other);
+    ask_first(NODES, "ACL SETUSER default allchannels");
+}
+
+static void test_without_a_quorum_it_asks_until_there_is_one(void **state)
+{
+    (void)state;
+    struct lock_probe *other = waiter(1, 60000);
+    pause_first(QUORUM);
+    lock_probe_ask(other, "r");
+    loop_await(loop, redlock_group_counters(process(1))->passes >= 3);
+    assert_int_equal(other->answers, 0);
+    resume_first(QUORUM);
+    await_acquired(other);
+}
+
+/* --- how it ends without the lock --------------------------------------------------------------------------------- */
+
+static char holder_told[REDLOCK_OWNER_BYTES_MAX + 1];
+static int64_t remaining_told;
+
+static void note_holder(struct lock_probe *probe, const struct redlock_event *event)
+{
+    (void)probe;
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    snprintf(holder_told, sizeof holder_told, "%s", event->holder);
+    remaining_told = event->remaining_ns;
+}
+
+static void test_e12_the_deadline_names_who_has_it(void **state)
+{
+    (void)state;
+    hold("r");
+    struct lock_probe *other = waiter(1, 300);
+    other->on_event = note_holder;
+    assert_int_equal(lock_probe_acquire(other, "r"), REDLOCK_BUSY);
+    assert_true(other->waited_ns >= REDLOCK_MS(300));
+    assert_string_equal(holder_told, "host:1:2:test");
+    assert_true(remaining_told > 5 * NS_PER_S && remaining_told <= 10 * NS_PER_S - REDLOCK_MS(100));
+    assert_contains(other->reason, "held by host:1:2:test for ");
+    assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
+}
+
+static void test_e12_who_had_it_before_is_not_named(void **state)
+{
+    (void)state;
+    hold("r");
+    struct lock_probe *other = wait_for_good(1, 1500, "r");
+    other->on_event = note_holder;
+    uint64_t passes = redlock_group_counters(process(1))->passes;
+    /* Somebody else has it now, and says so. */
+    char channel[64];
+    snprintf(channel, sizeof channel, "%s", lock_cluster_ask(&cluster, 0, "PUBSUB CHANNELS hf:free:*"));
+    (void)lock_cluster_ask(&cluster, 0, "PUBLISH %s hf:held:7000:lock:r", channel);
+    loop_await(loop, other->answers == 1);
+    assert_int_equal(other->answer, REDLOCK_BUSY);
+    assert_int_equal(redlock_group_counters(process(1))->passes, passes);
+    assert_string_equal(holder_told, "");
+    assert_string_equal(other->reason, "somebody else holds it");
+    assert_true(remaining_told > 4 * NS_PER_S && remaining_told <= 7 * NS_PER_S);
+    assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
+}
+
+static void test_a_wait_can_be_given_up_at_any_time(void **state)
+{
+    (void)state;
+    hold("r");
+    struct lock_probe *listening = wait_for_good(1, 60000, "r");
+    struct lock_probe *queued = waiter(1, 60000), *last = waiter(1, 60000);
+    lock_probe_ask(queued, "r");
+    lock_probe_ask(last, "r");
+    loop_for(loop, REDLOCK_MS(5));
+    let_go(queued);
+    assert_int_equal(queued->answer, REDLOCK_CANCELLED);
+    assert_true(redlock_lock_is_free(queued->lock));
+    let_go(listening);
+    assert_int_equal(listening->answer, REDLOCK_CANCELLED);
+    let_go(holder);
+    await_acquired(last);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    for (unsigned i = 0; i < 2; i++)
+        loop_await(loop, redlock_group_busy(process(i)) == 0);
+}
+
+/* --- within a process --------------------------------------------------------------------------------------------- */
+
+static unsigned order[WAITERS_MAX], ordered;
+
+static void note_order_and_release(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    assert_int_equal(event->answer, REDLOCK_ACQUIRED);
+    order[ordered++] = (unsigned)(probe - waiters);
+    redlock_lock_release(probe->lock);
+}
+
+static void test_in_a_process_the_first_to_ask_is_the_first_to_get_it(void **state)
+{
+    (void)state;
+    enum { MANY = 30 };
+    hold("r");
+    ordered = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        struct lock_probe *probe = waiter(0, 60000);
+        probe->on_event = note_order_and_release;
+        lock_probe_ask(probe, "r");
+    }
+    loop_for(loop, REDLOCK_MS(50));
+    assert_int_equal(redlock_group_counters(process(0))->passes, 1); /* nobody but the holder has asked */
+    let_go(holder);
+    loop_await(loop, ordered == MANY);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(order[i], 1 + i);
+        assert_int_equal(waiters[1 + i].passes, 1); /* each asked once, and had it */
+    }
+    loop_await(loop, redlock_group_busy(process(0)) == 0);
+}
+
+static void test_who_may_try_a_few_times_waits_so_long_for_its_turn(void **state)
+{
+    (void)state;
+    hold("r");
+    struct redlock_terms terms = quick_terms(10000, 3);
+    struct lock_probe *impatient = &waiters[waiter_count++];
+    lock_probe_create(impatient, loop, process(0), &terms);
+    impatient->on_event = note_holder;
+    assert_int_equal(lock_probe_acquire(impatient, "r"), REDLOCK_BUSY);
+    assert_int_equal(impatient->passes, 0);
+    assert_true(impatient->waited_ns >= REDLOCK_MS(2 * (2 + 3)));
+    assert_string_equal(holder_told, "host:1:2:test");
+    assert_true(remaining_told > 5 * NS_PER_S);
+    lock_probe_ask(impatient, "r");
+    let_go(holder);
+    loop_await(loop, impatient->answers == 2);
+    assert_int_equal(impatient->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(impatient), REDLOCK_RELEASED);
+}
+
+static void test_a_lost_lock_occupies_its_resource_until_it_is_released(void **state)
+{
+    (void)state;
+    struct redlock_terms short_terms = quick_terms(600, 3);
+    holder = &waiters[waiter_count++];
+    lock_probe_create(holder, loop, process(0), &short_terms);
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
+    textbook_releases("lock:r"); /* by hand: its next extension finds nothing */
+    loop_await(loop, holder->losses == 1);
+    struct lock_probe *next = waiter(0, 60000);
+    lock_probe_ask(next, "r");
+    loop_for(loop, REDLOCK_MS(50));
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    assert_int_equal(next->answers, 0);
+    let_go(holder);
+    await_acquired(next);
+    assert_int_equal(lock_probe_release(next), REDLOCK_RELEASED);
+}
+
+static void test_several_resources_wait_for_each_of_them(void **state)
+{
+    (void)state;
+    hold("b");
+    struct lock_probe *all = wait_for_good(1, 60000, "a b c");
+    struct lock_probe *one = waiter(1, 60000), *other = waiter(1, 60000);
+    lock_probe_ask(one, "c"); /* its turn is taken */
+    lock_probe_ask(other, "d");
+    await_acquired(other);
+    assert_int_equal(one->answers, 0);
+    let_go(holder);
+    await_acquired(all);
+    assert_true(all->waited_ns < 8 * NS_PER_S);
+    assert_int_equal(one->answers, 0);
+    let_go(all);
+    await_acquired(one);
+    assert_int_equal(lock_probe_release(one), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
+}
+
+static void test_opposite_orders_end(void **state)
+{
+    (void)state;
+    enum { MANY = 60 };
+    static const char *const sets[] = {"a b", "b a", "b c", "c a", "a b c", "c"};
+    ordered = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        struct lock_probe *probe = waiter(i % 3, 60000);
+        probe->on_event = note_order_and_release;
+        lock_probe_ask(probe, sets[i % 6]);
+    }
+    loop_await(loop, ordered == MANY);
+    for (unsigned i = 0; i < 3; i++)
+        loop_await(loop, redlock_group_busy(process(i)) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+/* --- between processes, when one of them hands on within ---------------------------------------------------------- */
+
+static void test_a_busy_process_lets_others_have_their_turn(void **state)
+{
+    (void)state;
+    enum { MANY = 250 };
+    hold("r");
+    struct lock_probe *other = wait_for_good(1, 60000, "r");
+    other->on_event = note_order_and_release;
+    ordered = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        struct lock_probe *probe = waiter(0, 60000);
+        probe->on_event = note_order_and_release;
+        lock_probe_ask(probe, "r");
+    }
+    let_go(holder);
+    loop_await(loop, ordered == MANY + 1);
+    assert_int_equal(other->answers, 1);
+    assert_true(order[MANY] != (unsigned)(other - waiters)); /* 31 times it could have been the first */
+    for (unsigned i = 0; i < 2; i++)
+        loop_await(loop, redlock_group_busy(process(i)) == 0);
+}
+
+static void test_who_took_over_silently_and_gave_up_tells_the_others(void **state)
+{
+    (void)state;
+    hold("r");
+    struct lock_probe *other = wait_for_good(1, 60000, "r");
+    struct lock_probe *next = waiter(0, 60000);
+    lock_probe_ask(next, "r");
+    loop_for(loop, REDLOCK_MS(5));
+    redlock_lock_release(holder->lock);
+    redlock_lock_release(next->lock); /* before its grants left */
+    assert_int_equal(next->answer, REDLOCK_CANCELLED);
+    await_acquired(other);
+    assert_true(other->waited_ns < 8 * NS_PER_S);
+    assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        waiting_test(test_a_release_wakes_who_waits_in_another_process),
+        waiting_test(test_who_died_is_waited_for_until_its_ttl_is_over),
+        waiting_test(test_a_plain_deletion_is_noticed_when_the_ttl_is_over),
+        waiting_test(test_a_release_before_anybody_listened_is_not_missed),
+        waiting_test(test_who_cannot_listen_asks_now_and_then),
+        waiting_test(test_who_can_listen_no_longer_asks_now_and_then),
+        waiting_test(test_without_a_quorum_it_asks_until_there_is_one),
+        waiting_test(test_e12_the_deadline_names_who_has_it),
+        waiting_test(test_e12_who_had_it_before_is_not_named),
+        waiting_test(test_a_wait_can_be_given_up_at_any_time),
+        waiting_test(test_in_a_process_the_first_to_ask_is_the_first_to_get_it),
+        waiting_test(test_who_may_try_a_few_times_waits_so_long_for_its_turn),
+        waiting_test(test_a_lost_lock_occupies_its_resource_until_it_is_released),
+        waiting_test(test_several_resources_wait_for_each_of_them),
+        waiting_test(test_opposite_orders_end),
+        waiting_test(test_a_busy_process_lets_others_have_their_turn),
+        waiting_test(test_who_took_over_silently_and_gave_up_tells_the_others),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}
