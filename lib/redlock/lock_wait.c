@@ -361,6 +361,9 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->planned_round = lock->lease.round;
     wait->polls = 0;
     wait->has_waited = wait->is_long = wait->is_silent = false;
+    lock->holder[0] = '\0';
+    lock->remaining_ns = 0;
+    lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
         wait->keys[i] = turn_key_of(lock, i);
     if (turns_want(lock->group->turns, &wait->claim, wait->keys, lock->key_count)) {
