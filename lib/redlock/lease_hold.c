@@ -52,9 +52,11 @@ struct lease_step hold_lose(struct lease *lease, enum lease_loss loss)
     return (struct lease_step){.news = LEASE_NEWS_LOST, .loss = loss};
 }
 
-static struct lease_step hold_run_out(struct lease *lease, struct instant now)
+/* For the end that came first, however late it is seen. */
+static struct lease_step hold_run_out(struct lease *lease, const struct lease_terms *terms)
 {
-    return hold_lose(lease, instant_reached(now, lease->hold_until) ? LEASE_LOSS_MAX_HOLD : LEASE_LOSS_DEADLINE);
+    bool at_end_of_hold = lease_believed_until(lease, terms).ns == lease->hold_until.ns;
+    return hold_lose(lease, at_end_of_hold ? LEASE_LOSS_MAX_HOLD : LEASE_LOSS_DEADLINE);
 }
 
 node_set hold_nodes(const struct lease *lease)
@@ -98,7 +100,7 @@ static struct lease_step extension_win(struct lease *lease, const struct lease_t
 struct lease_step hold_judge(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (instant_reached(now, lease_believed_until(lease, terms)))
-        return hold_run_out(lease, now);
+        return hold_run_out(lease, terms);
     lease->gone |= lease->no;
     lease->forgot &= (node_set)~lease->yes;
     if (!has_quorum(terms, hold_nodes(lease)))
@@ -117,7 +119,7 @@ static struct instant danger_at(const struct lease *lease, const struct lease_te
 struct lease_step hold_tick(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     if (instant_reached(now, lease_believed_until(lease, terms)))
-        return hold_run_out(lease, now);
+        return hold_run_out(lease, terms);
     struct lease_step step = {0};
     if (instant_reached(now, lease->act_at)) {
         step = extension_start(lease, terms, now);

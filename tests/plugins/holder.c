@@ -2,7 +2,8 @@
  * process, how this worker is called.
  *
  * Class hold, which needs a lock. Arguments: [MILLISECONDS, LISTENS, AFTERWARDS]: it runs so long, or until it is
- * cancelled when LISTENS is not 0, and AFTERWARDS milliseconds more when its lock was lost. Always returns HF_OK.
+ * cancelled when LISTENS is not 0. When its lock was lost it waits for AFTERWARDS milliseconds more, or until there is a
+ * file of the journal's name and ".go". Always returns HF_OK.
  * Lines, each written at once, with what happened, the jid, the process, and details:
  *
  *     begin JID PROCESS FENCE         the token of the first resource
@@ -113,11 +114,19 @@ static struct watch watch_begin(const struct holder *holder, hf_job *job)
     return watch;
 }
 
+static void linger(const struct watch *watch)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s.go", watch->holder->journal);
+    for (int64_t left_ms = watch->afterwards_ms; left_ms > 0 && access(path, F_OK) != 0; left_ms -= STEP_MS)
+        poll(NULL, 0, STEP_MS);
+}
+
 static int watch_end(struct watch *watch)
 {
     look(watch);
     if (watch->was_lost)
-        poll(NULL, 0, (int)watch->afterwards_ms);
+        linger(watch);
     note(watch, "end", "%s", "");
     return HF_OK;
 }

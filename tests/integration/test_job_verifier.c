@@ -1,0 +1,194 @@
+/* Asking on other threads whether a lock is held: answered by the nodes, by the loss, by the end of the lock, or by
+ * patience; never not at all. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "tests/support/lock_fixture.h"
+#include "worker/plugin/job_verifier.h"
+
+enum { ASKERS = 4, MANY = 200 };
+
+static struct job_verifier verifier;
+
+struct asker {
+    pthread_t thread;
+    unsigned times;
+    int64_t limit_ns;
+    atomic_uint yes, no;
+    atomic_bool is_over;
+};
+
+static void *ask_on(void *argument)
+{
+    struct asker *asker = argument;
+    for (unsigned i = 0; i < asker->times; i++)
+        atomic_fetch_add(job_verifier_ask(&verifier, asker->limit_ns) ? &asker->yes : &asker->no, 1);
+    atomic_store(&asker->is_over, true);
+    return NULL;
+}
+
+static void asker_start(struct asker *asker, unsigned times, int64_t limit_ns)
+{
+    memset(asker, 0, sizeof *asker);
+    asker->times = times;
+    asker->limit_ns = limit_ns;
+    assert_int_equal(pthread_create(&asker->thread, NULL, ask_on, asker), 0);
+}
+
+static void asker_end(struct asker *asker)
+{
+    loop_await(loop, atomic_load(&asker->is_over));
+    assert_int_equal(pthread_join(asker->thread, NULL), 0);
+}
+
+/* Asks once and runs the loop until there is an answer. */
+static bool answer_now(void)
+{
+    struct asker asker;
+    asker_start(&asker, 1, TEST_PATIENCE_NS);
+    asker_end(&asker);
+    return atomic_load(&asker.yes) == 1;
+}
+
+static int set_up(void **state)
+{
+    lock_set_up(state);
+    job_verifier_init(&verifier, loop, TEST_PATIENCE_NS);
+    return 0;
+}
+
+static void lock_begin(void)
+{
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    job_verifier_open(&verifier, mine.lock);
+}
+
+static void lock_end(void)
+{
+    lock_probe_release(&mine);
+    job_verifier_close(&verifier);
+}
+
+static void a_held_lock_is_confirmed_and_extended(void **state)
+{
+    (void)state;
+    lock_begin();
+    struct redlock_validity *validity = redlock_lock_validity(mine.lock);
+    int64_t before = atomic_load(&validity->until);
+    assert_true(answer_now());
+    assert_true(atomic_load(&validity->until) > before);
+    lock_end();
+}
+
+static void a_deleted_lock_is_not_confirmed(void **state)
+{
+    (void)state;
+    lock_begin();
+    ask_first(QUORUM, "DEL lock:r");
+    assert_false(answer_now());
+    assert_int_equal(mine.losses, 1);
+    lock_end();
+}
+
+static void without_a_majority_nothing_is_confirmed(void **state)
+{
+    (void)state;
+    lock_begin();
+    pause_first(QUORUM);
+    assert_false(answer_now());
+    assert_int_equal(mine.losses, 0); /* a no is no loss */
+    resume_first(QUORUM);
+    lock_end();
+}
+
+static void without_a_lock_nothing_is_confirmed(void **state)
+{
+    (void)state;
+    assert_false(answer_now());
+    lock_begin();
+    lock_end();
+    assert_false(answer_now());
+}
+
+/* The loop does not run at all. What it finds later it answers to nobody. */
+static void a_stuck_loop_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct asker asker;
+    lock_begin();
+    asker_start(&asker, 3, 20 * NS_PER_MS);
+    assert_int_equal(pthread_join(asker.thread, NULL), 0);
+    assert_int_equal(atomic_load(&asker.no), 3);
+    verifier.patience_ns = 10 * NS_PER_MS;
+    asker_start(&asker, 1, TEST_PATIENCE_NS);
+    assert_int_equal(pthread_join(asker.thread, NULL), 0);
+    assert_int_equal(atomic_load(&asker.no), 1);
+    assert_true(list_is_empty(&verifier.questions));
+    loop_for(loop, NS_PER_MS);
+    assert_true(list_is_empty(&verifier.questions)); /* nor are the nodes asked */
+    verifier.patience_ns = TEST_PATIENCE_NS;
+    assert_true(answer_now());
+    lock_end();
+}
+
+/* The nodes will not answer, and then the lock is destroyed. */
+static void the_end_of_the_lock_is_an_answer(void **state)
+{
+    (void)state;
+    struct asker askers[ASKERS];
+    lock_begin();
+    pause_first(NODES);
+    for (unsigned i = 0; i < ASKERS; i++)
+        asker_start(&askers[i], 1, TEST_PATIENCE_NS);
+    loop_await(loop, !list_is_empty(&verifier.questions));
+    redlock_lock_release(mine.lock);
+    redlock_lock_destroy(mine.lock);
+    job_verifier_close(&verifier);
+    for (unsigned i = 0; i < ASKERS; i++) {
+        asker_end(&askers[i]);
+        assert_int_equal(atomic_load(&askers[i].no), 1);
+    }
+    resume_first(NODES);
+    lock_probe_create(&mine, loop, group, &terms);
+}
+
+/* Locks come and go beneath many who ask, some of whom do not wait for the answer: everybody ends, and the sanitizers
+ * find nothing that is read when it is gone. */
+static void locks_come_and_go_while_many_ask(void **state)
+{
+    (void)state;
+    static const int64_t limits[ASKERS] = {1, 300 * NS_PER_US, 2 * NS_PER_MS, TEST_PATIENCE_NS};
+    struct asker askers[ASKERS];
+    unsigned over = 0, yes = 0;
+    for (unsigned i = 0; i < ASKERS; i++)
+        asker_start(&askers[i], MANY, limits[i]);
+    while (over < ASKERS) {
+        lock_begin();
+        loop_for(loop, 2 * NS_PER_MS);
+        lock_end();
+        over = yes = 0;
+        for (unsigned i = 0; i < ASKERS; i++) {
+            over += atomic_load(&askers[i].is_over);
+            yes += atomic_load(&askers[i].yes);
+        }
+    }
+    for (unsigned i = 0; i < ASKERS; i++)
+        asker_end(&askers[i]);
+    assert_true(yes > 0);
+}
+
+#define verifier_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        verifier_test(a_held_lock_is_confirmed_and_extended),   verifier_test(a_deleted_lock_is_not_confirmed),
+        verifier_test(without_a_majority_nothing_is_confirmed), verifier_test(without_a_lock_nothing_is_confirmed),
+        verifier_test(a_stuck_loop_is_not_waited_for),          verifier_test(the_end_of_the_lock_is_an_answer),
+        verifier_test(locks_come_and_go_while_many_ask),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}

@@ -1,0 +1,446 @@
+/* Handlers whose lock is in danger, or lost: what they are told, in which order, and what becomes of their tasks. The
+ * journal tells the order across processes, because each line is appended at once. */
+#include "tests/support/test.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/job.h"
+#include "tests/support/lock_group.h"
+#include "tests/support/one_fleet.h"
+
+/* Clocks may differ by a tenth: so the holder believes for a tenth of the ttl less than the nodes keep the lock. */
+#define SHORT "ttl = \"1s\"; drift_factor = 0.1; prefix = \"lock:\"; tries = 3; park_delay = \"50ms\"; "
+/* For ever, and longer than any test; listening to a cancellation, or deaf to it. */
+#define LISTENING "[600000,1,0]"
+
+static unsigned start(const struct fleet_setup *changes)
+{
+    struct fleet_setup setup = changes != NULL ? *changes : (struct fleet_setup){.threads = 0};
+    setup.plugin = setup.plugin != NULL ? setup.plugin : "holder";
+    setup.lock = setup.lock != NULL ? setup.lock : SHORT;
+    return fleet_work(&fleet, &setup);
+}
+
+static void push(const char *class_name, const char *args, const char *jid, const char *resource)
+{
+    fleet_push(&fleet, "{\"class\":\"%s\",\"args\":%s,\"jid\":\"%s\",\"resource\":\"%s\"}", class_name, args, jid,
+               resource);
+}
+
+/* A worker of another queue, so that it is known who runs what. */
+static unsigned start_other(void)
+{
+    return start(&(struct fleet_setup){.queues = "\"other\""});
+}
+
+static void push_other(const char *args, const char *jid, const char *resource)
+{
+    free(fleet_ask(&fleet, "LPUSH queue:other '{\"class\":\"hold\",\"args\":%s,\"jid\":\"%s\",\"resource\":\"%s\"}'",
+                   args, jid, resource));
+}
+
+static bool is_noted(const char *start_of_line)
+{
+    return fleet_noted_all(&fleet, start_of_line) > 0;
+}
+
+/* Where the first line that begins so stands in the journal. */
+static const char *place_of(const char *journal, const char *line)
+{
+    size_t length = strlen(line);
+    for (const char *at = journal; *at != '\0'; at = strchr(at, '\n') + 1)
+        if (strncmp(at, line, length) == 0)
+            return at;
+    fail_msg("\"%s\" is not in the journal: %s", line, journal);
+    return NULL;
+}
+
+static void assert_order(const char *first, const char *then)
+{
+    char *journal = fleet_journal(&fleet);
+    if (place_of(journal, first) > place_of(journal, then))
+        fail_msg("\"%s\" came before \"%s\": %s", then, first, journal);
+    free(journal);
+}
+
+static uint64_t token_of(const char *begin)
+{
+    char *journal = fleet_journal(&fleet);
+    const char *at = place_of(journal, begin);
+    uint64_t token = strtoull(at + strlen(begin), NULL, 10);
+    free(journal);
+    return token;
+}
+
+static void lock_nodes_pause(void)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        redis_server_pause(fleet.locks.servers[i]);
+}
+
+static void lock_nodes_resume(void)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        redis_server_resume(fleet.locks.servers[i]);
+}
+
+/* As somebody might who takes it for a leftover. */
+static void lock_delete(const char *key, unsigned nodes)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL %s", key), "1");
+}
+
+/* The task is in that set, with the reason. */
+static void assert_record(const char *set, const char *jid, const char *reason)
+{
+    test_await(fleet_number(&fleet, "ZCARD %s", set) == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE %s 0 -1", set);
+    assert_contains(entry, jid);
+    assert_contains(entry, "\"error_class\":\"HF::LockLost\"");
+    assert_contains(entry, reason);
+    assert_contains(entry, "\"hf_fence\":\"");
+    free(entry);
+}
+
+static char *entry_of(const char *set)
+{
+    return fleet_ask(&fleet, "ZRANGE %s 0 -1", set);
+}
+
+/* --- how a lock is lost -------------------------------------------------------------------------------------------- */
+
+#define LATE_REASON "so its result was refused: it could not be extended in time"
+
+/* Nothing of the worker moves while its loop sleeps, but the handler sees both ends come, and only then somebody else
+ * gets the lock. */
+static void a_stuck_loop_keeps_no_lock_alive(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.fault = "extend:before:1:pause=4000"});
+    push("hold", LISTENING, "first", "r");
+    test_await(is_noted("begin first host0"));
+    start_other();
+    push_other("[0,1,0]", "second", "r");
+    test_await(is_noted("begin second host1"));
+    assert_order("danger first host0", "readable first host0");
+    assert_order("readable first host0", "lost first host0 1 0");
+    assert_order("lost first host0 1 0", "begin second host1");
+    assert_true(token_of("begin second host1") > token_of("begin first host0"));
+    assert_record("retry", "first", LATE_REASON);
+    char *entry = entry_of("retry");
+    assert_lacks(entry, "retry_count"); /* it was the lock that failed, not the task */
+    free(entry);
+}
+
+/* The lock has been somebody else's for long when it goes on: the first thing it learns is the loss. */
+static void a_process_that_stood_still_learns_the_loss_first(void **state)
+{
+    (void)state;
+    unsigned first = start(NULL);
+    push("hold", LISTENING, "first", "r");
+    test_await(is_noted("begin first host0"));
+    fleet_signal(&fleet, first, SIGSTOP);
+    start_other();
+    push_other(LISTENING, "second", "r");
+    test_await(is_noted("begin second host1"));
+    fleet_signal(&fleet, first, SIGCONT);
+    test_await(is_noted("lost first host0 1 0"));
+    assert_order("readable first host0", "lost first host0 1 0");
+    assert_record("retry", "first", LATE_REASON);
+    assert_true(fleet_logged(&fleet, first, "task_ended ending=lock_lost jid=first"));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3); /* and it let the other's lock alone */
+    assert_int_equal(fleet_noted_all(&fleet, "lost second"), 0);
+}
+
+static void without_lock_nodes_danger_comes_before_the_loss(void **state)
+{
+    (void)state;
+    unsigned worker = start(NULL);
+    push("hold", LISTENING, "first", "r");
+    test_await(is_noted("begin first host0"));
+    lock_nodes_pause();
+    test_await(is_noted("lost first host0 1 0"));
+    lock_nodes_resume();
+    assert_order("danger first host0", "readable first host0");
+    assert_order("readable first host0", "lost first host0 1 0");
+    assert_record("retry", "first", LATE_REASON);
+    assert_true(fleet_logged(&fleet, worker, "lock_in_danger"));
+}
+
+static void a_lock_that_somebody_deleted_is_lost_and_says_so(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.lock = "prefix = \"lock:\"; ttl = \"3s\";"});
+    push("hold", LISTENING, "first", "r");
+    test_await(is_noted("begin first host0"));
+    lock_delete("lock:r", 2);
+    test_await(is_noted("lost first host0 1 0"));
+    assert_record("retry", "first", "a majority of the lock nodes did not have it any more");
+}
+
+/* --- the longest hold ---------------------------------------------------------------------------------------------- */
+
+#define HOLD_2S "{ class = \"hold\"; max_hold = \"2s\"; }"
+
+/* It is extended, so nothing else ends it. */
+static void a_lock_is_held_for_as_long_as_its_class_may(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.classes = HOLD_2S});
+    push("hold", LISTENING, "long", "r");
+    push("verify", LISTENING, "other", "s");
+    test_await(is_noted("lost long host0 5 0"));
+    assert_int_equal(HF_HELD_TOO_LONG, 5);
+    assert_order("danger long host0", "lost long host0");
+    assert_record("retry", "long", "it was held for as long as its class may (max_hold)");
+    char *entry = entry_of("retry");
+    assert_contains(entry, "\"retry_count\":0"); /* this is the task's own failure */
+    free(entry);
+    assert_true(fleet_logged(&fleet, worker, "task_ended ending=failed jid=long"));
+    assert_int_equal(fleet_noted_all(&fleet, "lost other"), 0);
+}
+
+static void a_task_that_holds_too_long_too_often_is_buried(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.lock = SHORT "max_hold = \"1s\";"});
+    fleet_push(&fleet, "{\"class\":\"hold\",\"args\":" LISTENING ",\"jid\":\"long\",\"resource\":\"r\",\"retry\":0}");
+    test_await(is_noted("lost long host0 5 0"));
+    assert_record("dead", "long", "max_hold");
+}
+
+/* --- verify -------------------------------------------------------------------------------------------------------- */
+
+static void verify_tells_that_no_majority_answers_before_the_lock_is_lost(void **state)
+{
+    (void)state;
+    start(NULL);
+    push("verify", LISTENING, "first", "r");
+    test_await(is_noted("verified first host0 1"));
+    lock_nodes_pause();
+    test_await(is_noted("lost first host0 1 0"));
+    assert_order("verified first host0 0", "lost first host0 1 0");
+}
+
+static void verify_finds_out_that_the_lock_is_gone(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.lock = "prefix = \"lock:\"; ttl = \"60s\";"}); /* nothing else would, for 20 s */
+    push("verify", LISTENING, "first", "r");
+    test_await(is_noted("verified first host0 1"));
+    lock_delete("lock:r", 2);
+    test_await(is_noted("verified first host0 0"));
+    test_await(is_noted("lost first host0 1 0"));
+    assert_record("retry", "first", "a majority of the lock nodes did not have it any more");
+}
+
+/* --- tokens -------------------------------------------------------------------------------------------------------- */
+
+static void tokens_rise_from_hold_to_hold_across_workers(void **state)
+{
+    (void)state;
+    char jid[16];
+    start(NULL);
+    start_other();
+    for (int i = 0; i < 20; i++) {
+        snprintf(jid, sizeof jid, "t%d", i);
+        push("hold", "[5,1,0]", jid, "r");
+        push_other("[5,1,0]", jid, "r");
+    }
+    test_await(fleet_noted_all(&fleet, "end t") == 40);
+    char *journal = fleet_journal(&fleet), *rest = journal, *line;
+    uint64_t last = 0;
+    unsigned runs = 0;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        uint64_t token = 0;
+        if (sscanf(line, "begin t%*u host%*u %" SCNu64, &token) != 1)
+            continue;
+        if (token <= last)
+            fail_msg("%" PRIu64 " came after %" PRIu64 ": %s", token, last, journal);
+        last = token;
+        runs++;
+    }
+    assert_int_equal(runs, 40);
+    assert_true(last < UINT64_C(1) << 53);
+    free(journal);
+}
+
+static void all_resources_of_a_task_have_its_token(void **state)
+{
+    (void)state;
+    char line[128];
+    start(NULL);
+    fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0,1,0],\"jid\":\"two\",\"resource\":[\"a\",\"b\"]}");
+    test_await(is_noted("end two"));
+    uint64_t token = token_of("begin two host0");
+    snprintf(line, sizeof line, "fences two host0 %" PRIu64 "|%" PRIu64 "||", token, token);
+    assert_int_equal(fleet_noted(&fleet, line), 1);
+}
+
+static void a_class_may_do_without_tokens(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.classes = "{ class = \"hold\"; fence = \"no\"; }"});
+    push("hold", "[0,1,0]", "none", "r");
+    push("verify", "[0,1,0]", "some", "r");
+    test_await(is_noted("end none") && is_noted("end some"));
+    assert_int_equal(fleet_noted(&fleet, "begin none host0"), 1);
+    assert_true(token_of("begin some host0") > 0);
+    assert_int_equal(fleet_number(&fleet, "ZCARD retry"), 0);
+}
+
+/* The log, and what the process shows of what it runs. */
+static void the_token_of_a_running_task_is_told(void **state)
+{
+    (void)state;
+    char text[256], script[] = "local all = '' for _, key in ipairs(redis.call('KEYS', '*:work')) do "
+                               "all = all .. table.concat(redis.call('HVALS', key)) end return all";
+    unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"debug\";"});
+    push("hold", LISTENING, "first", "r");
+    test_await(is_noted("begin first host0"));
+    uint64_t token = token_of("begin first host0");
+    snprintf(text, sizeof text, "task_locked jid=first slot=0 resource=r resources=1 fence=%" PRIu64, token);
+    assert_true(fleet_logged(&fleet, worker, text));
+    snprintf(text, sizeof text, "\"hf_fence\":\"%" PRIu64 "\"", token);
+    bool is_shown = false;
+    while (!is_shown) {
+        char *shown = fleet_ask(&fleet, "EVAL \"%s\" 0", script);
+        is_shown = strstr(shown, text) != NULL;
+        free(shown);
+        poll(NULL, 0, 20);
+    }
+    lock_delete("lock:r", 3);
+    snprintf(text, sizeof text, "slot=0 fence=%" PRIu64, token);
+    test_await(fleet_logged(&fleet, worker, text));
+    assert_record("retry", "first", text + strlen("slot=0 fence="));
+}
+
+/* --- where the task goes ------------------------------------------------------------------------------------------- */
+
+static void a_class_may_have_its_tasks_back_in_their_queue(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.classes = "{ class = \"hold\"; on_lost = \"requeue\"; }"});
+    push("hold", LISTENING, "again", "r");
+    test_await(fleet_noted_all(&fleet, "begin again") == 1);
+    lock_delete("lock:r", 3);
+    test_await(fleet_noted_all(&fleet, "begin again") == 2);
+    assert_int_equal(fleet_number(&fleet, "ZCARD retry") + fleet_number(&fleet, "ZCARD dead"), 0);
+    assert_true(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=again"));
+}
+
+static void a_class_may_have_its_tasks_looked_at(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.classes = "{ class = \"hold\"; on_lost = \"dead\"; }"});
+    push("hold", LISTENING, "grave", "r");
+    test_await(is_noted("begin grave"));
+    lock_delete("lock:r", 3);
+    assert_record("dead", "grave", "a majority of the lock nodes did not have it any more");
+    assert_int_equal(fleet_number(&fleet, "ZCARD retry"), 0);
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=dead jid=grave"));
+}
+
+/* --- the resource afterwards --------------------------------------------------------------------------------------- */
+
+/* What a handler waits for after a loss, when its third argument says so. */
+static void first_may_go_on(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/journal.go", fleet.directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+}
+
+/* The lock is not extended any more, so others have it a ttl later; the clock has told the holder before that. */
+static void another_process_has_the_lock_while_the_old_handler_still_runs(void **state)
+{
+    (void)state;
+    start(&(struct fleet_setup){.classes = "{ class = \"hold\"; max_hold = \"1s\"; }"});
+    push("hold", "[600000,1,600000]", "first", "r");
+    test_await(is_noted("begin first host0"));
+    start_other();
+    push_other("[0,1,0]", "second", "r");
+    test_await(is_noted("end second host1"));
+    assert_order("lost first host0 5 0", "begin second host1");
+    assert_int_equal(fleet_noted_all(&fleet, "end first"), 0);
+    assert_true(token_of("begin second host1") > token_of("begin first host0"));
+    first_may_go_on();
+    test_await(is_noted("end first host0"));
+    assert_record("retry", "first", "max_hold");
+}
+
+/* --- lock nodes that are not what the configuration takes them for -------------------------------------------------- */
+
+static void lock_nodes_that_are_no_group_are_refused(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "FLUSHALL");
+    push("hold", "[0,1,0]", "first", "r");
+    unsigned worker = start(NULL);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "lock_group_missing nodes=3 blank=3 advice="));
+    assert_true(fleet_logged(&fleet, worker, "holdfast nodes init"));
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+}
+
+static void a_ttl_above_that_of_the_group_is_refused(void **state)
+{
+    (void)state;
+    lock_group_make(fleet.locks.servers, fleet.locks.count, 900);
+    push("hold", "[0,1,0]", "first", "r");
+    unsigned worker = start(NULL);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=1000 max_ttl_ms=900"));
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+
+    struct fleet_setup fitting = {.plugin = "holder", .lock = "ttl = \"900ms\"; prefix = \"lock:\";"};
+    worker = start(&fitting);
+    test_await(is_noted("end first"));
+    fitting.lock = "ttl = \"901ms\"; prefix = \"lock:\";";
+    fleet_configure(&fleet, worker, &fitting);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, "reload_refused"));
+    assert_true(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
+}
+
+/* --- older plugins ------------------------------------------------------------------------------------------------- */
+
+static void a_plugin_of_version_0_2_runs_under_its_lock(void **state)
+{
+    (void)state;
+    push("minor_2", "[]", "old", "r");
+    unsigned worker = start(&(struct fleet_setup){.plugin = "minor_2", .arguments = "--drain"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 0); /* it would be dead otherwise */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_stuck_loop_keeps_no_lock_alive),
+        fleet_test(a_process_that_stood_still_learns_the_loss_first),
+        fleet_test(without_lock_nodes_danger_comes_before_the_loss),
+        fleet_test(a_lock_that_somebody_deleted_is_lost_and_says_so),
+        fleet_test(a_lock_is_held_for_as_long_as_its_class_may),
+        fleet_test(a_task_that_holds_too_long_too_often_is_buried),
+        fleet_test(verify_tells_that_no_majority_answers_before_the_lock_is_lost),
+        fleet_test(verify_finds_out_that_the_lock_is_gone),
+        fleet_test(tokens_rise_from_hold_to_hold_across_workers),
+        fleet_test(all_resources_of_a_task_have_its_token),
+        fleet_test(a_class_may_do_without_tokens),
+        fleet_test(the_token_of_a_running_task_is_told),
+        fleet_test(a_class_may_have_its_tasks_back_in_their_queue),
+        fleet_test(a_class_may_have_its_tasks_looked_at),
+        fleet_test(another_process_has_the_lock_while_the_old_handler_still_runs),
+        fleet_test(lock_nodes_that_are_no_group_are_refused),
+        fleet_test(a_ttl_above_that_of_the_group_is_refused),
+        fleet_test(a_plugin_of_version_0_2_runs_under_its_lock),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
