@@ -237,6 +237,20 @@ static void verify_finds_out_that_the_lock_is_gone(void **state)
     assert_record("retry", "first", "a majority of the lock nodes did not have it any more");
 }
 
+/* It asks on and on while its process ends around it. */
+static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\";"});
+    push("verify", "[600000,0,0]", "deaf", "r");
+    test_await(is_noted("verified deaf host0 1"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
+    assert_int_equal(fleet_noted_all(&fleet, "lost deaf"), 0);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+}
+
 /* --- tokens -------------------------------------------------------------------------------------------------------- */
 
 static void tokens_rise_from_hold_to_hold_across_workers(void **state)
@@ -431,6 +445,7 @@ int main(void)
         fleet_test(a_task_that_holds_too_long_too_often_is_buried),
         fleet_test(verify_tells_that_no_majority_answers_before_the_lock_is_lost),
         fleet_test(verify_finds_out_that_the_lock_is_gone),
+        fleet_test(a_handler_that_asks_for_ever_is_abandoned_like_any_other),
         fleet_test(tokens_rise_from_hold_to_hold_across_workers),
         fleet_test(all_resources_of_a_task_have_its_token),
         fleet_test(a_class_may_do_without_tokens),
