@@ -150,7 +150,7 @@ static void a_process_that_stood_still_learns_the_loss_first(void **state)
     test_await(is_noted("lost first host0 1 0"));
     assert_order("readable first host0", "lost first host0 1 0");
     assert_record("retry", "first", LATE_REASON);
-    assert_true(fleet_logged(&fleet, first, "task_ended ending=lock_lost jid=first"));
+    test_await(fleet_logged(&fleet, first, "task_ended ending=lock_lost jid=first"));
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3); /* and it let the other's lock alone */
     assert_int_equal(fleet_noted_all(&fleet, "lost second"), 0);
 }
@@ -167,7 +167,7 @@ static void without_lock_nodes_danger_comes_before_the_loss(void **state)
     assert_order("danger first host0", "readable first host0");
     assert_order("readable first host0", "lost first host0 1 0");
     assert_record("retry", "first", LATE_REASON);
-    assert_true(fleet_logged(&fleet, worker, "lock_in_danger"));
+    test_await(fleet_logged(&fleet, worker, "lock_in_danger"));
 }
 
 static void a_lock_that_somebody_deleted_is_lost_and_says_so(void **state)
@@ -199,7 +199,7 @@ static void a_lock_is_held_for_as_long_as_its_class_may(void **state)
     char *entry = entry_of("retry");
     assert_contains(entry, "\"retry_count\":0"); /* this is the task's own failure */
     free(entry);
-    assert_true(fleet_logged(&fleet, worker, "task_ended ending=failed jid=long"));
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=failed jid=long"));
     assert_int_equal(fleet_noted_all(&fleet, "lost other"), 0);
 }
 
@@ -246,7 +246,7 @@ static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **stat
     test_await(is_noted("verified deaf host0 1"));
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
+    test_await(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
     assert_int_equal(fleet_noted_all(&fleet, "lost deaf"), 0);
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
@@ -317,7 +317,7 @@ static void the_token_of_a_running_task_is_told(void **state)
     test_await(is_noted("begin first host0"));
     uint64_t token = token_of("begin first host0");
     snprintf(text, sizeof text, "task_locked jid=first slot=0 resource=r resources=1 fence=%" PRIu64, token);
-    assert_true(fleet_logged(&fleet, worker, text));
+    test_await(fleet_logged(&fleet, worker, text));
     snprintf(text, sizeof text, "\"hf_fence\":\"%" PRIu64 "\"", token);
     bool is_shown = false;
     while (!is_shown) {
@@ -343,7 +343,7 @@ static void a_class_may_have_its_tasks_back_in_their_queue(void **state)
     lock_delete("lock:r", 3);
     test_await(fleet_noted_all(&fleet, "begin again") == 2);
     assert_int_equal(fleet_number(&fleet, "ZCARD retry") + fleet_number(&fleet, "ZCARD dead"), 0);
-    assert_true(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=again"));
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=again"));
 }
 
 static void a_class_may_have_its_tasks_looked_at(void **state)
@@ -398,8 +398,8 @@ static void lock_nodes_that_are_no_group_are_refused(void **state)
     push("hold", "[0,1,0]", "first", "r");
     unsigned worker = start(NULL);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "lock_group_missing nodes=3 blank=3 advice="));
-    assert_true(fleet_logged(&fleet, worker, "holdfast nodes init"));
+    test_await(fleet_logged(&fleet, worker, "lock_group_missing nodes=3 blank=3 advice="));
+    test_await(fleet_logged(&fleet, worker, "holdfast nodes init"));
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
@@ -410,7 +410,7 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     push("hold", "[0,1,0]", "first", "r");
     unsigned worker = start(NULL);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=1000 max_ttl_ms=900"));
+    test_await(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=1000 max_ttl_ms=900"));
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 
     struct fleet_setup fitting = {.plugin = "holder", .lock = "ttl = \"900ms\"; prefix = \"lock:\";"};
@@ -420,7 +420,7 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     fleet_configure(&fleet, worker, &fitting);
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, "reload_refused"));
-    assert_true(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
+    test_await(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
 }
 
 /* --- older plugins ------------------------------------------------------------------------------------------------- */
