@@ -111,6 +111,14 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 
 /* --- inspections --------------------------------------------------------------------------------------------------- */
 
+/* What C would cut is no marker: scripts compare all of it. */
+static void marker_text_read(struct trust_sight *sight, const struct redis_reply *text)
+{
+    bool is_cut = text->length >= sizeof sight->marker_text || strlen(text->bytes) != text->length;
+    sight->has_marker = text->length > 0;
+    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", is_cut ? "?" : text->bytes);
+}
+
 static bool sight_read(struct trust_sight *sight, const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_ARRAY || reply->count != 5)
@@ -121,8 +129,7 @@ static bool sight_read(struct trust_sight *sight, const struct redis_reply *repl
     const struct redis_reply *run = &reply->elements[1];
     if (run->length == 0 || run->length > MARKER_RUN_DIGITS)
         return false;
-    sight->has_marker = reply->elements[0].length > 0;
-    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", reply->elements[0].bytes);
+    marker_text_read(sight, &reply->elements[0]);
     memcpy(sight->run_id, run->bytes, run->length + 1);
     sight->evicts = reply->elements[2].bytes[0] == '1';
     sight->node_us = reply->elements[4].integer;

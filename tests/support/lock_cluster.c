@@ -50,7 +50,7 @@ void lock_cluster_heal(struct lock_cluster *cluster)
 
 void lock_cluster_mark(struct lock_cluster *cluster, unsigned server)
 {
-    struct marker marker = lock_group_marker(cluster->servers[server], server, cluster->count, CLUSTER_MAX_TTL_MS);
+    struct marker marker = lock_group_marker(cluster->servers[server], server, cluster->count, cluster->max_ttl_ms);
     lock_group_mark(cluster->servers[server], &marker);
 }
 

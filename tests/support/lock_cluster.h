@@ -54,7 +54,7 @@ struct lock_probe {
     enum redlock_ending ending;
     unsigned passes;
     int64_t waited_ns;
-    char reason[128];                                                              /* of the last event that had one */
+    char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */
 };
 

@@ -1,0 +1,183 @@
+/* The wrong nodes: one server under several addresses, lists that differ from client to client, foreign and replaced
+ * nodes. Whatever the list, no two majorities are possible that do not meet, and the reason is told. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/lock_fixture.h"
+#include "tests/support/lock_group.h"
+
+static void one_try(void)
+{
+    lock_probe_destroy(&mine);
+    terms = quick_terms(10000, 1);
+    lock_probe_create(&mine, loop, group, &terms);
+}
+
+static int set_up(void **state)
+{
+    (void)lock_set_up(state);
+    one_try();
+    return 0;
+}
+
+#define members_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
+
+static unsigned voters(void)
+{
+    return redlock_group_voters(group);
+}
+
+/* Nothing is granted, nothing stays, and the words tell why. */
+static void no_quorum_for(const char *why)
+{
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, why);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+/* --- lists of nodes ----------------------------------------------------------------------------------------------- */
+
+static struct redlock_node list[NODES];
+
+/* The same locks over another list of nodes. */
+static void group_of(unsigned count)
+{
+    struct lock_cluster other = cluster;
+    other.options.nodes = list;
+    other.options.node_count = count;
+    group_end();
+    loop = loop_create(NULL);
+    group = lock_cluster_group(&other, loop);
+    other_group = lock_cluster_group(&other, loop);
+    locks_create(10000);
+    one_try();
+}
+
+/* E19: however many addresses a server has, it counts once. */
+static void a_server_with_three_addresses_has_one_vote(void **state)
+{
+    (void)state;
+    char path[108];
+    snprintf(path, sizeof path, "%s", redis_server_unix_path(cluster.servers[0]));
+    list[0] = cluster.nodes[0];
+    list[1] = (struct redlock_node){.host = "localhost", .port = cluster.nodes[0].port};
+    list[2] = (struct redlock_node){.unix_path = path};
+    list[3] = cluster.nodes[1];
+    list[4] = cluster.nodes[2];
+    group_of(NODES);
+    assert_int_equal(redlock_group_nodes_up(group), NODES);
+    assert_int_equal(voters(), 3);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), 3);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redis_server_pause(cluster.servers[2]); /* four of five addresses answer, but only two servers */
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, "(duplicate)");
+    redis_server_resume(cluster.servers[2]);
+    loop_await(loop, redlock_group_busy(group) == 0);
+}
+
+static void one_server_alone_is_no_majority_of_itself(void **state)
+{
+    (void)state;
+    char path[108];
+    snprintf(path, sizeof path, "%s", redis_server_unix_path(cluster.servers[0]));
+    list[0] = cluster.nodes[0];
+    list[1] = (struct redlock_node){.host = "localhost", .port = cluster.nodes[0].port};
+    list[2] = (struct redlock_node){.unix_path = path};
+    struct marker marker =
+        lock_group_marker(cluster.servers[0], 0, 3, CLUSTER_MAX_TTL_MS); /* of three, as many as are listed */
+    lock_group_mark(cluster.servers[0], &marker);
+    group_of(3);
+    assert_int_equal(voters(), 0);
+    no_quorum_for("too few lock nodes may vote");
+}
+
+/* E20: different lists of nodes are never two majorities that do not meet. */
+static void a_list_of_three_of_the_five_is_refused(void **state)
+{
+    (void)state;
+    memcpy(list, cluster.nodes, sizeof list);
+    group_of(3);
+    assert_int_equal(voters(), 0);
+    no_quorum_for("another number of nodes than are configured");
+}
+
+static void a_foreign_node_in_the_place_of_one_has_no_vote(void **state)
+{
+    (void)state;
+    struct redis_server *foreign = redis_server_start(NULL);
+    memcpy(list, cluster.nodes, sizeof list);
+    list[4].port = redis_server_port(foreign);
+    group_of(NODES);
+    assert_int_equal(voters(), NODES - 1);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(redis_server_calls(foreign, "set"), 0);
+    pause_first(MINORITY); /* three of the five would answer, one of them foreign */
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    resume_first(MINORITY);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    char *keys = redis_server_command(foreign, "DBSIZE");
+    assert_string_equal(keys, "0");
+    free(keys);
+    group_end();
+    redis_server_destroy(foreign);
+    group_start();
+}
+
+static void nodes_of_other_groups_do_not_make_one(void **state)
+{
+    (void)state;
+    group_end();
+    for (unsigned i = 0; i < QUORUM; i++) {
+        struct marker marker = lock_group_marker(cluster.servers[i], i, NODES, CLUSTER_MAX_TTL_MS);
+        marker.group[0] = (char)('a' + (int)i);
+        lock_group_mark(cluster.servers[i], &marker);
+    }
+    group_start();
+    one_try();
+    assert_int_equal(voters(), 0);
+    no_quorum_for("(no_group)");
+}
+
+/* In place of the fifth node there is a new one, and a majority knows it; the list is the old one. */
+static void a_replaced_node_and_a_node_that_missed_the_replacement_have_no_vote(void **state)
+{
+    (void)state;
+    group_end();
+    for (unsigned i = 0; i < QUORUM; i++) {
+        struct marker marker = lock_group_marker(cluster.servers[i], i, NODES, CLUSTER_MAX_TTL_MS);
+        marker.generation = 3;
+        snprintf(marker.places[4], sizeof marker.places[4], "00000006");
+        lock_group_mark(cluster.servers[i], &marker);
+    }
+    group_start();
+    one_try();
+    assert_int_equal(voters(), QUORUM);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redis_server_kill(cluster.servers[0]);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        members_test(a_server_with_three_addresses_has_one_vote),
+        members_test(one_server_alone_is_no_majority_of_itself),
+        members_test(a_list_of_three_of_the_five_is_refused),
+        members_test(a_foreign_node_in_the_place_of_one_has_no_vote),
+        members_test(nodes_of_other_groups_do_not_make_one),
+        members_test(a_replaced_node_and_a_node_that_missed_the_replacement_have_no_vote),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}

@@ -1,0 +1,220 @@
+/* E26: a long hold survives lock nodes that forget it, one after the other, because its holder plants its key again; and
+ * only where nobody else can rightly have had it meanwhile: on a node that acknowledged it in this hold, before the time
+ * at which it would have expired there, and where neither key nor fence speak of somebody else. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/lock_fixture.h"
+#include "tests/support/lock_group.h"
+
+/* The quarantine (of the usual 60 s) is longer than any wait here: what comes back to a node comes from the hold, not from a new grant. */
+enum { TTL_MS = 3000, SHORT_TTL_MS = 1000 };
+
+static void terms_change(int64_t ttl_ms, bool unfenced)
+{
+    locks_destroy();
+    locks_create(ttl_ms);
+    redlock_lock_destroy(mine.lock);
+    terms.unfenced = unfenced;
+    lock_probe_create(&mine, loop, group, &terms);
+}
+
+static uint64_t hold(const char *resources)
+{
+    assert_int_equal(lock_probe_acquire(&mine, resources), REDLOCK_ACQUIRED);
+    return redlock_lock_token(mine.lock);
+}
+
+static bool node_has(unsigned node, const char *key)
+{
+    return strcmp(lock_cluster_ask(&cluster, node, "EXISTS %s", key), "1") == 0;
+}
+
+static void let_go(enum redlock_ending ending)
+{
+    assert_int_equal(mine.losses, 0);
+    assert_int_equal(lock_probe_release(&mine), ending);
+    loop_await(loop, redlock_group_busy(group) == 0);
+}
+
+/* So many more extensions have succeeded: what was to be planted again would be there by now. */
+static void await_extensions(unsigned more)
+{
+    unsigned before = mine.extended;
+    loop_await(loop, mine.extended >= before + more);
+}
+
+/* In one step, so that nothing comes in between: the node forgets everything, and then knows this. */
+static void forget_but(unsigned node, const char *command)
+{
+    lock_cluster_ask(&cluster, node, "EVAL \"redis.call('FLUSHALL') %s\" 0", command);
+    assert_false(node_has(node, MARKER_KEY));
+}
+
+static void a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other(void **state)
+{
+    (void)state;
+    terms_change(TTL_MS, false);
+    uint64_t token = hold("q r");
+    char value[128], digits[32];
+    snprintf(value, sizeof value, "%s", lock_cluster_ask(&cluster, 0, "GET lock:r"));
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)token);
+    loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
+    for (unsigned i = 0; i < NODES; i++) {
+        redis_server_restart(cluster.servers[i]);
+        assert_false(node_has(i, "lock:r"));
+        loop_await(loop, node_has(i, "lock:r") || mine.losses > 0);
+        assert_int_equal(mine.losses, 0);
+        assert_true(node_has(i, "lock:q"));
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET lock:r"), value);
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:r"), digits);
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET hf:fence:lock:q"), digits);
+        assert_in_range(strtoll(lock_cluster_ask(&cluster, i, "PTTL lock:r"), NULL, 10), 1, TTL_MS);
+        await_extensions(1);
+    }
+    assert_true(redlock_lock_token(mine.lock) == token);
+    assert_int_equal(redlock_group_voters(group), 0); /* and yet no restarted node has granted anything to anybody */
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_NO_QUORUM);
+    await_extensions(3);
+    let_go(REDLOCK_RELEASED);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void a_node_that_is_flushed_while_it_runs_gets_the_key_back_as_well(void **state)
+{
+    (void)state;
+    terms_change(TTL_MS, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    for (unsigned i = 0; i < NODES; i++) {
+        forget_but(i, "");
+        loop_await(loop, node_has(i, "lock:r") || mine.losses > 0);
+    }
+    await_extensions(2);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
+    let_go(REDLOCK_RELEASED);
+}
+
+/* Condition a. */
+static void a_node_that_never_granted_this_hold_gets_nothing(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    redis_server_kill(cluster.servers[0]);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
+    hold("r");
+    redis_server_restart(cluster.servers[0]);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    await_extensions(4);
+    assert_false(node_has(0, "lock:r"));
+    let_go(REDLOCK_RELEASED);
+}
+
+/* Condition b: by then its key would have expired there, and somebody else might have had the node's vote. */
+static void a_node_that_was_away_for_longer_than_the_ttl_gets_nothing(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    redis_server_kill(cluster.servers[0]);
+    struct instant gone = instant_now();
+    loop_await(loop, instant_since(gone, instant_now()) > REDLOCK_MS(SHORT_TTL_MS));
+    redis_server_restart(cluster.servers[0]);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    await_extensions(4);
+    assert_false(node_has(0, "lock:r"));
+    let_go(REDLOCK_RELEASED);
+}
+
+/* Condition c: the fence was counted up, so somebody else was granted the key in between. */
+static void a_node_whose_fence_is_higher_gets_nothing(void **state)
+{
+    (void)state;
+    enum { HIGHER, TEXT, LIST, KINDS };
+    for (int kind = HIGHER; kind < KINDS; kind++) {
+        lock_tear_down(NULL);
+        lock_set_up(NULL);
+        terms_change(SHORT_TTL_MS, false);
+        char command[128];
+        snprintf(command, sizeof command, "redis.call('%s','hf:fence:lock:r','%s%llu')", kind == LIST ? "RPUSH" : "SET",
+                 kind == TEXT ? "text" : "", (unsigned long long)hold("r") + 1);
+        loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+        forget_but(0, command);
+        await_extensions(4);
+        assert_false(node_has(0, "lock:r"));
+        let_go(REDLOCK_RELEASED);
+    }
+}
+
+static void a_node_whose_fence_is_ours_or_lower_gets_the_key_back(void **state)
+{
+    (void)state;
+    terms_change(TTL_MS, false);
+    char command[128];
+    snprintf(command, sizeof command, "redis.call('SET','hf:fence:lock:r','%llu')", (unsigned long long)hold("r"));
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    forget_but(0, command);
+    forget_but(1, "redis.call('SET','hf:fence:lock:r','7')");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES || mine.losses > 0);
+    let_go(REDLOCK_RELEASED);
+}
+
+static void what_somebody_else_has_there_stays_his(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("q r");
+    loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
+    forget_but(0, "redis.call('SET','lock:r','other','PX',60000)");
+    await_extensions(4);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
+    assert_false(node_has(0, "lock:q")); /* all of its keys or none */
+    let_go(REDLOCK_RELEASED);
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "other");
+}
+
+/* Without a fence nothing would tell whether somebody else was there. */
+static void an_unfenced_hold_plants_nothing_again(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, true);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    for (unsigned i = 0; i < MINORITY; i++)
+        forget_but(i, "");
+    await_extensions(4);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    let_go(REDLOCK_RELEASED);
+}
+
+/* What an operator deletes on nodes that forgot nothing stays deleted (E25, E49): planting is for lost memory only. */
+static void a_deleted_key_is_not_planted_again(void **state)
+{
+    (void)state;
+    terms_change(SHORT_TTL_MS, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    ask_first(MINORITY, "DEL lock:r");
+    await_extensions(4);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    let_go(REDLOCK_RELEASED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other),
+        lock_test(a_node_that_is_flushed_while_it_runs_gets_the_key_back_as_well),
+        lock_test(a_node_that_never_granted_this_hold_gets_nothing),
+        lock_test(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing),
+        lock_test(a_node_whose_fence_is_higher_gets_nothing),
+        lock_test(a_node_whose_fence_is_ours_or_lower_gets_the_key_back),
+        lock_test(what_somebody_else_has_there_stays_his),
+        lock_test(an_unfenced_hold_plants_nothing_again),
+        lock_test(a_deleted_key_is_not_planted_again),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}

@@ -1,0 +1,374 @@
+/* Which of the real servers behind a running group may vote: nodes that forget, that evict, whose clock is set. No grant
+ * of theirs is counted, the others carry on, and the reason is told. The wrong nodes are in test_redlock_members.c, the
+ * rules as such in the unit tests of trust. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/trust.h"
+#include "tests/support/lock_fixture.h"
+#include "tests/support/lock_group.h"
+
+enum { MAX_TTL_MS = 1500, TTL_MS = 1000 };
+
+static int all_set_up(void **state)
+{
+    (void)state;
+    lock_cluster_start_group(&cluster, NODES, MAX_TTL_MS);
+    return 0;
+}
+
+static void terms_change(int64_t ttl_ms, unsigned tries)
+{
+    locks_destroy();
+    terms = quick_terms(ttl_ms, tries);
+    lock_probe_create(&mine, loop, group, &terms);
+    lock_probe_create(&theirs, loop, other_group, &terms);
+}
+
+static int set_up(void **state)
+{
+    (void)lock_set_up(state);
+    terms_change(TTL_MS, 1);
+    return 0;
+}
+
+#define trust_test(function) cmocka_unit_test_setup_teardown(function, set_up, lock_tear_down)
+
+static unsigned voters(void)
+{
+    return redlock_group_voters(group);
+}
+
+static void marker_text_of(unsigned node, char text[MARKER_TEXT_MAX])
+{
+    struct marker marker = lock_group_marker(cluster.servers[node], node, NODES, MAX_TTL_MS);
+    marker_write(&marker, text);
+}
+
+static bool is_marked_as_before(unsigned node)
+{
+    char text[MARKER_TEXT_MAX];
+    marker_text_of(node, text);
+    return strcmp(lock_cluster_ask(&cluster, node, "GET " MARKER_KEY), text) == 0;
+}
+
+static bool is_marked(unsigned node)
+{
+    return strcmp(lock_cluster_ask(&cluster, node, "EXISTS " MARKER_KEY), "1") == 0;
+}
+
+/* In one step, because the node may be healed at any moment: a lock is there although no marker is. */
+static bool has_lock_without_marker(unsigned node)
+{
+    const char *both = lock_cluster_ask(
+        &cluster, node, "EVAL \"return redis.call('EXISTS',KEYS[1])..#redis.call('KEYS','lock:*')\" 1 " MARKER_KEY);
+    return both[0] == '0' && both[1] != '0';
+}
+
+/* The group reconnects to it, and so inspects it now. */
+static void look_at(unsigned node)
+{
+    lock_cluster_ask(&cluster, node, "CLIENT KILL TYPE normal SKIPME yes");
+}
+
+static void cycles_go_on(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    }
+    loop_await(loop, redlock_group_busy(group) == 0);
+}
+
+/* Nothing is granted, nothing stays, and the words tell why. */
+static void no_quorum_for(const char *why)
+{
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_contains(mine.reason, why);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
+static void group_close(struct redlock_group *of)
+{
+    loop_await(loop, redlock_group_busy(of) == 0);
+    redlock_group_destroy(of);
+}
+
+/* --- nodes that forget --------------------------------------------------------------------------------------------- */
+
+static void a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trusted_by_who_comes_later(void **state)
+{
+    (void)state;
+    cycles_go_on(1);
+    redis_server_restart(cluster.servers[0]);
+    struct instant empty_since = instant_now();
+    struct redlock_group *later = lock_cluster_group(&cluster, loop);
+    loop_await(loop, voters() == NODES - 1);
+    if (!is_marked(0))
+        assert_true(redlock_group_voters(later) < NODES);
+    do {
+        cycles_go_on(1);
+        assert_false(has_lock_without_marker(0));
+    } while (voters() < NODES);
+    assert_true(instant_since(empty_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    assert_true(is_marked_as_before(0));
+    loop_await(loop, redlock_group_voters(later) == NODES);
+    group_close(later);
+}
+
+static void who_never_saw_the_node_with_a_marker_heals_nothing(void **state)
+{
+    (void)state;
+    group_end();
+    redis_server_restart(cluster.servers[0]);
+    group_start();
+    terms_change(TTL_MS, 1);
+    struct instant end = instant_after(instant_now(), REDLOCK_MS(3 * MAX_TTL_MS));
+    while (instant_before(instant_now(), end)) {
+        cycles_go_on(10);
+        loop_for(loop, REDLOCK_MS(50));
+        assert_int_equal(voters(), NODES - 1);
+    }
+    assert_false(is_marked(0));
+}
+
+static void a_flushed_node_gives_no_vote_until_everything_it_forgot_has_expired(void **state)
+{
+    (void)state;
+    assert_int_equal(lock_probe_acquire(&mine, "kept"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:kept") == NODES);
+    for (unsigned i = 0; i < MINORITY; i++)
+        lock_cluster_ask(&cluster, i, "FLUSHALL");
+    struct instant empty_since = instant_now();
+    while (voters() == NODES)
+        assert_int_equal(lock_probe_acquire(&theirs, "kept"), REDLOCK_BUSY);
+    while (voters() < NODES)
+        assert_int_equal(lock_probe_acquire(&theirs, "kept"), REDLOCK_BUSY);
+    assert_true(instant_since(empty_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    for (unsigned i = 0; i < MINORITY; i++)
+        assert_true(is_marked_as_before(i));
+    assert_int_equal(mine.losses, 0);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    cycles_go_on(3);
+}
+
+/* A majority forgot: nothing can be locked for one quarantine, and then again. */
+static void a_flushed_majority_is_no_quorum_and_comes_back(void **state)
+{
+    (void)state;
+    cycles_go_on(1);
+    ask_first(QUORUM, "FLUSHALL");
+    struct instant empty_since = instant_now();
+    unsigned refused = 0;
+    while (lock_probe_acquire(&mine, "r") == REDLOCK_NO_QUORUM) {
+        refused++;
+        loop_for(loop, REDLOCK_MS(2));
+    }
+    assert_int_equal(mine.answer, REDLOCK_ACQUIRED);
+    assert_true(refused > 0);
+    assert_true(instant_since(empty_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+/* --- the marker and the vote are one step (H3) --------------------------------------------------------------------- */
+
+static void marker_change(unsigned node, void (*change)(struct marker *marker))
+{
+    struct marker marker = lock_group_marker(cluster.servers[node], node, NODES, MAX_TTL_MS);
+    change(&marker);
+    lock_group_mark(cluster.servers[node], &marker);
+}
+
+static void group_changes(struct marker *marker)
+{
+    marker->group[0] = 'f';
+}
+
+static void run_changes(struct marker *marker)
+{
+    marker->run[0] = marker->run[0] == '0' ? '1' : '0';
+}
+
+static void run_is_nobodys(struct marker *marker)
+{
+    marker->run[0] = '\0';
+}
+
+static void ttl_changes(struct marker *marker)
+{
+    marker->max_ttl_ms = 60000;
+}
+
+static void a_marker_that_changes_between_two_acquires_takes_the_vote_with_it(void **state)
+{
+    (void)state;
+    static void (*const changes[])(struct marker *) = {group_changes, run_changes, run_is_nobodys, ttl_changes};
+    for (size_t change = 0; change < sizeof changes / sizeof changes[0]; change++) {
+        group_end();
+        lock_cluster_heal(&cluster);
+        group_start();
+        terms_change(TTL_MS, 1);
+        cycles_go_on(1);
+        for (unsigned i = 0; i < QUORUM; i++)
+            marker_change(i, changes[change]);
+        no_quorum_for("lock nodes");
+    }
+}
+
+static void what_is_no_marker_excludes_and_is_told(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"RPUSH " MARKER_KEY " 1", "SET " MARKER_KEY " hello",
+                                         "SET " MARKER_KEY " \"\""};
+    char text[MARKER_TEXT_MAX];
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        ask_first(QUORUM, "DEL " MARKER_KEY);
+        ask_first(QUORUM, others[i]);
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+        loop_await(loop, voters() == MINORITY);
+        if (i < 2)
+            no_quorum_for("bad_marker");
+    }
+    for (unsigned i = 0; i < QUORUM; i++) {
+        marker_text_of(i, text);
+        lock_cluster_ask(&cluster, i, "SET " MARKER_KEY " \"%s\\x00\"", text); /* one byte more, which C does not see */
+        look_at(i);
+    }
+    loop_await(loop, redlock_group_nodes_up(group) < NODES);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    no_quorum_for("bad_marker");
+    assert_int_equal(voters(), MINORITY);
+}
+
+/* --- nodes that evict (E21) ---------------------------------------------------------------------------------------- */
+
+static void configure(unsigned node, const char *maxmemory, const char *policy)
+{
+    assert_string_equal(lock_cluster_ask(&cluster, node, "CONFIG SET maxmemory-policy %s", policy), "OK");
+    assert_string_equal(lock_cluster_ask(&cluster, node, "CONFIG SET maxmemory %s", maxmemory), "OK");
+    look_at(node);
+}
+
+static void a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine(void **state)
+{
+    (void)state;
+    cycles_go_on(1);
+    configure(0, "100mb", "allkeys-lru");
+    loop_await(loop, voters() == NODES - 1 && redlock_group_nodes_up(group) == NODES);
+    cycles_go_on(3);
+    for (unsigned i = 1; i < QUORUM; i++)
+        configure(i, "100mb", i == 1 ? "volatile-ttl" : "allkeys-random");
+    loop_await(loop, voters() == MINORITY && redlock_group_nodes_up(group) == NODES);
+    no_quorum_for("(evicts)");
+    struct instant safe_since = instant_now();
+    for (unsigned i = 0; i < QUORUM; i++)
+        configure(i, "100mb", "noeviction");
+    loop_await(loop, voters() == NODES);
+    assert_true(instant_since(safe_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    cycles_go_on(3);
+    for (unsigned i = 0; i < QUORUM; i++) {
+        assert_true(is_marked_as_before(i));
+        configure(i, "0", "allkeys-lru"); /* without a limit nothing is evicted */
+    }
+    loop_await(loop, redlock_group_nodes_up(group) < NODES);
+    loop_await(loop, voters() == NODES);
+    for (unsigned i = 0; i < QUORUM; i++)
+        configure(i, "0", "noeviction");
+}
+
+/* --- limits and clocks --------------------------------------------------------------------------------------------- */
+
+static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **state)
+{
+    (void)state;
+    char reason[256];
+    struct redlock_held *held = NULL;
+    const char *resource = "r";
+    struct redlock_request request = {.resources = &resource, .resource_count = 1};
+    terms_change(MAX_TTL_MS + 1, 1);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_INVALID);
+    assert_contains(mine.reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    assert_true(redlock_lock_is_free(mine.lock));
+    assert_int_equal(redlock_group_counters(group)->invalid, 1);
+    lock_probe_ask(&mine, "r"); /* and given up before the answer */
+    redlock_lock_release(mine.lock);
+    assert_int_equal(mine.answer, REDLOCK_INVALID);
+    struct redlock_client *client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+    assert_int_equal(redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason), REDLOCK_INVALID);
+    assert_contains(reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    redlock_client_close(client);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    terms_change(MAX_TTL_MS, 1);
+    cycles_go_on(1);
+}
+
+static char clock_path[] = "/tmp/holdfast-clock-XXXXXX";
+
+static void clock_step(int64_t offset_ns)
+{
+    int file = open(clock_path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(file, &offset_ns, sizeof offset_ns), sizeof offset_ns);
+    close(file);
+}
+
+/* The first server again, with a clock that can be set; its marker knows the new run. */
+static void restart_with_a_clock_of_its_own(void)
+{
+    char preload[256];
+    int file = mkstemp(clock_path);
+    assert_true(file >= 0);
+    close(file);
+    clock_step(0);
+    snprintf(preload, sizeof preload, "%s/tests/preload/stepped_clock.so", test_build());
+    setenv("HOLDFAST_STEPPED_CLOCK", clock_path, 1);
+    setenv("LD_PRELOAD", preload, 1);
+    redis_server_restart(cluster.servers[0]);
+    unsetenv("LD_PRELOAD");
+    unsetenv("HOLDFAST_STEPPED_CLOCK");
+    lock_cluster_heal(&cluster);
+}
+
+/* E36: keys expire by the node's clock, so a step forward forgets them. The group sees it by the next answer. */
+static void a_node_whose_clock_steps_is_quarantined(void **state)
+{
+    (void)state;
+    group_end();
+    restart_with_a_clock_of_its_own();
+    group_start();
+    terms_change(TTL_MS, 1);
+    cycles_go_on(3);
+    assert_int_equal(voters(), NODES);
+    clock_step(20 * NS_PER_S);
+    struct instant stepped = instant_now();
+    while (voters() == NODES)
+        cycles_go_on(1);
+    assert_int_equal(voters(), NODES - 1);
+    loop_await(loop, voters() == NODES);
+    assert_true(instant_since(stepped, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    assert_true(is_marked_as_before(0));
+    group_end();
+    redis_server_restart(cluster.servers[0]);
+    unlink(clock_path);
+    lock_cluster_heal(&cluster);
+    group_start();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        trust_test(a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trusted_by_who_comes_later),
+        trust_test(who_never_saw_the_node_with_a_marker_heals_nothing),
+        trust_test(a_flushed_node_gives_no_vote_until_everything_it_forgot_has_expired),
+        trust_test(a_flushed_majority_is_no_quorum_and_comes_back),
+        trust_test(a_marker_that_changes_between_two_acquires_takes_the_vote_with_it),
+        trust_test(what_is_no_marker_excludes_and_is_told),
+        trust_test(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine),
+        trust_test(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing),
+        trust_test(a_node_whose_clock_steps_is_quarantined),
+    };
+    return cmocka_run_group_tests(tests, all_set_up, one_cluster_tear_down);
+}
