@@ -5,7 +5,7 @@
  * Giving a place of the group to another server takes two steps, because a majority with the old server and one with
  * the new server need not meet:
  *
- *   1. the place is made vacant in the markers of the other members, of at least a quorum of N of them (generation + 1).
+ *   1. the place is made vacant in the markers of the other members, of a quorum of N at least (generation + 1).
  *      From then on whoever still works with the generation before finds less than a quorum of it. Then one longest
  *      ttl (membership_wait_ns) passes: what was granted with the old server's vote has expired.
  *   2. the newcomer's marker is written, with a fresh id in the vacant place (generation + 1), then those of the

@@ -102,7 +102,6 @@ void nodes_inspect(struct redlock_nodes *nodes)
 bool nodes_write_trusted(struct redlock_nodes *nodes)
 {
     bool wrote = false;
-    nodes->due |= trust_tick(&nodes->trust, instant_now()).write;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
         char text[MARKER_TEXT_MAX];

@@ -1,0 +1,402 @@
+/* holdfast nodes over real servers: making a lock group, every reason not to, what is shown, and healing. */
+#include "tests/support/nodes_fixture.h"
+
+/* --- init --------------------------------------------------------------------------------------------------------- */
+
+static void a_group_is_made_of_strangers(void **state)
+{
+    (void)state;
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "no lock group: 0 of 3 nodes vote, 2 are needed");
+    assert_contains(result.out, "lock1 is excluded (no_group): ");
+    assert_int_equal(nodes("init"), 0);
+    assert_contains(result.out, "generation 1, longest ttl 60 s: 3 of 3 nodes vote, 2 are needed");
+    assert_string_equal(result.error, "");
+    struct marker first = marker_of(0);
+    assert_int_equal(first.max_ttl_ms, 60000);
+    assert_int_equal(first.place_count, 3);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        struct marker marker = marker_of(i), expected = lock_group_marker(servers[i], i, 3, 60000);
+        assert_true(marker_same_membership(&marker, &first));
+        assert_string_equal(marker.self, first.places[i]);
+        assert_string_equal(marker.run, expected.run);
+    }
+    char *ttl = redis_server_command(servers[0], "TTL " MARKER_KEY);
+    assert_string_equal(ttl, "-1");
+    free(ttl);
+    assert_int_equal(nodes("list"), 0);
+}
+
+static void a_group_is_made_once(void **state)
+{
+    (void)state;
+    group_begin();
+    char *before = marker_text(1);
+    nodes("init");
+    assert_refused(1, "lock1: belongs to a lock group already (");
+    ask(0, "DEL " MARKER_KEY);
+    ask(2, "DEL " MARKER_KEY);
+    nodes("init");
+    assert_refused(1, "lock2: belongs to a lock group already (");
+    assert_unmarked(0);
+    char *after = marker_text(1);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+static void all_nodes_have_to_be_there(void **state)
+{
+    (void)state;
+    redis_server_kill(servers[2]);
+    nodes("init");
+    assert_refused(75, "lock3: cannot be asked: ");
+    assert_unmarked(0);
+    redis_server_restart(servers[2]);
+    redis_server_pause(servers[2]);
+    nodes("init");
+    redis_server_resume(servers[2]);
+    assert_refused(75, "lock3: cannot be asked: ");
+}
+
+/* E19: names, addresses and sockets may differ, the server is one. */
+static void one_server_is_not_two_nodes(void **state)
+{
+    (void)state;
+    config_write("lock_nodes = ( " AT ", { host = \"localhost\"; port = %u; }, " AT " );\n", port_of(0), port_of(0),
+                 port_of(1));
+    nodes("init");
+    assert_refused(1, "lock2: is the same server as lock1 (run id ");
+    config_write("lock_nodes = ( " AT ", " AT ", { unix_path = \"%s\"; } );\n", port_of(0), port_of(1),
+                 redis_server_unix_path(servers[1]));
+    nodes("init");
+    assert_refused(1, "lock3: is the same server as lock2 (run id ");
+    assert_unmarked(0);
+}
+
+static void a_member_that_is_reached_twice_votes_once(void **state)
+{
+    (void)state;
+    group_begin();
+    config_write("lock_nodes = ( " AT ", " AT ", { host = \"localhost\"; port = %u; } );\n", port_of(0), port_of(1),
+                 port_of(0));
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock3 is excluded (duplicate): ");
+    assert_contains(result.out, "(it is the same server as lock1 (run id ");
+    assert_contains(result.out, "2 of 3 nodes vote");
+}
+
+static void keys_are_in_the_way(void **state)
+{
+    (void)state;
+    ask(1, "SET lock:held 1");
+    ask(1, "SET other 1");
+    nodes("init");
+    assert_refused(1, "lock2: there are keys already, such as lock:held: ");
+    ask(1, "DEL lock:held");
+    assert_int_equal(nodes("init --max-ttl 1s"), 0);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        ask(i, "DEL " MARKER_KEY);
+    config_write("lock_nodes = ( " AT ", " AT ", " AT " );\n", port_of(0), port_of(1), port_of(2));
+    nodes("init");
+    assert_refused(1, "lock2: there are keys already, such as other: ");
+    assert_unmarked(0);
+}
+
+/* A prefix is no pattern, and what is looked for may be far behind. */
+static void keys_are_found_among_many(void **state)
+{
+    (void)state;
+    ask(2, "EVAL \"for i = 1, 50000 do redis.call('SET', 'lock[1]:' .. i, '') end\" 0");
+    config_write("lock_nodes = ( " AT ", " AT ", " AT " );\nlock = { prefix = \"lock[a]:\"; };\n", port_of(0),
+                 port_of(1), port_of(2));
+    assert_int_equal(nodes("init --max-ttl 1s"), 0);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        ask(i, "DEL " MARKER_KEY);
+    ask(2, "SET lock[a]:x 1");
+    nodes("init");
+    assert_refused(1, "lock3: there are keys already, such as \"lock[a]:x\": ");
+}
+
+static void nodes_that_evict_are_refused(void **state)
+{
+    (void)state;
+    group_begin();
+    ask(1, "CONFIG SET maxmemory-policy volatile-lru");
+    assert_int_equal(nodes("%s", ""), 0); /* not while there is no limit */
+    ask(1, "CONFIG SET maxmemory 1000000000");
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock2 is excluded (evicts): ");
+    for (unsigned i = 0; i < MEMBERS; i++)
+        ask(i, "DEL " MARKER_KEY);
+    nodes("init");
+    assert_refused(1, "lock2: evicts keys when its memory is full (maxmemory-policy volatile-lru)");
+    ask(1, "CONFIG SET maxmemory 0");
+    ask(1, "CONFIG SET maxmemory-policy noeviction");
+}
+
+static void what_is_no_marker_is_told(void **state)
+{
+    (void)state;
+    ask(0, "LPUSH " MARKER_KEY " x");
+    nodes("init");
+    assert_refused(1, "lock1: what is under its key hf:lock:group is no marker: remove it");
+    ask(0, "DEL " MARKER_KEY);
+    group_begin();
+    ask(0, "SET " MARKER_KEY " \"1 group=x\"");
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock1 is excluded (bad_marker): ");
+    nodes("heal --wait");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "lock1: Something else is under the key hf:lock:group");
+}
+
+static void numbers_of_nodes_and_ttls_have_bounds(void **state)
+{
+    (void)state;
+    nodes("init --max-ttl 999ms");
+    assert_refused(1, "the longest ttl must be from 1 s to 10 min");
+    nodes("init --max-ttl 601s");
+    assert_refused(1, "the longest ttl must be from 1 s to 10 min");
+    nodes("init --max-ttl 5");
+    assert_refused(2, "--max-ttl: ");
+    config_write("lock_nodes = ( " AT ", " AT " );\n", port_of(0), port_of(1));
+    nodes("init");
+    assert_refused(1, "2 lock nodes tolerate no more failures than 1");
+    config_write("lock_nodes = ( " AT " );\n", port_of(0));
+    nodes("init");
+    assert_refused(1, "one lock node alone needs no group");
+    assert_int_equal(nodes("%s", ""), 0);
+    assert_contains(result.out, "one lock node: this is no Redlock");
+    assert_unmarked(0);
+    config_write("%s", "classes = ();\n");
+    nodes("%s", "");
+    assert_refused(1, "names no lock nodes");
+}
+
+/* A node that refuses to be written: the others are as they were. */
+static void a_failure_in_the_middle_is_taken_back(void **state)
+{
+    (void)state;
+    ask(2, "ACL SETUSER default -set");
+    nodes("init");
+    ask(2, "ACL SETUSER default +set");
+    assert_refused(75, "lock3: its marker could not be written: ");
+    assert_contains(result.error, "There is no group; what was written is taken back");
+    assert_lacks(result.error, "could not be taken back");
+    for (unsigned i = 0; i < MEMBERS; i++)
+        assert_unmarked(i);
+    ask(0, "ACL SETUSER default -del");
+    ask(2, "ACL SETUSER default -set");
+    nodes("init");
+    ask(2, "ACL SETUSER default +set");
+    ask(0, "ACL SETUSER default +del");
+    assert_contains(result.error, "lock1: its marker could not be taken back (");
+    assert_unmarked(1);
+}
+
+static void nodes_that_hold_locks_begin_in_quarantine(void **state)
+{
+    (void)state;
+    ask(0, "SET lock:held 1 PX 60000");
+    assert_int_equal(nodes("init --keep-keys --max-ttl 1s"), 0);
+    assert_contains(result.out, "0 of 3 nodes vote");
+    struct marker marker = marker_of(0);
+    assert_string_equal(marker.run, "");
+    assert_int_equal(nodes("%s", ""), 75);
+    assert_contains(result.out, "lock1 is quarantined for at most ");
+    assert_contains(result.out, "(doubted): ");
+    assert_int_equal(nodes("heal --wait"), 0);
+    assert_contains(result.out, "3 of 3 nodes vote");
+    marker = marker_of(0);
+    struct marker expected = lock_group_marker(servers[0], 0, 3, 1000);
+    assert_string_equal(marker.run, expected.run);
+    assert_int_equal(marker.generation, 1);
+}
+
+/* --- healing ------------------------------------------------------------------------------------------------------ */
+
+static void a_restarted_node_votes_after_its_quarantine(void **state)
+{
+    (void)state;
+    group_begin();
+    struct marker before = marker_of(1);
+    redis_server_restart(servers[1]);
+    assert_int_equal(nodes("%s", ""), 75);
+    assert_contains(result.out, "lock2 is quarantined for at most 1.");
+    assert_contains(result.out, "(new_run): ");
+    assert_contains(result.out, "2 of 3 nodes vote");
+    assert_int_equal(nodes("heal"), 75);
+    assert_contains(result.error, "1 node needs time before it can vote: about 2 s");
+    assert_contains(result.error, "say --wait");
+    assert_int_equal(nodes("heal lock1"), 0); /* about the others nobody asked */
+    struct instant begin = instant_now();
+    assert_int_equal(nodes("heal --wait lock2"), 0);
+    assert_true(instant_since(begin, instant_now()) >= 1012 * NS_PER_MS);
+    assert_string_equal(result.error, ""); /* no progress where nobody watches */
+    struct marker after = marker_of(1);
+    assert_true(marker_same_membership(&before, &after));
+    assert_string_equal(after.self, before.self);
+    assert_string_not_equal(after.run, before.run);
+    assert_int_equal(nodes("%s", ""), 0);
+}
+
+/* Also one that was up for long, elsewhere, and is empty (H2). */
+static void a_node_that_lost_its_marker_comes_in_under_a_new_id(void **state)
+{
+    (void)state;
+    group_begin();
+    struct marker before = marker_of(1);
+    ask(1, "FLUSHALL");
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock2 is excluded (no_marker): ");
+    assert_int_equal(nodes("heal"), 75);
+    assert_unmarked(1);
+    assert_int_equal(nodes("heal --wait"), 0);
+    struct marker after = marker_of(1), other = marker_of(0);
+    assert_int_equal(after.generation, 3);
+    assert_string_not_equal(after.self, before.self);
+    assert_true(marker_same_membership(&after, &other));
+    assert_int_equal(nodes("%s", ""), 0);
+}
+
+static void an_empty_server_at_the_address_of_a_node_is_healed(void **state)
+{
+    (void)state;
+    group_begin();
+    redis_server_kill(servers[1]);
+    config_members(port_of(0), port_of(3), port_of(2)); /* the one that was there all the time */
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock2 is excluded (no_marker): ");
+    assert_int_equal(nodes("heal --wait"), 0);
+    struct marker marker = marker_of(3);
+    assert_int_equal(marker.generation, 3);
+    assert_string_equal(marker.self, marker.places[1]);
+}
+
+static void a_majority_that_forgot_cannot_be_healed(void **state)
+{
+    (void)state;
+    group_begin();
+    ask(0, "FLUSHALL");
+    ask(1, "FLUSHALL");
+    nodes("heal --wait");
+    assert_refused(1, "only 1 of 3 nodes remember the group ");
+    assert_unmarked(0);
+}
+
+static void too_few_nodes_may_come_back(void **state)
+{
+    (void)state;
+    group_begin();
+    redis_server_kill(servers[0]);
+    redis_server_kill(servers[1]);
+    assert_int_equal(nodes("%s", ""), 75);
+    assert_contains(result.out, "lock1 is unseen (not_inspected): ");
+    assert_contains(result.out, "Connection refused)");
+    nodes("heal --wait");
+    assert_refused(75, "can be reached: 2 are needed");
+}
+
+/* --- other lists of nodes ----------------------------------------------------------------------------------------- */
+
+static void a_node_of_another_group_is_foreign(void **state)
+{
+    (void)state;
+    group_begin();
+    struct marker foreign = lock_group_marker(servers[3], 2, 3, 1000);
+    lock_group_mark(servers[3], &foreign);
+    config_members(port_of(0), port_of(1), port_of(3));
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock3 is excluded (other_group): ");
+    assert_contains(result.out, "2 of 3 nodes vote");
+    nodes("heal --wait lock3");
+    assert_refused(1, "lock3: The server belongs to another lock group");
+}
+
+/* E20: who knows fewer nodes, or more, would count other majorities. */
+static void the_number_of_nodes_is_that_of_the_group(void **state)
+{
+    (void)state;
+    group_begin();
+    config_write("lock_nodes = ( " AT ", " AT ", " AT ", " AT ", { host = \"127.0.0.1\"; port = 1; } );\n", port_of(0),
+                 port_of(1), port_of(2), port_of(3));
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock1 is excluded (node_count): ");
+    assert_contains(result.out, "0 of 5 nodes vote");
+    nodes("heal --wait");
+    assert_contains(result.error, "the group has 3 places, but 5 nodes are configured");
+    assert_int_equal(result.exit_code, 1);
+}
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+static void programs_are_told_the_same(void **state)
+{
+    (void)state;
+    assert_int_equal(nodes("init --max-ttl 1s --json"), 0);
+    struct marker marker = marker_of(1);
+    char part[200];
+    snprintf(part, sizeof part, "{\"group\":\"%s\",\"generation\":1,\"max_ttl\":1.0,\"vacant\":0,\"voters\":3,",
+             marker.group);
+    assert_contains(result.out, part);
+    snprintf(part, sizeof part, "\"id\":\"%s\",\"generation\":1,\"run_id\":\"%s\",\"eviction\":\"noeviction\",",
+             marker.self, marker.run);
+    assert_contains(result.out, part);
+    assert_contains(result.out, "\"state\":\"votes\",\"reason\":\"fine\"");
+    redis_server_restart(servers[1]);
+    assert_int_equal(nodes("--json"), 75);
+    assert_contains(result.out, "\"votes\":false,\"state\":\"quarantined\",\"reason\":\"new_run\"");
+    assert_contains(result.out, "\"quarantine_left\":1.");
+    redis_server_kill(servers[1]);
+    assert_int_equal(nodes("--json"), 75);
+    assert_contains(result.out, "\"reached\":false,\"votes\":false,\"state\":\"unseen\"");
+    assert_contains(result.out, "\"latency\":null,\"clock_ahead\":null");
+}
+
+static void wrong_calls_are_explained(void **state)
+{
+    (void)state;
+    nodes("int");
+    assert_refused(2, "there is no 'nodes int': it is list, init, heal or replace");
+    nodes("init lock1");
+    assert_refused(2, "init takes no names");
+    nodes("heal --wait lokc1");
+    assert_refused(1, "there is no lock node lokc1 (did you mean lock1?)");
+    nodes("--wait");
+    assert_refused(2, "--wait belongs to heal");
+    nodes("heal --keep-keys");
+    assert_refused(2, "belong to init");
+    nodes("--user somebody");
+    assert_refused(2, "--user wants --password-file");
+    nodes("replace lock1");
+    assert_refused(2, "replace takes the name of a node, and the address of a new server");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        nodes_test(a_group_is_made_of_strangers),
+        nodes_test(a_group_is_made_once),
+        nodes_test(all_nodes_have_to_be_there),
+        nodes_test(one_server_is_not_two_nodes),
+        nodes_test(a_member_that_is_reached_twice_votes_once),
+        nodes_test(keys_are_in_the_way),
+        nodes_test(keys_are_found_among_many),
+        nodes_test(nodes_that_evict_are_refused),
+        nodes_test(what_is_no_marker_is_told),
+        nodes_test(numbers_of_nodes_and_ttls_have_bounds),
+        nodes_test(a_failure_in_the_middle_is_taken_back),
+        nodes_test(nodes_that_hold_locks_begin_in_quarantine),
+        nodes_test(a_restarted_node_votes_after_its_quarantine),
+        nodes_test(a_node_that_lost_its_marker_comes_in_under_a_new_id),
+        nodes_test(an_empty_server_at_the_address_of_a_node_is_healed),
+        nodes_test(a_majority_that_forgot_cannot_be_healed),
+        nodes_test(too_few_nodes_may_come_back),
+        nodes_test(a_node_of_another_group_is_foreign),
+        nodes_test(the_number_of_nodes_is_that_of_the_group),
+        nodes_test(programs_are_told_the_same),
+        nodes_test(wrong_calls_are_explained),
+    };
+    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+}

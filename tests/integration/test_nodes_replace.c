@@ -1,0 +1,279 @@
+/* holdfast nodes replace over real servers: a new server takes a place, whatever happens meanwhile; and every reason
+ * why a server cannot take one. What can happen to markers is tested to the last state in tests/unit/test_membership.c. */
+#include "tests/support/nodes_fixture.h"
+
+enum { OLD = 1, NEW = 3 };
+
+static struct marker founding[MEMBERS];
+
+static void three_members(void)
+{
+    group_begin();
+    for (unsigned i = 0; i < MEMBERS; i++)
+        founding[i] = marker_of(i);
+}
+
+static int replace(void)
+{
+    return nodes("replace lock2 127.0.0.1:%u", port_of(NEW));
+}
+
+/* The new server has the place, the others know of it, and nothing else changed. */
+static void assert_replaced(void)
+{
+    struct marker new = marker_of(NEW), expected = lock_group_marker(servers[NEW], 0, 3, 1000);
+    assert_string_equal(new.group, founding[0].group);
+    assert_int_equal(new.generation, 3);
+    assert_int_equal(marker_place_of(&new, new.self), 1);
+    assert_string_equal(new.run, expected.run);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        struct marker marker;
+        if (i == OLD)
+            continue;
+        marker = marker_of(i);
+        assert_true(marker_same_membership(&marker, &new));
+        assert_string_equal(marker.self, founding[i].self);
+        assert_string_equal(marker.run, founding[i].run);
+    }
+    config_members(port_of(0), port_of(NEW), port_of(2));
+    assert_int_equal(nodes("%s", ""), 0);
+    assert_contains(result.out, "generation 3, longest ttl 1.0 s: 3 of 3 nodes vote");
+}
+
+static void a_living_node_is_replaced(void **state)
+{
+    (void)state;
+    three_members();
+    struct instant begin = instant_now();
+    assert_int_equal(replace(), 0);
+    assert_true(instant_since(begin, instant_now()) >= 1012 * NS_PER_MS);
+    assert_contains(result.out, "lock2 is replaced by 127.0.0.1:");
+    assert_contains(result.out, "Now put that address into the entry of lock2 in lock_nodes");
+    assert_string_equal(result.error, "");
+    assert_int_equal(nodes("%s", ""), 1); /* the configuration is the old one */
+    assert_contains(result.out, "lock2 is excluded (not_a_place): The server was replaced by another one");
+    assert_contains(result.out, "2 of 3 nodes vote");
+    nodes("heal --wait");
+    assert_refused(1, "lock2: lock2 is no member of the group any more: it was replaced");
+    assert_int_equal(replace(), 0); /* and again, which changes nothing */
+    assert_replaced();
+}
+
+static void a_dead_node_is_replaced(void **state)
+{
+    (void)state;
+    three_members();
+    redis_server_kill(servers[OLD]);
+    assert_int_equal(nodes("replace lock2 127.0.0.1:%u --json", port_of(NEW)), 0);
+    assert_contains(result.out, "{\"replaced\":\"lock2\",\"by\":\"127.0.0.1:");
+    assert_replaced();
+}
+
+static void a_socket_will_do(void **state)
+{
+    (void)state;
+    three_members();
+    assert_int_equal(nodes("replace lock2 %s", redis_server_unix_path(servers[NEW])), 0);
+    assert_replaced();
+}
+
+/* --- interruptions ------------------------------------------------------------------------------------------------ */
+
+static void mark_vacant(unsigned server)
+{
+    struct marker marker = founding[server];
+    marker.generation = 2;
+    marker.places[1][0] = '\0';
+    lock_group_mark(servers[server], &marker);
+}
+
+static void mark_filled(unsigned server)
+{
+    struct marker marker = founding[server == NEW ? 0 : server], own = lock_group_marker(servers[server], 0, 3, 1000);
+    marker.generation = 3;
+    memcpy(marker.places[1], "feedbeef", MARKER_ID_DIGITS);
+    if (server == NEW) {
+        memcpy(marker.self, "feedbeef", MARKER_ID_DIGITS);
+        memcpy(marker.run, own.run, sizeof marker.run);
+    }
+    lock_group_mark(servers[server], &marker);
+}
+
+/* All that a process can leave behind, one write further each time. */
+static void it_goes_on_wherever_it_stopped(void **state)
+{
+    (void)state;
+    static void (*const marks[])(unsigned server) = {mark_vacant, mark_vacant, mark_filled, mark_filled, mark_filled};
+    static const unsigned marked[] = {0, 2, NEW, 0, 2};
+    for (unsigned written = 0; written <= 5; written++) {
+        nodes_begin(NULL);
+        three_members();
+        for (unsigned i = 0; i < written; i++)
+            marks[i](marked[i]);
+        assert_int_equal(replace(), 0);
+        assert_replaced();
+        struct marker new = marker_of(NEW);
+        assert_int_equal(strcmp(new.self, "feedbeef") == 0, written >= 3);
+    }
+}
+
+static bool is_vacant(unsigned server)
+{
+    struct marker marker = marker_of(server);
+    return marker.places[1][0] == '\0';
+}
+
+static void a_killed_process_is_followed_by_another(void **state)
+{
+    (void)state;
+    char address[64];
+    three_members();
+    snprintf(address, sizeof address, "127.0.0.1:%u", port_of(NEW));
+    const char *const arguments[] = {"nodes", "-c", nodes_config, "replace", "lock2", address, NULL};
+    struct program program = program_start(arguments, -1);
+    test_await(is_vacant(0) && is_vacant(2));
+    kill(program.pid, SIGKILL);
+    struct program_result killed = program_wait(&program);
+    assert_int_equal(killed.exit_code, -1);
+    program_result_free(&killed);
+    assert_unmarked(NEW);
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "A place of the group is vacant: a replacement was begun and not finished");
+    assert_contains(result.out, "2 of 3 nodes vote");
+    assert_int_equal(replace(), 0);
+    assert_replaced();
+}
+
+/* Who was away meanwhile learns of it later. */
+static void a_member_that_was_away_is_brought_up_to_date(void **state)
+{
+    (void)state;
+    three_members();
+    mark_vacant(0);
+    mark_vacant(2);
+    mark_filled(NEW);
+    mark_filled(0);
+    config_members(port_of(0), port_of(NEW), port_of(2));
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock3 is excluded (other_generation): ");
+    assert_int_equal(nodes("heal"), 0); /* it needs no time */
+    assert_replaced();
+}
+
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
+
+static void assert_unchanged(void)
+{
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        struct marker marker = marker_of(i);
+        assert_true(marker_same_membership(&marker, &founding[i]));
+    }
+}
+
+static void the_new_server_has_to_be_empty(void **state)
+{
+    (void)state;
+    three_members();
+    ask(NEW, "SET something 1");
+    replace();
+    assert_refused(1, "there are keys, such as something: only an empty server can take a place");
+    assert_unchanged();
+}
+
+static void the_new_server_may_not_have_a_place(void **state)
+{
+    (void)state;
+    three_members();
+    struct marker foreign = lock_group_marker(servers[NEW], 0, 3, 1000);
+    lock_group_mark(servers[NEW], &foreign);
+    replace();
+    assert_refused(1, "belongs to another lock group (00000000deadbeef)");
+    ask(NEW, "LPUSH " MARKER_KEY "2 x");
+    ask(NEW, "RENAME " MARKER_KEY "2 " MARKER_KEY);
+    replace();
+    assert_refused(1, "what is under its key hf:lock:group is no marker");
+    assert_unchanged();
+}
+
+static void a_node_cannot_stand_for_another(void **state)
+{
+    (void)state;
+    three_members();
+    nodes("replace lock2 localhost:%u", port_of(2));
+    assert_refused(1, "is the same server as lock3 (run id ");
+    nodes("replace lock2 %s", redis_server_unix_path(servers[OLD]));
+    assert_refused(1, "is the same server as lock2 (run id ");
+    assert_unchanged();
+}
+
+static void the_new_server_may_not_evict(void **state)
+{
+    (void)state;
+    three_members();
+    ask(NEW, "CONFIG SET maxmemory 1000000000");
+    ask(NEW, "CONFIG SET maxmemory-policy allkeys-lru");
+    replace();
+    ask(NEW, "CONFIG SET maxmemory 0");
+    ask(NEW, "CONFIG SET maxmemory-policy noeviction");
+    assert_refused(1, "evicts keys when its memory is full (maxmemory-policy allkeys-lru)");
+    assert_unchanged();
+}
+
+static void too_few_nodes_change_nothing(void **state)
+{
+    (void)state;
+    three_members();
+    redis_server_kill(servers[2]);
+    replace();
+    assert_refused(75, "only 1 of the 2 nodes that stay can be reached: 2 are needed");
+    redis_server_restart(servers[2]);
+    redis_server_kill(servers[NEW]);
+    replace();
+    assert_refused(75, "cannot be asked: ");
+    assert_unchanged();
+}
+
+static void strangers_cannot_be_replaced(void **state)
+{
+    (void)state;
+    replace();
+    assert_refused(1, "these nodes are no lock group yet: run `nodes init`");
+    nodes("replace lock9 127.0.0.1:%u", port_of(NEW));
+    assert_refused(1, "there is no lock node lock9");
+    nodes("replace lock2 nowhere");
+    assert_refused(2, "'nowhere' is no address");
+}
+
+/* A member that takes no writes is as good as away: with two of three nothing goes on. */
+static void a_node_that_cannot_be_written_stops_it(void **state)
+{
+    (void)state;
+    three_members();
+    ask(2, "ACL SETUSER default -set");
+    replace();
+    ask(2, "ACL SETUSER default +set");
+    assert_int_equal(result.exit_code, 75);
+    assert_unmarked(NEW);
+    assert_int_equal(replace(), 0);
+    assert_replaced();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        nodes_test(a_living_node_is_replaced),
+        nodes_test(a_dead_node_is_replaced),
+        nodes_test(a_socket_will_do),
+        nodes_test(it_goes_on_wherever_it_stopped),
+        nodes_test(a_killed_process_is_followed_by_another),
+        nodes_test(a_member_that_was_away_is_brought_up_to_date),
+        nodes_test(the_new_server_has_to_be_empty),
+        nodes_test(the_new_server_may_not_have_a_place),
+        nodes_test(a_node_cannot_stand_for_another),
+        nodes_test(the_new_server_may_not_evict),
+        nodes_test(too_few_nodes_change_nothing),
+        nodes_test(strangers_cannot_be_replaced),
+        nodes_test(a_node_that_cannot_be_written_stops_it),
+    };
+    return cmocka_run_group_tests(tests, servers_start, servers_stop);
+}
