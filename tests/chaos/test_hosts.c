@@ -53,7 +53,7 @@ static void load_goes_on(int64_t ms)
 {
     unsigned before = trial_done(&trial);
     trial_load(&trial, ms);
-    assert_true(trial_done(&trial) >= before + PROGRESS);
+    test_await(trial_done(&trial) >= before + PROGRESS);
 }
 
 /* What is not fenced is damaged only by runs that were told that their lock was lost, and wrote all the same. */
@@ -72,9 +72,9 @@ static void cut_all(unsigned node, enum hosts_way way)
 }
 
 /* Something happened at all: the workers say so. */
-static void assert_silent(unsigned node, unsigned workers)
+static void await_silence(unsigned node, unsigned workers)
 {
-    assert_int_equal(trial_logged(&trial, "lock_node_silent node=lock%u", node + 1), workers);
+    test_await(trial_logged(&trial, "lock_node_silent node=lock%u", node + 1) == workers);
 }
 
 /* What was cut is heard of again when the kernel sends once more what was lost, which takes as long as the cut did. */
@@ -91,16 +91,16 @@ static void a_minority_is_cut_off_one_way_then_both_ways(void **state)
     cut_all(0, HOSTS_TO_NODE);
     cut_all(4, HOSTS_FROM_NODE);
     load_goes_on(FAULT_MS);
-    assert_silent(0, TRIAL_WORKERS);
-    assert_silent(4, TRIAL_WORKERS);
+    await_silence(0, TRIAL_WORKERS);
+    await_silence(4, TRIAL_WORKERS);
     hosts_heal(&trial.hosts);
     test_await(is_heard_by_all(0) && is_heard_by_all(4));
     trial_load(&trial, TRIAL_HOLD_MS); /* until nobody is left whose lock is only on those that are cut off next */
     cut_all(1, HOSTS_BOTH_WAYS);
     cut_all(3, HOSTS_BOTH_WAYS);
     load_goes_on(FAULT_MS);
-    assert_silent(1, TRIAL_WORKERS);
-    assert_silent(3, TRIAL_WORKERS);
+    await_silence(1, TRIAL_WORKERS);
+    await_silence(3, TRIAL_WORKERS);
     judge_minority("cut off");
 }
 
@@ -114,9 +114,9 @@ static void every_worker_sees_another_majority(void **state)
         hosts_cut(&trial.hosts, worker, worker + 1, worker % 2 == 0 ? HOSTS_BOTH_WAYS : HOSTS_FROM_NODE);
     }
     load_goes_on(FAULT_MS);
-    assert_silent(0, 1);
-    assert_silent(1, 2);
-    assert_silent(3, 1);
+    await_silence(0, 1);
+    await_silence(1, 2);
+    await_silence(3, 1);
     judge_minority("ring of cuts");
 }
 
@@ -126,8 +126,8 @@ static void a_minority_hangs(void **state)
     hosts_hang(&trial.hosts, 1);
     hosts_hang(&trial.hosts, 2);
     load_goes_on(FAULT_MS);
-    assert_silent(1, TRIAL_WORKERS);
-    assert_silent(2, TRIAL_WORKERS);
+    await_silence(1, TRIAL_WORKERS);
+    await_silence(2, TRIAL_WORKERS);
     judge_minority("hang");
 }
 
@@ -142,12 +142,17 @@ static void leave_a_bare_majority_to_the_first_worker(void)
     trial_load(&trial, TRIAL_TTL_MS + 200);
 }
 
-/* All who reach it have doubted it for that reason, and somebody has written down that it is trusted again. */
-static void assert_doubted(unsigned node, const char *reason)
+static bool is_doubted_by_all(unsigned node, const char *reason)
 {
-    unsigned doubts = trial_logged(&trial, "lock_node_trust node=lock%u state=quarantined reason=%s", node + 1, reason);
-    assert_int_equal(doubts, TRIAL_WORKERS);
-    assert_true(trial_logged(&trial, "lock_node_marked node=lock%u", node + 1) > 0);
+    return trial_logged(&trial, "lock_node_trust node=lock%u state=quarantined reason=%s", node + 1, reason) ==
+           TRIAL_WORKERS;
+}
+
+/* Everybody doubts it, until it has waited for as long as any lock that it forgot could live. */
+static void await_quarantine(unsigned node)
+{
+    test_await(is_doubted_by_all(node, "lost_marker"));
+    test_await(hosts_node_is_trusted(&trial.hosts, node));
 }
 
 static void a_node_is_wiped_and_another_one_restarts_empty(void **state)
@@ -156,10 +161,10 @@ static void a_node_is_wiped_and_another_one_restarts_empty(void **state)
     leave_a_bare_majority_to_the_first_worker();
     hosts_wipe(&trial.hosts, ON_THE_EDGE);
     load_goes_on(QUARANTINE_MS);
-    assert_doubted(ON_THE_EDGE, "lost_marker");
+    await_quarantine(ON_THE_EDGE);
     hosts_restart(&trial.hosts, ON_THE_EDGE - 1);
     load_goes_on(QUARANTINE_MS);
-    assert_doubted(ON_THE_EDGE - 1, "lost_marker");
+    await_quarantine(ON_THE_EDGE - 1);
     judge_minority("wipe and restart");
 }
 
@@ -169,7 +174,7 @@ static void an_empty_server_takes_over_an_address(void **state)
     leave_a_bare_majority_to_the_first_worker();
     hosts_replace(&trial.hosts, ON_THE_EDGE);
     load_goes_on(QUARANTINE_MS);
-    assert_doubted(ON_THE_EDGE, "lost_marker");
+    await_quarantine(ON_THE_EDGE);
     judge_minority("replacement");
 }
 
@@ -180,7 +185,7 @@ static void a_clock_is_stepped_ahead_and_then_back(void **state)
     leave_a_bare_majority_to_the_first_worker();
     hosts_set_clock(&trial.hosts, ON_THE_EDGE, 3600);
     load_goes_on(QUARANTINE_MS);
-    assert_doubted(ON_THE_EDGE, "clock_stepped");
+    test_await(is_doubted_by_all(ON_THE_EDGE, "clock_stepped"));
     hosts_set_clock(&trial.hosts, ON_THE_EDGE, 0);
     load_goes_on(QUARANTINE_MS);
     judge_minority("clock ahead and back");
@@ -188,9 +193,21 @@ static void a_clock_is_stepped_ahead_and_then_back(void **state)
 
 /* --- freezing ----------------------------------------------------------------------------------------------------- */
 
-static void freeze(unsigned worker, int64_t ms)
+/* True when it was stopped in the middle of a run. */
+static bool is_stopped_at_work(unsigned worker)
 {
     fleet_signal(&trial.hosts.fleet, trial.workers[worker], SIGSTOP);
+    waitpid(trial.hosts.fleet.workers[trial.workers[worker]].pid, NULL, WUNTRACED);
+    if (trial_running(&trial, worker) > 0)
+        return true;
+    fleet_signal(&trial.hosts.fleet, trial.workers[worker], SIGCONT);
+    trial_load(&trial, 50);
+    return false;
+}
+
+static void freeze(unsigned worker, int64_t ms)
+{
+    test_await(is_stopped_at_work(worker));
     trial_load(&trial, ms);
     fleet_signal(&trial.hosts.fleet, trial.workers[worker], SIGCONT);
     trial_load(&trial, 500);

@@ -78,6 +78,21 @@ unsigned trial_done(struct trial *trial)
     return fleet_noted_all(&trial->hosts.fleet, "ok ");
 }
 
+unsigned trial_running(struct trial *trial, unsigned worker)
+{
+    struct fleet *fleet = &trial->hosts.fleet;
+    char *journal = fleet_journal(fleet), *rest = journal, *line, what[16], process[16];
+    unsigned begun = 0, ended = 0;
+    while ((line = strsep(&rest, "\n")) != NULL)
+        if (sscanf(line, "%15s %*s %15s", what, process) == 2 &&
+            strcmp(process, fleet->workers[trial->workers[worker]].name) == 0) {
+            begun += strcmp(what, "begin") == 0;
+            ended += strcmp(what, "begin") != 0;
+        }
+    free(journal);
+    return begun - ended;
+}
+
 unsigned trial_logged(struct trial *trial, const char *format, ...)
 {
     unsigned count = 0;

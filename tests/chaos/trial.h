@@ -28,6 +28,8 @@ void trial_stop(struct trial *trial);
 void trial_load(struct trial *trial, int64_t ms);
 /* How many runs have come to a good end. */
 unsigned trial_done(struct trial *trial);
+/* How many runs of this worker have begun and not ended. */
+unsigned trial_running(struct trial *trial, unsigned worker);
 /* In how many workers' logs this is. */
 unsigned trial_logged(struct trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -184,6 +184,16 @@ static void must_answer(struct hosts *hosts, unsigned node, const char *format, 
     free(reply);
 }
 
+static void run_of(struct hosts *hosts, unsigned node, char run[MARKER_RUN_DIGITS + 1])
+{
+    char *info = hosts_ask(hosts, node, "INFO server");
+    const char *found = strstr(info, "run_id:");
+    assert_non_null(found);
+    memcpy(run, found + strlen("run_id:"), MARKER_RUN_DIGITS);
+    run[MARKER_RUN_DIGITS] = '\0';
+    free(info);
+}
+
 void hosts_form_group(struct hosts *hosts, int64_t max_ttl_ms)
 {
     struct marker marker = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = hosts->nodes};
@@ -192,15 +202,21 @@ void hosts_form_group(struct hosts *hosts, int64_t max_ttl_ms)
     for (unsigned node = 0; node < hosts->nodes; node++)
         random_digits(marker.places[node], MARKER_ID_DIGITS);
     for (unsigned node = 0; node < hosts->nodes; node++) {
-        char *info = hosts_ask(hosts, node, "INFO server");
-        const char *run = strstr(info, "run_id:");
-        assert_non_null(run);
         memcpy(marker.self, marker.places[node], sizeof marker.self);
-        memcpy(marker.run, run + strlen("run_id:"), MARKER_RUN_DIGITS);
-        free(info);
+        run_of(hosts, node, marker.run);
         marker_write(&marker, text);
         must_answer(hosts, node, "SET %s '%s'", MARKER_KEY, text);
     }
+}
+
+bool hosts_node_is_trusted(struct hosts *hosts, unsigned node)
+{
+    char run[MARKER_RUN_DIGITS + 1];
+    char *text = hosts_ask(hosts, node, "GET " MARKER_KEY);
+    run_of(hosts, node, run);
+    bool is_named = strstr(text, run) != NULL;
+    free(text);
+    return is_named;
 }
 
 /* --- what happens to them ----------------------------------------------------------------------------------------- */

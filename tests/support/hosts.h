@@ -40,6 +40,8 @@ bool hosts_can_cut(const struct hosts *hosts);
 
 /* Makes the lock nodes a lock group (redlock/marker.h) that is trusted at once, before the first lock is taken. */
 void hosts_form_group(struct hosts *hosts, int64_t max_ttl_ms);
+/* Whether its marker says that this run of the server may vote. */
+bool hosts_node_is_trusted(struct hosts *hosts, unsigned node);
 
 /* Starts a worker process on a worker host (fleet_work); lock_nodes of the setup is filled in. */
 unsigned hosts_work(struct hosts *hosts, unsigned worker_host, const struct fleet_setup *setup);
