@@ -103,6 +103,8 @@ static void step_take(struct redlock_group *group, struct trust_step step)
     for (unsigned i = 0; i < group->node_count; i++) {
         if (step.write & (1u << i))
             marker_write_to(&group->nodes[i]);
+        if (step.look & (1u << i))
+            inspect(&group->nodes[i]);
     }
     if (group->trust.has_group)
         wakes_name_group(group->wakes, group->trust.group.group);
@@ -219,7 +221,7 @@ void inspection_doubts(struct group_node *node)
 void inspection_sampled(struct group_node *node, struct instant asked, struct instant answered, int64_t node_us)
 {
     struct trust_step step = trust_sampled(&node->group->trust, node->index, asked, answered, node_us, answered);
-    if ((step.forgot | step.write | step.changed) != 0 || step.own_clock_stood)
+    if ((step.forgot | step.write | step.look | step.changed) != 0 || step.own_clock_stood)
         step_take(node->group, step);
 }
 

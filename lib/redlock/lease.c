@@ -222,7 +222,7 @@ struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *te
 {
     if (round != lease->round || lease->state != LEASE_ACQUIRING)
         return (struct lease_step){0};
-    nodes &= outstanding(lease);
+    nodes &= (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign)); /* unknown: it forgot meanwhile */
     lease->unknown |= nodes;
     lease->reached &= (node_set)~nodes;
     return pass_judge(lease, terms, now);

@@ -9,8 +9,9 @@
  *
  * One line, always written in exactly this form, so that scripts compare it byte for byte: a vote is given only where
  * the whole text is what the client saw when it inspected the node. `run` is the run_id of the server (INFO server)
- * that went through its quarantine, or "-" when nobody did yet or the node is doubted; a node whose server says another
- * run_id than its marker has lost, or may have lost, its memory.
+ * that went through its quarantine, or nobody's: "-" when none did yet, 24 times f and a time when somebody saw a
+ * reason to doubt the node then. A node whose server says another run_id than its marker has lost, or may have lost,
+ * its memory.
  *
  * Pure: text to struct and back. Any thread. */
 #ifndef REDLOCK_MARKER_H

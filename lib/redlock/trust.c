@@ -8,6 +8,7 @@
  * grant there from then on. */
 #include "redlock/trust_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -40,8 +41,9 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
                                 bool new_run, struct instant now)
 {
     enum trust_proof proof = trust_proof_of(node);
-    bool is_fresh = new_run || !before->ever_seen || proof != trust_proof_of(before) ||
-                    (proof == PROOF_OTHER_RUN && strcmp(node->marker.run, before->marker.run) != 0);
+    bool is_fresh =
+        new_run || !before->ever_seen || proof != trust_proof_of(before) ||
+        ((proof == PROOF_OTHER_RUN || proof == PROOF_DOUBTED) && strcmp(node->marker.run, before->marker.run) != 0);
     if (!is_fresh || proof == PROOF_BAD_MARKER)
         return;
     if (proof == PROOF_GOOD) {
@@ -54,6 +56,14 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
     }
 }
 
+/* Most inspections of a group at rest, which need no judging. */
+static bool is_old_news(const struct trust *trust, const struct trust_node *node, const struct trust_sight *sight)
+{
+    const char *marker = sight->has_marker ? sight->marker_text : "";
+    return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == sight->evicts &&
+           strcmp(node->marker_text, marker) == 0 && strcmp(node->run_id, sight->run_id) == 0;
+}
+
 /* Returns whether the node's memory was, or may have been, lost since it was seen before. */
 static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_sight *sight,
                      struct instant now)
@@ -63,6 +73,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     memcpy(node->run_id, sight->run_id, sizeof node->run_id);
     node->evicts = sight->evicts;
     node->seen = node->ever_seen = true;
+    node->seen_at = sight->asked;
     node->is_unreadable = false;
     bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
     bool lost =
@@ -87,9 +98,16 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
     if (!marker_is_hex(sight->run_id, MARKER_RUN_DIGITS))
         return trust_unreadable(trust, node, now);
     struct trust_step step = {.forgot = 0};
+    struct trust_reading reading = {sight->asked, sight->answered, sight->node_us};
+    if (is_old_news(trust, &trust->node[node], sight)) {
+        trust->node[node].seen_at = sight->asked;
+        if (trust_take_reading(trust, node, &reading, now, &step))
+            trust_judge(trust, now, &step);
+        return step;
+    }
     if (remember(trust, &trust->node[node], sight, now))
         step.forgot |= bit(node);
-    trust_take_reading(trust, node, &(struct trust_reading){sight->asked, sight->answered, sight->node_us}, now, &step);
+    trust_take_reading(trust, node, &reading, now, &step);
     trust_judge(trust, now, &step);
     return step;
 }
@@ -140,7 +158,9 @@ struct instant trust_next(const struct trust *trust)
         const struct trust_node *node = &trust->node[i];
         if (node->writes_marker || node->doubts)
             next = instant_earlier(next, node->write_at);
-        if (node->state == TRUST_QUARANTINED && !node->writes_marker)
+        if (node->wants_look)
+            next = instant_earlier(next, node->look_at);
+        else if (node->state == TRUST_QUARANTINED && !node->writes_marker)
             next = instant_earlier(next, trust_node_until(trust, i));
     }
     return next;
@@ -159,7 +179,7 @@ node_set trust_members(const struct trust *trust)
 {
     node_set members = trust_voters(trust);
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (trust->node[i].state == TRUST_QUARANTINED)
+        if (trust->node[i].state == TRUST_QUARANTINED && trust->node[i].has_marker)
             members |= bit(i);
     return members;
 }
@@ -183,7 +203,7 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
     struct marker marker = trust->group;
     memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
     if (about->doubts)
-        marker.run[0] = '\0';
+        snprintf(marker.run, sizeof marker.run, DOUBT_RUN_PREFIX "%016llx", (unsigned long long)about->doubted_us);
     else
         memcpy(marker.run, about->run_id, sizeof marker.run);
     marker_write(&marker, text);

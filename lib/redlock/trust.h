@@ -11,9 +11,11 @@
  *    votes once it was inspected. Even N is refused before it comes here.
  *  - A new run id (restart), a marker that is gone although this process saw it there (wipe), a marker whose run is
  *    nobody's, the end of an eviction policy, and a clock that stepped (E36, H10): quarantine for max_ttl x 1.01 + 2 ms
- *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the marker is
- *    written by compare-and-set with the run that was quarantined; the node votes once an inspection has seen it, so
- *    that whoever comes later need not wait again.
+ *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the node is
+ *    inspected once more: in a long pause of ours it may have been healed and doubted again (each doubt has a text of
+ *    its own). If nothing new shows, the marker is written by compare-and-set with the run that was quarantined; the node votes once an inspection has seen it, so that whoever comes later need not wait again.
+ *  - A marker that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node was
+ *    emptied a second time, after holds got their keys back there.
  *  - A node without a marker that this process never saw with one is excluded until an operator heals it: which place
  *    it has cannot be known from here, and a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
@@ -22,8 +24,8 @@
  *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
- *    marker is doubted (run "-"), so that nobody gets a grant there who did not see the step himself. Once sampled, a
- *    node whose offset is more than a second away from the median of the others is quarantined at first sight.
+ *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. Once
+ *    sampled, a node whose offset is more than a second away from the median of the others is quarantined at first sight.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */
@@ -94,8 +96,12 @@ struct trust_node {
     int64_t step_ns;                      /* the last step of its clock; 0 = none */
     struct instant stepped_at, step_from; /* between these two samples, the later one first */
     node_set vouched;                     /* whose clocks show that the step was not ours */
-    bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do */
+    bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do, or it is gone */
+    int64_t doubted_us;                   /* in the node's time */
     struct instant write_at;              /* not before */
+    struct instant seen_at;               /* when the last inspection was asked for */
+    bool wants_look;                      /* the quarantine is over, and it was not inspected since */
+    struct instant look_at;               /* not before */
     uint32_t incarnation;                 /* counts the times its memory was, or may have been, lost */
     /* the verdict */
     enum trust_state state;
@@ -117,6 +123,7 @@ struct trust {
 struct trust_step {
     node_set forgot;      /* tell every lock (lease_forgot), before anything else is sent to the node */
     node_set write;       /* trust_marker_to_write gives the texts: compare-and-set, then inspect again */
+    node_set look;        /* inspect now */
     node_set changed;     /* their state or reason is another one: tell the log */
     bool own_clock_stood; /* nodes' clocks all moved ahead of ours together */
 };

@@ -26,11 +26,19 @@ static inline bool is_group(const struct trust *trust)
     return trust->nodes > 1;
 }
 
+/* Run ids that no server has: doubts, with what tells one from another. */
+#define DOUBT_RUN_PREFIX "ffffffffffffffffffffffff"
+
+static inline bool trust_is_doubt(const char *run)
+{
+    return run[0] == '\0' || strncmp(run, DOUBT_RUN_PREFIX, sizeof DOUBT_RUN_PREFIX - 1) == 0;
+}
+
 static inline enum trust_proof trust_proof_of(const struct trust_node *node)
 {
     if (!node->has_marker)
         return node->bad_marker ? PROOF_BAD_MARKER : PROOF_NO_MARKER;
-    if (node->marker.run[0] == '\0')
+    if (trust_is_doubt(node->marker.run))
         return PROOF_DOUBTED;
     return strcmp(node->marker.run, node->run_id) == 0 ? PROOF_GOOD : PROOF_OTHER_RUN;
 }

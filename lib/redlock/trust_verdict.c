@@ -7,6 +7,7 @@
 
 #define QUARANTINE_EXTRA_NS (2 * NS_PER_MS)
 #define WRITE_PAUSE_NS      (1 * NS_PER_S)
+#define LOOK_PAUSE_NS       (1 * NS_PER_S)
 
 /* --- quarantines --------------------------------------------------------------------------------------------- */
 bool trust_is_about_proof(enum trust_reason reason)
@@ -225,14 +226,23 @@ static void know_place(struct trust *trust, unsigned index)
             trust->node[i].known_id[0] = '\0';
 }
 
-/* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. */
-static void decide_doubt(const struct trust *trust, struct trust_node *node, struct instant now)
+/* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. And a marker
+ * that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node is emptied once
+ * more, and holds could not be given their keys back there. Each doubt is another one (its run is the time of its
+ * origin), so that a newer one does not look like the one that we have waited for. */
+static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
+    struct trust_node *node = &trust->node[index];
     bool is_over = instant_since(node->stepped_at, now) > TRUST_FRESH_NS || !node->has_marker ||
-                   trust_proof_of(node) == PROOF_DOUBTED || node->quarantine == TRUST_FINE || node->writes_marker;
+                   trust_proof_of(node) == PROOF_DOUBTED || node->quarantine == TRUST_FINE || node->writes_marker ||
+                   node->wants_look;
     node->doubt_wanted = node->doubt_wanted && !is_over;
-    node->doubts = node->doubt_wanted && node->state == TRUST_QUARANTINED &&
-                   (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
+    bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
+    bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER && !node->writes_marker && !node->wants_look;
+    bool doubted = node->doubts;
+    node->doubts = node->state == TRUST_QUARANTINED && (is_shown || is_bare);
+    if (node->doubts && !doubted)
+        node->doubted_us = trust_node_time_us(trust, index, now);
 }
 
 static bool is_to_write(struct trust_node *node, struct instant now)
@@ -241,6 +251,24 @@ static bool is_to_write(struct trust_node *node, struct instant now)
         return false;
     node->write_at = instant_after(now, WRITE_PAUSE_NS);
     return true;
+}
+
+static bool is_to_look(struct trust_node *node, struct instant now)
+{
+    if (!node->wants_look || !instant_reached(now, node->look_at))
+        return false;
+    node->look_at = instant_after(now, LOOK_PAUSE_NS);
+    return true;
+}
+
+/* A quarantine that is over is not the word: whoever was away for long knows nothing of what happened meanwhile. */
+static void decide_healing(struct trust *trust, unsigned index, struct instant now)
+{
+    struct trust_node *node = &trust->node[index];
+    struct instant until = trust_node_until(trust, index);
+    bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) && instant_reached(now, until);
+    node->writes_marker = is_over && instant_reached(node->seen_at, until);
+    node->wants_look = is_over && !node->writes_marker;
 }
 
 static void judge_node(struct trust *trust, unsigned index, struct instant now, struct trust_step *step)
@@ -252,9 +280,10 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
         step->changed |= bit(index);
     node->state = verdict.state;
     node->reason = verdict.reason;
-    node->writes_marker = node->state == TRUST_QUARANTINED && trust_needs_healing(node) &&
-                          instant_reached(now, trust_node_until(trust, index));
-    decide_doubt(trust, node, now);
+    decide_healing(trust, index, now);
+    decide_doubt(trust, index, now);
+    if (is_to_look(node, now))
+        step->look |= bit(index);
     if (is_to_write(node, now))
         step->write |= bit(index);
 }

@@ -1,287 +1,248 @@
-/* The simulated node of tests/sim answers and changes its keys exactly as a live server does with the real scripts:
- * one table of cases, each played on both. Otherwise the simulation would prove something about another lock. */
+/* The simulated node of tests/sim answers and changes its keys, fences and marker exactly as a live server does with the
+ * real scripts: one table of cases, each played on both. Otherwise the simulation would prove something about another
+ * lock. */
 #include "tests/support/test.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "redlock/marker.h"
 #include "redlock/scripts.h"
+#include "tests/integration/node_case_model.h"
+#include "tests/integration/node_cases.h"
 #include "tests/sim/node_model.h"
 #include "tests/support/node_probe.h"
 #include "tests/support/redis_server.h"
 
-enum { KEYS = 3, OPERATIONS_MAX = 8, PAIRS_MAX = 4, TEXT_MAX = 64 };
-enum { SHORT_MS = 100000, LONG_MS = 900000, SLACK_MS = 60000 };
-
-enum operation_kind {
-    END,
-    SET,      /* the grant of one key: SET key value NX GET PX ttl */
-    GRANT,    /* the script, for a set of keys */
-    EXTEND,   /* the script, for pairs of key and value */
-    RELEASE,  /* the script, for pairs of key and value */
-    EXPIRE,   /* the key's time is over */
-    PUT,      /* by somebody else: a string without a time to live */
-    PUT_HASH, /* by somebody else: another type */
-};
-
-struct pair {
-    unsigned key, value;
-};
-
-struct operation {
-    enum operation_kind kind;
-    struct pair pairs[PAIRS_MAX]; /* up to the first whose value is 0; a grant has one value for all its keys */
-    int64_t ttl_ms;
-    const char *answer; /* what both say; NULL: nothing to say */
-};
-
-struct test_case {
-    const char *name;
-    struct operation operations[OPERATIONS_MAX];
-};
-
-/* clang-format off */
-static const struct test_case cases[] = {
-    {"a free key is granted once", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {SET, {{0, 2}}, LONG_MS, "v1"},
-        {SET, {{0, 1}}, LONG_MS, "v1"}, /* our own value refuses as well: a pass needs a fresh one (E4) */
-        {SET, {{1, 2}}, LONG_MS, "granted"}}},
-    {"an expired key is granted again", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {EXPIRE, {{0, 1}}, 0, NULL},
-        {SET, {{0, 2}}, SHORT_MS, "granted"}}},
-    {"several keys are granted all or none", {
-        {SET, {{1, 1}}, SHORT_MS, "granted"},
-        {GRANT, {{0, 2}, {1, 2}, {2, 2}}, SHORT_MS, "v1"},
-        {GRANT, {{0, 3}, {2, 3}}, LONG_MS, "granted"},
-        {RELEASE, {{1, 1}}, 0, "1"},
-        {GRANT, {{0, 4}, {1, 4}}, SHORT_MS, "v3"},
-        {GRANT, {{1, 4}}, SHORT_MS, "granted"}}},
-    {"the first key that is taken is told", {
-        {SET, {{2, 1}}, SHORT_MS, "granted"},
-        {SET, {{1, 2}}, SHORT_MS, "granted"},
-        {GRANT, {{0, 3}, {1, 3}, {2, 3}}, SHORT_MS, "v2"},
-        {GRANT, {{0, 3}, {2, 3}}, SHORT_MS, "v1"}}},
-    {"an expired key does not refuse several", {
-        {SET, {{1, 1}}, SHORT_MS, "granted"},
-        {EXPIRE, {{1, 1}}, 0, NULL},
-        {GRANT, {{0, 2}, {1, 2}}, SHORT_MS, "granted"}}},
-    {"an extension sets the whole ttl anew", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {EXTEND, {{0, 1}}, LONG_MS, "1"},
-        {EXTEND, {{0, 1}}, SHORT_MS, "1"}}},
-    {"an extension compares and never plants (E25)", {
-        {EXTEND, {{0, 1}}, LONG_MS, "0"},
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {EXTEND, {{0, 2}}, LONG_MS, "0"},
-        {EXPIRE, {{0, 1}}, 0, NULL},
-        {EXTEND, {{0, 1}}, LONG_MS, "0"}}},
-    {"extensions of several locks are independent", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {SET, {{2, 3}}, SHORT_MS, "granted"},
-        {EXTEND, {{0, 1}, {1, 2}, {2, 9}}, LONG_MS, "100"},
-        {EXTEND, {{2, 3}, {0, 1}}, LONG_MS, "11"}}},
-    {"a release compares (E39)", {
-        {RELEASE, {{0, 1}}, 0, "0"},
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {RELEASE, {{0, 2}}, 0, "2"},
-        {RELEASE, {{0, 1}}, 0, "1"},
-        {RELEASE, {{0, 1}}, 0, "0"}}},
-    {"a release finds an expired key gone", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {EXPIRE, {{0, 1}}, 0, NULL},
-        {RELEASE, {{0, 1}}, 0, "0"}}},
-    {"releases of several locks are independent", {
-        {GRANT, {{0, 1}, {1, 1}}, SHORT_MS, "granted"},
-        {SET, {{2, 2}}, SHORT_MS, "granted"},
-        {RELEASE, {{0, 1}, {2, 1}, {1, 1}}, 0, "121"},
-        {RELEASE, {{0, 1}, {2, 2}}, 0, "01"}}},
-    {"the same pair twice in one call is decided in order", {
-        {SET, {{0, 1}}, SHORT_MS, "granted"},
-        {RELEASE, {{0, 1}, {0, 1}}, 0, "10"}}},
-    {"a name clash with a string refuses and survives (E22)", {
-        {PUT, {{0, 7}}, 0, NULL},
-        {SET, {{0, 1}}, SHORT_MS, "v7"},
-        {GRANT, {{0, 1}, {1, 1}}, SHORT_MS, "v7"},
-        {EXTEND, {{0, 1}}, SHORT_MS, "0"},
-        {RELEASE, {{0, 1}}, 0, "2"}}},
-    {"a name clash with another type refuses and survives (E22)", {
-        {PUT_HASH, {{0, 1}}, 0, NULL},
-        {SET, {{0, 1}}, SHORT_MS, "other type"},
-        {GRANT, {{0, 1}, {1, 1}}, SHORT_MS, "other type"},
-        {EXTEND, {{0, 1}, {0, 2}}, SHORT_MS, "00"},
-        {RELEASE, {{0, 1}}, 0, "2"}}},
-};
-/* clang-format on */
-
-static unsigned pair_count(const struct operation *operation)
-{
-    unsigned count = 0;
-    while (count < PAIRS_MAX && operation->pairs[count].value != 0)
-        count++;
-    return count;
-}
-
-/* --- the model ------------------------------------------------------------------------------------------------- */
-
-/* The model's clock stands still: only EXPIRE lets time pass, for one key. */
-#define CLOCK_MS INT64_C(5000000)
-
-static const char *model_grant(struct node_model *model, const struct operation *operation, char *text)
-{
-    unsigned keys = 0;
-    for (unsigned i = 0; i < pair_count(operation); i++)
-        keys |= 1u << operation->pairs[i].key;
-    uint32_t found = node_model_grant(model, keys, operation->pairs[0].value, operation->ttl_ms, CLOCK_MS);
-    if (found == MODEL_NO_VALUE)
-        return "granted";
-    if (found == MODEL_OTHER_TYPE)
-        return "other type";
-    snprintf(text, TEXT_MAX, "v%u", found);
-    return text;
-}
-
-static const char *model_batch(struct node_model *model, const struct operation *operation, char *text)
-{
-    unsigned count = pair_count(operation);
-    for (unsigned i = 0; i < count; i++) {
-        struct pair pair = operation->pairs[i];
-        text[i] = operation->kind == EXTEND
-                      ? node_model_extend(model, pair.key, pair.value, operation->ttl_ms, CLOCK_MS)
-                      : node_model_release(model, pair.key, pair.value, CLOCK_MS);
-    }
-    text[count] = '\0';
-    return text;
-}
-
-static const char *model_play(struct node_model *model, const struct operation *operation, char *text)
-{
-    struct pair pair = operation->pairs[0];
-    switch (operation->kind) {
-    case SET:
-    case GRANT:
-        return model_grant(model, operation, text);
-    case EXTEND:
-    case RELEASE:
-        return model_batch(model, operation, text);
-    case EXPIRE:
-        node_model_put(model, pair.key, pair.value, CLOCK_MS);
-        return NULL;
-    case PUT:
-        node_model_put(model, pair.key, pair.value, MODEL_NEVER_MS);
-        return NULL;
-    case PUT_HASH:
-        node_model_put(model, pair.key, MODEL_OTHER_TYPE, MODEL_NEVER_MS);
-        return NULL;
-    case END:
-        break;
-    }
-    return NULL;
-}
-
 /* --- the server ------------------------------------------------------------------------------------------------ */
 
-static struct loop *loop;
 static struct redis_server *server;
-static struct node_probe node;
 
-static void call(struct call_probe *probe, const char *command)
+/* The reply, as text, in `text`. */
+static void call(char text[TEXT_MAX], const char *command)
 {
-    *probe = (struct call_probe){.completions = 0};
-    assert_true(call_probe_send(probe, &node, 10 * NS_PER_S, "%s", command));
-    call_probe_wait(probe, loop);
-    assert_int_not_equal(probe->outcome, REDIS_UNKNOWN);
+    char *reply = redis_server_command(server, "%s", command);
+    snprintf(text, TEXT_MAX, "%s", reply);
+    free(reply);
 }
 
-static void append(char *command, const char *prefix, int64_t number)
-{
-    size_t length = strlen(command);
-    snprintf(command + length, 512 - length, " %s%lld", prefix, (long long)number);
-}
-
-static const char *live_grant(const struct operation *operation, char *text)
-{
-    char command[512];
-    if (operation->kind == SET) {
-        snprintf(command, sizeof command, "SET r%u v%u NX GET PX %lld", operation->pairs[0].key,
-                 operation->pairs[0].value, (long long)operation->ttl_ms);
-    } else {
-        snprintf(command, sizeof command, "EVALSHA %s %u", redlock_script_grant.sha1, pair_count(operation));
-        for (unsigned i = 0; i < pair_count(operation); i++)
-            append(command, "r", operation->pairs[i].key);
-        append(command, "v", operation->pairs[0].value);
-        append(command, "", operation->ttl_ms);
-    }
-    struct call_probe probe;
-    call(&probe, command);
-    if (probe.outcome == REDIS_ERROR && probe.error == REDIS_ERROR_WRONGTYPE)
-        return "other type";
-    assert_int_equal(probe.outcome, REDIS_VALUE);
-    if (probe.kind == REDIS_NIL)
-        return "granted";
-    assert_int_equal(probe.kind, REDIS_STRING);
-    snprintf(text, TEXT_MAX, "%.*s", TEXT_MAX - 1, probe.text);
-    return text;
-}
-
-static const char *live_batch(const struct operation *operation, char *text)
-{
-    const struct redis_script *script = operation->kind == EXTEND ? &redlock_script_extend : &redlock_script_release;
-    unsigned count = pair_count(operation);
-    char command[512];
-    snprintf(command, sizeof command, "EVALSHA %s %u", script->sha1, count);
-    for (unsigned i = 0; i < count; i++)
-        append(command, "r", operation->pairs[i].key);
-    for (unsigned i = 0; i < count; i++)
-        append(command, "v", operation->pairs[i].value);
-    for (unsigned i = 0; i < count && operation->kind == EXTEND; i++)
-        append(command, "", operation->ttl_ms);
-    struct call_probe probe;
-    call(&probe, command);
-    assert_int_equal(probe.outcome, REDIS_VALUE);
-    assert_int_equal(probe.kind, REDIS_STRING);
-    snprintf(text, TEXT_MAX, "%.*s", TEXT_MAX - 1, probe.text);
-    return text;
-}
-
-static int64_t live_integer(const char *command, unsigned key)
+static int64_t call_number(const char *command)
 {
     char text[TEXT_MAX];
-    snprintf(text, sizeof text, "%s r%u", command, key);
-    struct call_probe probe;
-    call(&probe, text);
-    assert_int_equal(probe.outcome, REDIS_VALUE);
-    return probe.integer;
+    call(text, command);
+    return strtoll(text, NULL, 10);
+}
+
+static int64_t live_now_us(void)
+{
+    char text[TEXT_MAX], *end = NULL;
+    call(text, "TIME");
+    int64_t seconds = strtoll(text, &end, 10);
+    return seconds * US_PER_S + strtoll(end, NULL, 10);
+}
+
+__attribute__((format(printf, 2, 3))) static void append(char *command, const char *format, ...)
+{
+    size_t length = strlen(command);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + length, COMMAND_MAX - length, format, arguments);
+    va_end(arguments);
+}
+
+static void append_marker(char *command, uint16_t marker)
+{
+    if (marker == 0)
+        append(command, " \"\"");
+    else if (marker == MARKER_ABSENT)
+        append(command, " -");
+    else
+        append(command, " m%u", marker);
+}
+
+static void append_keys(char *command, const struct operation *operation)
+{
+    for (unsigned i = 0; i < pair_count(operation); i++)
+        append(command, " r%u", operation->pairs[i].key);
+}
+
+static void append_values(char *command, const struct operation *operation)
+{
+    for (unsigned i = 0; i < pair_count(operation); i++)
+        append(command, " v%u", operation->pairs[i].value);
+}
+
+static void script_begin(char *command, const struct redis_script *script, const struct operation *operation)
+{
+    bool names_marker = script != &redlock_script_release;
+    snprintf(command, COMMAND_MAX, "EVALSHA %s %u%s", script->sha1, pair_count(operation) + names_marker,
+             names_marker ? " " MARKER_KEY : "");
+    append_keys(command, operation);
+    if (names_marker)
+        append_marker(command, operation->marker);
+}
+
+/* Splits off a line of `text`; "" behind the last. */
+static const char *line_next(char **text)
+{
+    char *line = *text, *end = strchr(line, '\n');
+    *text = end != NULL ? end + 1 : line + strlen(line);
+    if (end != NULL)
+        *end = '\0';
+    return line;
+}
+
+/* "+TOKEN", "-PTTL:VALUE", "!PTTL", without what depends on time. */
+static void live_grant_tell(char *text, const char *line, int64_t now_us)
+{
+    size_t length = strlen(text);
+    const char *value = strchr(line, ':');
+    if (line[0] == '+') {
+        snprintf(text + length, TEXT_MAX - length, "+");
+        if (line[1] != '\0')
+            token_tell(text, strtoll(line + 1, NULL, 10), now_us);
+    } else if (line[0] == '-') {
+        assert_non_null(value);
+        snprintf(text + length, TEXT_MAX - length, "-%s", value + 1);
+    } else {
+        assert_int_equal(line[0], '!');
+        snprintf(text + length, TEXT_MAX - length, "!");
+    }
+}
+
+/* What follows the code and the time, which must be the node's. */
+static const char *live_results(char *reply, char *text, int64_t now_us, const struct operation *operation)
+{
+    const char *code = line_next(&reply);
+    int64_t told_us = strtoll(line_next(&reply), NULL, 10);
+    assert_true(told_us >= now_us && told_us < now_us + SLACK_MS * 1000);
+    if (strcmp(code, "0") != 0)
+        return code_name(strcmp(code, "1") == 0 ? MODEL_OTHER_MARKER : MODEL_TOO_LATE);
+    bool grants = operation->kind == GRANT || operation->kind == GRANT_ALL;
+    bool is_first = true;
+    while (*reply != '\0') {
+        const char *line = line_next(&reply);
+        if (!is_first)
+            strcat(text, " ");
+        is_first = false;
+        if (grants || line[0] == '+')
+            live_grant_tell(text, line, told_us);
+        else
+            strcat(text, line);
+    }
+    return text;
+}
+
+static const struct redis_script *script_of(enum operation_kind kind)
+{
+    return kind == GRANT       ? &redlock_script_grant
+           : kind == GRANT_ALL ? &redlock_script_grant_all
+           : kind == RAISE     ? &redlock_script_raise
+           : kind == REPLANT   ? &redlock_script_replant
+           : kind == EXTEND    ? &redlock_script_extend
+                               : &redlock_script_release;
+}
+
+static void append_grant(char *command, const struct operation *operation, int64_t now_us)
+{
+    append(command, " %lld %lld", (long long)deadline_at(operation, now_us), (long long)operation->ttl_ms);
+    if (operation->token == 0)
+        append(command, " \"\"");
+    else
+        append(command, " %lld", (long long)token_at(operation, now_us));
+    append(command, " %d", FENCE_MS);
+    if (operation->kind == GRANT)
+        append_values(command, operation);
+    else
+        append(command, " v%u", operation->pairs[0].value);
+}
+
+static const char *live_script(const struct operation *operation, char *text)
+{
+    char command[COMMAND_MAX], reply[TEXT_MAX];
+    int64_t now_us = live_now_us();
+    script_begin(command, script_of(operation->kind), operation);
+    if (operation->kind == GRANT || operation->kind == GRANT_ALL)
+        append_grant(command, operation, now_us);
+    if (operation->kind == RAISE || operation->kind == REPLANT)
+        append(command, " v%u %lld %lld %d", operation->pairs[0].value, (long long)token_at(operation, now_us),
+               (long long)operation->ttl_ms, FENCE_MS);
+    if (operation->kind == REPLANT)
+        append(command, " %lld", (long long)deadline_at(operation, now_us));
+    if (operation->kind == EXTEND || operation->kind == RELEASE)
+        append_values(command, operation);
+    for (unsigned i = 0; i < pair_count(operation) && operation->kind == EXTEND; i++)
+        append(command, " %lld", (long long)operation->ttl_ms);
+    call(reply, command);
+    if (operation->kind == RELEASE) {
+        snprintf(text, TEXT_MAX, "%s", reply);
+        return text;
+    }
+    return live_results(reply, text, now_us, operation);
+}
+
+static const char *live_mark(const struct operation *operation)
+{
+    char command[COMMAND_MAX], reply[TEXT_MAX];
+    snprintf(command, sizeof command, "EVALSHA %s 1 " MARKER_KEY, redlock_script_mark.sha1);
+    append_marker(command, operation->marker == MARKER_ABSENT ? 0 : operation->marker);
+    append_marker(command, (uint16_t)operation->token);
+    call(reply, command);
+    return reply[0] == '1' ? "1" : "0";
+}
+
+static const char *live_inspect(char *text)
+{
+    char command[COMMAND_MAX], reply[TEXT_MAX], *at = reply;
+    snprintf(command, sizeof command, "EVALSHA %s 1 " MARKER_KEY, redlock_script_inspect.sha1);
+    call(reply, command);
+    const char *marker = line_next(&at);
+    assert_int_equal(strlen(line_next(&at)), MARKER_RUN_DIGITS);
+    assert_string_equal(line_next(&at), "0");
+    snprintf(text, TEXT_MAX, "%s", marker[0] == '\0' ? "none" : marker);
+    return text;
 }
 
 static void live_change(const struct operation *operation)
 {
     struct pair pair = operation->pairs[0];
-    char command[TEXT_MAX];
+    const char *prefix = operation->kind == EXPIRE_FENCE ? "hf:fence:" : "";
+    char command[COMMAND_MAX], reply[TEXT_MAX];
     if (operation->kind == PUT)
         snprintf(command, sizeof command, "SET r%u v%u", pair.key, pair.value);
     else if (operation->kind == PUT_HASH)
         snprintf(command, sizeof command, "HSET r%u field value", pair.key);
+    else if (operation->kind == PUT_MARKER)
+        snprintf(command, sizeof command, "SET " MARKER_KEY " m%lld", (long long)operation->token);
+    else if (operation->kind == PUT_HASH_AS_MARKER)
+        snprintf(command, sizeof command,
+                 "EVAL \"redis.call('DEL',KEYS[1]) redis.call('HSET',KEYS[1],'a','b')\" 1 " MARKER_KEY);
     else
-        snprintf(command, sizeof command, "PEXPIRE r%u 1", pair.key);
-    struct call_probe probe;
-    call(&probe, command);
-    assert_int_equal(probe.outcome, REDIS_VALUE);
-    if (operation->kind == EXPIRE)
-        test_await(live_integer("EXISTS", pair.key) == 0);
+        snprintf(command, sizeof command, "PEXPIRE %sr%u 1", prefix, pair.key);
+    call(reply, command);
+    assert_int_not_equal(reply[0], '-');
+    if (operation->kind == EXPIRE || operation->kind == EXPIRE_FENCE) {
+        snprintf(command, sizeof command, "EXISTS %sr%u", prefix, pair.key);
+        test_await(call_number(command) == 0);
+    }
 }
 
 static const char *live_play(const struct operation *operation, char *text)
 {
     switch (operation->kind) {
-    case SET:
     case GRANT:
-        return live_grant(operation, text);
+    case GRANT_ALL:
+    case RAISE:
+    case REPLANT:
     case EXTEND:
     case RELEASE:
-        return live_batch(operation, text);
+        return live_script(operation, text);
+    case MARK:
+        return live_mark(operation);
+    case INSPECT:
+        return live_inspect(text);
     default:
         live_change(operation);
         return NULL;
@@ -290,26 +251,53 @@ static const char *live_play(const struct operation *operation, char *text)
 
 /* --- both ------------------------------------------------------------------------------------------------------ */
 
+static void compare_ttl(const char *name, const char *key, int64_t expires_ms)
+{
+    char command[COMMAND_MAX];
+    int64_t left = expires_ms == 0 ? -2 : expires_ms == MODEL_NEVER_MS ? -1 : expires_ms - CLOCK_MS;
+    snprintf(command, sizeof command, "PTTL %s", key);
+    int64_t live = call_number(command);
+    if (left < 0 ? live != left : live > left || live < left - SLACK_MS)
+        fail_msg("%s: %s lives %lld ms on the server, %lld in the model", name, key, (long long)live, (long long)left);
+}
+
 static void compare_key(const struct node_model *model, unsigned key, const char *name)
 {
+    char redis_key[TEXT_MAX], command[COMMAND_MAX], expected[TEXT_MAX], live[TEXT_MAX];
     uint32_t value = node_model_get(model, key, CLOCK_MS);
-    int64_t expires = model->keys[key].expires_ms;
-    int64_t left = value == MODEL_NO_VALUE ? -2 : expires == MODEL_NEVER_MS ? -1 : expires - CLOCK_MS;
-    int64_t live = live_integer("PTTL", key);
-    if (left < 0 ? live != left : live > left || live < left - SLACK_MS)
-        fail_msg("%s: key %u lives %lld ms on the server, %lld in the model", name, key, (long long)live,
-                 (long long)left);
-    char command[TEXT_MAX], expected[TEXT_MAX];
-    snprintf(command, sizeof command, "GET r%u", key);
+    snprintf(redis_key, sizeof redis_key, "r%u", key);
+    compare_ttl(name, redis_key, value == MODEL_NO_VALUE ? 0 : model->keys[key].expires_ms);
+    snprintf(command, sizeof command, "GET %s", redis_key);
+    call(live, command);
     snprintf(expected, sizeof expected, "v%u", value);
-    struct call_probe probe;
-    call(&probe, command);
     if (value == MODEL_OTHER_TYPE)
-        assert_int_equal(probe.error, REDIS_ERROR_WRONGTYPE);
-    else if (value == MODEL_NO_VALUE)
-        assert_int_equal(probe.kind, REDIS_NIL);
+        assert_memory_equal(live, "-WRONGTYPE", 10);
     else
-        assert_string_equal(probe.text, expected);
+        assert_string_equal(live, value == MODEL_NO_VALUE ? "(nil)" : expected);
+}
+
+static void compare_fence(const struct node_model *model, unsigned key, const char *name)
+{
+    char redis_key[TEXT_MAX], command[COMMAND_MAX], live[TEXT_MAX], of_model[TEXT_MAX] = "", of_server[TEXT_MAX] = "";
+    uint64_t token = node_model_fence(model, key, CLOCK_MS);
+    snprintf(redis_key, sizeof redis_key, "hf:fence:r%u", key);
+    compare_ttl(name, redis_key, token == 0 ? 0 : model->fences[key].expires_ms);
+    snprintf(command, sizeof command, "GET %s", redis_key);
+    call(live, command);
+    if (token == 0) {
+        assert_string_equal(live, "(nil)");
+        return;
+    }
+    token_tell(of_model, (int64_t)token, CLOCK_US);
+    token_tell(of_server, strtoll(live, NULL, 10), live_now_us());
+    if (token < 1000000) /* the others were compared when they were told */
+        assert_string_equal(of_server, of_model);
+}
+
+static void compare_marker(const struct node_model *model)
+{
+    char of_model[TEXT_MAX] = "", of_server[TEXT_MAX] = "";
+    assert_string_equal(live_inspect(of_server), model_inspect(model, of_model));
 }
 
 static void compare_answers(const char *name, unsigned step, const char *expected, const char *model, const char *live)
@@ -322,7 +310,7 @@ static void compare_answers(const char *name, unsigned step, const char *expecte
 
 static void play(const struct test_case *test)
 {
-    struct node_model model = {.clock_rate = MODEL_NORMAL_RATE};
+    struct node_model model = {.clock_rate = MODEL_NORMAL_RATE, .clock_start_ns = CLOCK_MS * NS_PER_MS};
     free(redis_server_command(server, "FLUSHALL"));
     for (unsigned i = 0; i < OPERATIONS_MAX && test->operations[i].kind != END; i++) {
         char of_model[TEXT_MAX] = "", of_server[TEXT_MAX] = "";
@@ -330,8 +318,11 @@ static void play(const struct test_case *test)
         const char *model_says = model_play(&model, operation, of_model);
         const char *server_says = live_play(operation, of_server);
         compare_answers(test->name, i, operation->answer, model_says, server_says);
-        for (unsigned key = 0; key < KEYS; key++)
+        for (unsigned key = 0; key < KEYS; key++) {
             compare_key(&model, key, test->name);
+            compare_fence(&model, key, test->name);
+        }
+        compare_marker(&model);
     }
     assert_int_equal(model.trespasses, 0);
 }
@@ -349,20 +340,21 @@ static void test_a_server_keeps_a_key_for_its_whole_ttl(void **state)
     (void)state;
     enum { TTL_MS = 40 };
     for (unsigned i = 0; i < 5; i++) {
-        struct call_probe probe;
         free(redis_server_command(server, "FLUSHALL"));
         struct instant before = instant_now();
-        call(&probe, "SET r0 v1 PX 40");
-        test_await(live_integer("EXISTS", 0) == 0);
+        free(redis_server_command(server, "SET r0 v1 PX 40"));
+        test_await(call_number("EXISTS r0") == 0);
         assert_true(instant_since(before, instant_now()) >= (TTL_MS - 1) * NS_PER_MS);
     }
 }
 
+/* A connection of the product loads the scripts. */
 static int set_up(void **state)
 {
     (void)state;
+    struct node_probe node = {0};
+    struct loop *loop = loop_create(NULL);
     server = redis_server_start(NULL);
-    loop = loop_create(NULL);
     node_probe_start(&node, loop,
                      &(struct redis_node_options){.name = "live",
                                                   .host = "127.0.0.1",
@@ -370,14 +362,14 @@ static int set_up(void **state)
                                                   .scripts = redlock_scripts,
                                                   .script_count = REDLOCK_SCRIPT_COUNT});
     node_probe_wait_up(&node);
+    node_probe_stop(&node);
+    loop_destroy(loop);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    node_probe_stop(&node);
-    loop_destroy(loop);
     redis_server_destroy(server);
     return 0;
 }

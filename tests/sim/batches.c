@@ -121,21 +121,41 @@ void owed_fire(struct sim_client *client)
 
 /* --- outcomes ---------------------------------------------------------------------------------------------------- */
 
-static void vote_count(const struct entry *entry, enum request_kind kind, unsigned node, bool answered)
+static void vote_count(const struct entry *entry, enum request_kind kind, unsigned node, enum outcome outcome,
+                       enum model_code code)
 {
     struct sim_lock *lock = entry->lock;
-    if (answered && entry->vote == LEASE_NO && kind != REQUEST_RELEASE && entry->round == lock->lease.round)
-        lock->denied |= (node_set)(1u << node);
-    lock_voted(lock, node, entry->round, answered ? entry->vote : LEASE_UNKNOWN, entry->owner);
+    if (outcome != CALL_ANSWERED) {
+        lock_voted(lock, node, entry->round, LEASE_UNKNOWN, 0);
+    } else if (code != MODEL_DONE) {
+        lock_voted(lock, node, entry->round, kind == REQUEST_GRANT ? LEASE_UNSENT : LEASE_UNKNOWN, 0);
+    } else {
+        bool is_void = set_has(lock->voided, node);
+        if (entry->vote == LEASE_NO && kind != REQUEST_RELEASE && entry->round == lock->lease.round && !is_void)
+            lock->denied |= (node_set)(1u << node);
+        lock_voted(lock, node, entry->round, entry->vote, entry->detail);
+    }
 }
 
-static void votes_count(const struct request *request, unsigned node, bool answered)
+static void votes_count(const struct request *request, unsigned node, enum outcome outcome, enum model_code code)
 {
     for (unsigned i = 0; i < request->count; i++) {
         const struct entry *entry = &request->entries[i];
         if (entry->round != NO_VOTE && set_has(entry->nodes, node))
-            vote_count(entry, request->kind, node, answered);
+            vote_count(entry, request->kind, node, outcome, code);
     }
+}
+
+/* Before the votes: they may come from a node that shows just now that it forgot. */
+static void answer_weigh(struct message *message)
+{
+    struct counters *counters = message->connection->client->world->counters;
+    counters->other_marker += message->answer.code == MODEL_OTHER_MARKER;
+    counters->too_late += message->answer.code == MODEL_TOO_LATE;
+    if (message->answer.node_us > 0)
+        inspection_sampled(message->connection, message);
+    if (message->answer.code == MODEL_OTHER_MARKER)
+        inspection_doubts(message->connection);
 }
 
 void call_over(struct message *message, enum outcome outcome)
@@ -148,9 +168,15 @@ void call_over(struct message *message, enum outcome outcome)
         message->owed = NULL;
         return;
     }
+    if (message->request.kind == REQUEST_INSPECT || message->request.kind == REQUEST_MARK) {
+        inspection_over(message, outcome);
+        return;
+    }
     if (message->request.kind == REQUEST_RELEASE && outcome != CALL_ANSWERED)
         owed_add(connection, message, outcome == CALL_REFUSED);
-    votes_count(&message->request, connection->node->index, outcome == CALL_ANSWERED);
+    if (outcome == CALL_ANSWERED)
+        answer_weigh(message);
+    votes_count(&message->request, connection->node->index, outcome, message->answer.code);
 }
 
 /* --- batches ----------------------------------------------------------------------------------------------------- */
@@ -162,7 +188,7 @@ static void batch_not_sent(struct sim_client *client, const struct batch *batch,
         owed_add(&client->connections[node], &message, false);
     }
     client->world->counters->unsent++;
-    votes_count(&batch->request, node, false);
+    votes_count(&batch->request, node, CALL_UNKNOWN, MODEL_DONE);
 }
 
 static void batch_send(struct sim_client *client, enum request_kind kind)
@@ -172,10 +198,13 @@ static void batch_send(struct sim_client *client, enum request_kind kind)
     batch.request.kind = kind;
     node_set unsent = 0;
     struct instant deadline = world_in(client->world, client->timeout_ns);
-    for (unsigned i = 0; i < client->world->parameters.nodes; i++)
-        if (set_has(batch.nodes, i) &&
-            !connection_send(&client->connections[i], &batch.request, deadline, batch.gone_by, NULL))
+    for (unsigned i = 0; i < client->world->parameters.nodes; i++) {
+        if (!set_has(batch.nodes, i))
+            continue;
+        request_address(&batch.request, &client->connections[i], batch.request.entries[0].lock);
+        if (!connection_send(&client->connections[i], &batch.request, deadline, batch.gone_by, NULL))
             unsent |= (node_set)(1u << i);
+    }
     for (unsigned i = 0; unsent != 0 && i < client->world->parameters.nodes; i++)
         if (set_has(unsent, i))
             batch_not_sent(client, &batch, i);
@@ -186,7 +215,9 @@ void batch_add(struct sim_client *client, enum request_kind kind, struct sim_loc
     if (nodes == 0)
         return;
     struct batch *batch = &client->gathering[kind];
-    if (batch->request.count == ENTRIES_MAX)
+    /* What is said about tokens leaves one lock a call. */
+    unsigned most = kind == REQUEST_RAISE || kind == REQUEST_REPLANT ? 1 : ENTRIES_MAX;
+    if (batch->request.count == most)
         batch_send(client, kind);
     batch->request.entries[batch->request.count++] = (struct entry){
         .lock = lock, .round = round, .value = lock->value, .resources = lock->resources, .nodes = nodes};
@@ -199,7 +230,7 @@ void batch_add(struct sim_client *client, enum request_kind kind, struct sim_loc
 
 void batches_flush(struct sim_client *client)
 {
-    for (int kind = REQUEST_RELEASE; kind <= REQUEST_EXTEND; kind++)
+    for (int kind = REQUEST_RELEASE; kind < GATHERING_KINDS; kind++)
         if (client->gathering[kind].request.count > 0)
             batch_send(client, (enum request_kind)kind);
 }

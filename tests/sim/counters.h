@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define SIM_COUNTERS(X)                                                                                                \
+    X(virtual_ms)                                                                                                      \
     X(acquired)                                                                                                        \
     X(acquired_several) /* more than one resource */                                                                   \
     X(busy)                                                                                                            \
@@ -37,6 +38,33 @@
     X(broken)                                                                                                          \
     X(stalled)                                                                                                         \
     X(crashed)                                                                                                         \
+    X(lost_in_part)                                                                                                    \
+    X(wiped)                                                                                                           \
+    X(replaced)                                                                                                        \
+    X(rolled_back)                                                                                                     \
+    X(stepped)                                                                                                         \
+    X(frozen)                                                                                                          \
+    X(died)                                                                                                            \
+    X(healed_by_hand)                                                                                                  \
+    X(quarantined)                                                                                                     \
+    X(marked)                                                                                                          \
+    X(forgot)                                                                                                          \
+    X(own_clock_stood)                                                                                                 \
+    X(other_marker)                                                                                                    \
+    X(too_late)                                                                                                        \
+    X(raised)                                                                                                          \
+    X(replants)                                                                                                        \
+    X(replanted)                                                                                                       \
+    X(verified)                                                                                                        \
+    X(lost_max_hold)                                                                                                   \
+    X(lost_clock)                                                                                                      \
+    X(ordered_pairs)                                                                                                   \
+    X(overlapping_pairs)                                                                                               \
+    X(overlaps_out_of_model)                                                                                           \
+    X(fenced_off)                                                                                                      \
+    X(twin_stale)                                                                                                      \
+    X(single_out_of_order)                                                                                             \
+    X(single_unavailable)                                                                                              \
     X(paused)                                                                                                          \
     X(paused_beyond_ttl)                                                                                               \
     X(paused_while_sending)                                                                                            \

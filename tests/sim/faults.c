@@ -50,31 +50,6 @@ static void some_stall(struct world *world)
     }
 }
 
-/* Every lock that was on it when it died has expired when it comes back empty. */
-static void node_crash(struct sim_node *node)
-{
-    struct world *world = node->world;
-    if (node->down)
-        return;
-    world_trace(world, "node %u: crashes", node->index);
-    world->counters->crashed++;
-    struct node_model before = node->model;
-    node->down = true;
-    node_model_wipe(&node->model);
-    int64_t longest = world->parameters.longest_ttl_ns;
-    event_set(world, &node->restart, world_in(world, longest + chance_below(&world->chance, longest / 4)));
-    for (unsigned i = 0; i < world->parameters.clients; i++)
-        connection_break(&world->clients[i].connections[node->index], false);
-    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++)
-        oracle_node_changed(node, before.keys[key].value);
-}
-
-void node_restart(struct sim_node *node)
-{
-    world_trace(node->world, "node %u: is back, empty", node->index);
-    node->down = false;
-}
-
 static void key_delete(struct sim_node *node, unsigned key)
 {
     struct world *world = node->world;
@@ -104,13 +79,45 @@ static void some_refuse(struct world *world)
     world_trace(world, "node %u: refuses everything for a while", node->index);
 }
 
+static void some_loss(struct world *world)
+{
+    struct sim_node *node = any_node(world);
+    switch (chance_pick(&world->chance, 4)) {
+    case 0:
+        node_replace(node);
+        return;
+    case 1:
+        node_crash(node);
+        return;
+    case 2:
+        node_roll_back(node);
+        return;
+    default:
+        node_wipe(node);
+        return;
+    }
+}
+
+static void some_leave(struct world *world)
+{
+    struct sim_client *client = any_client(world);
+    client_leave(client, chance_scale(&world->chance, NS_PER_MS, client->terms->ttl_ns / 2));
+}
+
+/* One of those that the schedule has. */
+static enum fault fault_pick(struct world *world)
+{
+    unsigned faults = world->parameters.faults;
+    unsigned skipped = chance_pick(&world->chance, (unsigned)__builtin_popcount(faults));
+    for (; skipped > 0; skipped--)
+        faults &= faults - 1;
+    return (enum fault)__builtin_ctz(faults);
+}
+
 void fault_happens(struct world *world)
 {
     next_fault(world);
-    enum fault fault = (enum fault)chance_pick(&world->chance, FAULT_KINDS);
-    if (!set_has(world->parameters.faults, fault))
-        return;
-    switch (fault) {
+    switch (fault_pick(world)) {
     case FAULT_BREAK:
         connection_break(&any_client(world)->connections[any_node(world)->index], chance_pick(&world->chance, 2) == 0);
         return;
@@ -121,7 +128,7 @@ void fault_happens(struct world *world)
         node_crash(any_node(world));
         return;
     case FAULT_PAUSE:
-        client_pause(any_client(world), any_duration(world));
+        client_pause(any_client(world), any_duration(world), false);
         return;
     case FAULT_DELETE:
         some_delete(world);
@@ -129,17 +136,34 @@ void fault_happens(struct world *world)
     case FAULT_REFUSE:
         some_refuse(world);
         return;
+    case FAULT_LEAVE:
+        some_leave(world);
+        return;
+    case FAULT_LOSS:
+        some_loss(world);
+        return;
+    case FAULT_STEP:
+        node_step(world->parameters.profile == PROFILE_STEPS ? &world->nodes[0] : any_node(world));
+        return;
+    case FAULT_FREEZE:
+        client_pause(any_client(world), any_duration(world), true);
+        return;
     case FAULT_KINDS:
         return;
     }
 }
 
-/* Everything heals now, except that a node which crashed stays away until its time has come. */
+/* Everything heals now, except that a node which crashed, and has no group to be quarantined in, stays away until its
+ * time has come. */
 void faults_end(struct world *world)
 {
     event_clear(world, &world->fault);
-    for (unsigned i = 0; i < world->parameters.nodes; i++)
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
         world->nodes[i].refuses_until = world->now;
+        if (world->nodes[i].down && parameters_grouped(&world->parameters))
+            event_set(world, &world->nodes[i].restart, world->now);
+    }
+    nodes_heal(world);
     for (unsigned i = 0; i < world->parameters.clients; i++) {
         struct sim_client *client = &world->clients[i];
         for (unsigned k = 0; k < world->parameters.nodes; k++) {

@@ -8,6 +8,9 @@
  * A message is in the heap once, for whatever comes first: its arrival or the deadline of its call. */
 #include "tests/sim/world.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "base/memory.h"
 
 static struct world *world_of(const struct connection *connection)
@@ -45,7 +48,6 @@ static struct message *message_new(struct world *world)
     event_init(&message->event, EVENT_MESSAGE);
     list_init(&message->link);
     list_init(&message->inbox);
-    world->messages++;
     return message;
 }
 
@@ -56,7 +58,7 @@ static void message_free(struct message *message)
     list_remove(&message->inbox);
     list_remove(&message->link);
     list_append(&world->idle_messages, &message->link);
-    world->messages--;
+    world->messages -= message->request.kind < REQUEST_INSPECT;
 }
 
 void message_reschedule(struct message *message)
@@ -86,13 +88,14 @@ bool connection_send(struct connection *connection, const struct request *reques
     message->dead = message->refused = false;
     message->owed = owed;
     message->gone_by = gone_by;
-    message->request.kind = request->kind;
-    message->request.count = request->count;
-    for (unsigned i = 0; i < request->count; i++)
-        message->request.entries[i] = request->entries[i];
+    message->asked = client_now(connection->client);
+    message->run = connection->node->model.run;
+    message->answer = (struct answer){.code = MODEL_DONE};
+    memcpy(&message->request, request, offsetof(struct request, entries) + request->count * sizeof request->entries[0]);
     struct instant written = client_writes_at(connection->client, connection->node->index);
     message->due = in_order(&connection->last_request, instant_after(written, delay_draw(world)));
     list_append(&connection->under_way, &message->link);
+    world->messages += request->kind < REQUEST_INSPECT;
     message_reschedule(message);
     return true;
 }
@@ -112,91 +115,6 @@ static void message_hold(struct message *message)
     message_reschedule(message);
 }
 
-/* --- execution ------------------------------------------------------------------------------------------------- */
-
-static bool is_late_grant(const struct message *message, const struct entry *entry)
-{
-    const struct sim_lock *lock = entry->lock;
-    return message->dead &&
-           (lock->value != entry->value || (lock->lease.state != LEASE_ACQUIRING && lock->lease.state != LEASE_HELD));
-}
-
-static void execute_grant(const struct message *message, struct sim_node *node, struct entry *entry, int64_t clock_ms)
-{
-    struct counters *counters = node->world->counters;
-    int64_t ttl_ms = entry->lock->client->terms->ttl_ns / NS_PER_MS;
-    entry->owner = node_model_grant(&node->model, entry->resources, entry->value, ttl_ms, clock_ms);
-    entry->vote = entry->owner == MODEL_NO_VALUE ? LEASE_YES : LEASE_NO;
-    if (entry->vote == LEASE_NO) {
-        unsigned first = (unsigned)__builtin_ctz(entry->resources);
-        counters->partly_taken += node_model_get(&node->model, first, clock_ms) == MODEL_NO_VALUE;
-        return;
-    }
-    node->excused = (uint16_t)(node->excused & ~entry->resources);
-    if (message->dead)
-        node->excused |= entry->resources;
-    counters->late_grant += is_late_grant(message, entry);
-}
-
-static void execute_extension(const struct message *message, struct sim_node *node, struct entry *entry,
-                              int64_t clock_ms)
-{
-    int64_t ttl_ms = entry->lock->client->terms->ttl_ns / NS_PER_MS;
-    entry->vote = LEASE_YES;
-    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++) {
-        if (!set_has(entry->resources, key))
-            continue;
-        if (node_model_extend(&node->model, key, entry->value, ttl_ms, clock_ms) != '1')
-            entry->vote = LEASE_NO;
-        else if (message->dead)
-            node->excused |= (uint16_t)(1u << key);
-    }
-}
-
-static void execute_release(struct sim_node *node, struct entry *entry, int64_t clock_ms)
-{
-    bool foreign = false;
-    entry->vote = LEASE_YES;
-    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++) {
-        if (!set_has(entry->resources, key))
-            continue;
-        char answer = node_model_release(&node->model, key, entry->value, clock_ms);
-        foreign = foreign || answer == '2';
-        if (answer != '1')
-            entry->vote = LEASE_NO;
-    }
-    if (entry->vote == LEASE_YES && entry->lock->value == entry->value)
-        entry->lock->deleted |= (node_set)(1u << node->index);
-    if (foreign)
-        entry->vote = LEASE_FOREIGN;
-    oracle_node_changed(node, entry->value);
-}
-
-static void execute(struct message *message)
-{
-    static const char *const names[] = {"release", "extend", "grant"};
-    struct sim_node *node = message->connection->node;
-    struct world *world = node->world;
-    int64_t clock_ms = node_model_clock_ms(&node->model, world->now);
-    message->refused = instant_before(world->now, node->refuses_until);
-    for (unsigned i = 0; i < message->request.count; i++) {
-        struct entry *entry = &message->request.entries[i];
-        if (!message->refused && message->request.kind == REQUEST_GRANT)
-            execute_grant(message, node, entry, clock_ms);
-        else if (!message->refused && message->request.kind == REQUEST_EXTEND)
-            execute_extension(message, node, entry, clock_ms);
-        else if (!message->refused)
-            execute_release(node, entry, clock_ms);
-        world_trace(world, "node %u %s %s of lock %u value %u keys %#x%s%s", node->index,
-                    message->refused ? "refuses" : "executes", names[message->request.kind], entry->lock->number,
-                    entry->value, entry->resources, entry->vote == LEASE_YES ? ": yes" : ": no",
-                    message->dead ? ", late" : "");
-        world_note(world, (uint64_t)entry->value << 8 ^ (uint64_t)entry->vote);
-    }
-    world->counters->late_request += message->dead;
-    oracle_executed(node);
-}
-
 /* --- arrivals -------------------------------------------------------------------------------------------------- */
 
 static void request_arrives(struct message *message)
@@ -207,8 +125,8 @@ static void request_arrives(struct message *message)
         message_hold(message);
         return;
     }
-    if (!connection->node->down)
-        execute(message);
+    if (!connection->node->down && message->run == connection->node->model.run)
+        message_execute(message);
     if (message->dead) {
         /* A client that has not seen the break yet still waits for it. */
         if (message->call_open) {
@@ -277,8 +195,8 @@ static void late_reply_feed(struct message *message)
     world->counters->late_reply++;
     for (unsigned i = 0; world->parameters.late_votes && i < message->request.count; i++) {
         const struct entry *entry = &message->request.entries[i];
-        if (entry->round != NO_VOTE && set_has(entry->nodes, node))
-            lock_voted(entry->lock, node, entry->round, entry->vote, entry->owner);
+        if (entry->round != NO_VOTE && set_has(entry->nodes, node) && message->answer.code == MODEL_DONE)
+            lock_voted(entry->lock, node, entry->round, entry->vote, entry->detail);
     }
 }
 
@@ -395,6 +313,15 @@ static void reconnect_arm(struct connection *connection)
     event_set(world, &connection->reconnect, world_in(world, chance_between(&world->chance, most / 20, most)));
 }
 
+/* Its connection is no more; it may still be executed. */
+static void message_outlive(struct message *message)
+{
+    if (!message->dead || message->phase == MESSAGE_DELIVERED)
+        message_free(message);
+    else
+        message_reschedule(message);
+}
+
 void connection_break_seen(struct connection *connection)
 {
     connection->up = connection->broke = false;
@@ -403,12 +330,28 @@ void connection_break_seen(struct connection *connection)
         struct message *message = list_owner(link, struct message, link);
         if (message->call_open)
             call_over(message, CALL_UNKNOWN);
-        if (!message->dead || message->phase == MESSAGE_DELIVERED)
-            message_free(message);
-        else
-            message_reschedule(message);
+        message_outlive(message);
     }
+    inspection_node_down(connection);
     reconnect_arm(connection);
+}
+
+void connection_abandon(struct connection *connection)
+{
+    struct world *world = world_of(connection);
+    if (connection->up && !connection->broke)
+        under_way_cut(connection, chance_pick(&world->chance, 2) == 0);
+    connection->up = connection->broke = connection->inspecting = connection->marking = false;
+    connection->stall = STALL_NONE;
+    struct list *link = NULL;
+    while ((link = list_take_first(&connection->under_way)) != NULL) {
+        struct message *message = list_owner(link, struct message, link);
+        message->call_open = false;
+        message->owed = NULL;
+        message_outlive(message);
+    }
+    owed_forget_all(connection);
+    event_clear(world, &connection->reconnect);
 }
 
 void connection_reconnect(struct connection *connection)
@@ -421,5 +364,6 @@ void connection_reconnect(struct connection *connection)
     world_trace(world, "client %u to node %u: connected", connection->client->index, connection->node->index);
     connection->up = true;
     connection->last_request = connection->last_reply = world->now;
+    inspection_node_up(connection);
     owed_reconnected(connection);
 }

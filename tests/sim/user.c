@@ -1,4 +1,5 @@
-/* The users of locks: they want something, hold it for a while, give it back; some lose patience while they wait.
+/* The users of locks: they want something, hold it for a while, write to it, give it back; some lose patience while
+ * they wait, some ask whether they still hold it.
  * Some act from inside the news, as callbacks of the driver do. */
 #include "tests/sim/world.h"
 
@@ -56,6 +57,26 @@ void user_begin(struct sim_lock *lock)
     act_in(lock, chance_below(&world->chance, within));
 }
 
+/* Then it goes on holding. */
+static void verify(struct sim_lock *lock)
+{
+    lock->verifies_left--;
+    act_in(lock, chance_below(chance_of(lock), lock->client->terms->ttl_ns / 2));
+    lock_verify(lock);
+}
+
+/* Over a network that delays some writes very long. */
+static void write_send(struct sim_lock *lock)
+{
+    struct world *world = lock->client->world;
+    int64_t most = chance_pick(chance_of(lock), 4) == 0 ? 2 * lock->client->terms->ttl_ns : world->parameters.delay_ns;
+    if (!lock->acquisition.fenced || heap_holds(&lock->write.item))
+        return;
+    lock->written = lock->acquisition;
+    lock->written_to = lock->resources;
+    event_set(world, &lock->write, world_in(world, chance_below(chance_of(lock), most)));
+}
+
 void user_act(struct sim_lock *lock)
 {
     switch (lock->lease.state) {
@@ -66,9 +87,14 @@ void user_act(struct sim_lock *lock)
     case LEASE_ACQUIRING:
     case LEASE_FENCING:
     case LEASE_WAITING:
+        lock_release(lock);
+        return;
     case LEASE_HELD:
     case LEASE_LOST:
-        lock_release(lock);
+        if (lock->verifies_left > 0)
+            verify(lock);
+        else
+            lock_release(lock);
         return;
     case LEASE_RELEASING:
         return;
@@ -87,6 +113,8 @@ void user_news(struct sim_lock *lock, const struct lease_step *step)
 {
     switch (step->news) {
     case LEASE_NEWS_ACQUIRED:
+        lock->verifies_left = chance_pick(chance_of(lock), 8) == 0;
+        write_send(lock);
         act_in(lock, lock->client->quitting ? 0 : hold_draw(lock));
         return;
     case LEASE_NEWS_LOST:
@@ -101,8 +129,10 @@ void user_news(struct sim_lock *lock, const struct lease_step *step)
     case LEASE_NEWS_RELEASED:
         rest(lock);
         return;
-    case LEASE_NEWS_NONE:
     case LEASE_NEWS_EXTENDED:
+        write_send(lock);
+        return;
+    case LEASE_NEWS_NONE:
     case LEASE_NEWS_DANGER:
         return;
     }

@@ -40,6 +40,18 @@ struct instant world_in(const struct world *world, int64_t ns)
     return instant_after(world->now, ns);
 }
 
+uint16_t world_marker_number(struct world *world, const char *text, uint16_t guess)
+{
+    if (strcmp(world->markers[guess], text) == 0)
+        return guess;
+    for (unsigned i = 0; i < world->marker_count; i++)
+        if (strcmp(world->markers[i], text) == 0)
+            return (uint16_t)i;
+    invariant(world->marker_count < MARKERS_MAX);
+    snprintf(world->markers[world->marker_count], MARKER_TEXT_MAX, "%s", text);
+    return (uint16_t)world->marker_count++;
+}
+
 void world_note(struct world *world, uint64_t what)
 {
     world->digest = chance_mix(world->digest ^ what);
@@ -57,50 +69,35 @@ void world_print(const struct world *world, const char *format, ...)
 
 /* --- the beginning and the parts ------------------------------------------------------------------------------ */
 
-static void node_init(struct sim_node *node, struct world *world, unsigned index, enum model_bug bug)
-{
-    *node = (struct sim_node){.world = world, .index = index};
-    event_init(&node->restart, EVENT_RESTART);
-    node->model.bug = bug;
-    node->model.clock_start_ns = chance_between(&world->chance, 1, 1000 * NS_PER_S);
-    node->model.clock_rate = parameters_node_rate(&world->parameters, &world->chance);
-}
-
-static void client_init(struct sim_client *client, struct world *world, unsigned index)
-{
-    const struct parameters *parameters = &world->parameters;
-    client->world = world;
-    client->index = index;
-    client->terms = &parameters->terms[index];
-    client->timeout_ns = parameters->timeout_ns[index];
-    client->gathering[REQUEST_RELEASE] = client->gathering[REQUEST_EXTEND] = (struct batch){.nodes = 0};
-    client->gathered = client->quitting = client->paused = false;
-    client->cut_node = SIM_NODES_MAX;
-    event_init(&client->resume, EVENT_RESUME);
-    event_init(&client->owed_timer, EVENT_OWED);
-    list_init(&client->inbox);
-    for (unsigned i = 0; i < SIM_LOCKS_MAX; i++)
-        lock_init(&client->locks[i], client, index * SIM_LOCKS_MAX + i);
-    for (unsigned i = 0; i < parameters->nodes; i++)
-        connection_init(&client->connections[i], client, &world->nodes[i]);
-}
-
 static void parameters_print(const struct world *world, uint64_t seed)
 {
     const struct parameters *p = &world->parameters;
-    printf("seed %llu: %u nodes, %u clients with %u locks, %u resources, %s\n", (unsigned long long)seed, p->nodes,
-           p->clients, p->locks, p->resources,
+    static const char *const profiles[] = {"steady", "loss", "steps", "wild", "ruin"};
+    printf("seed %llu: %s, %u nodes, %u clients with %u locks, %u resources, %s\n", (unsigned long long)seed,
+           profiles[p->profile], p->nodes, p->clients, p->locks, p->resources,
            p->prompt ? "prompt"
            : p->calm ? "calm"
                      : "with faults");
     for (unsigned i = 0; i < p->clients; i++)
-        printf("  client %u: ttl %lld ms, drift %.3f, timeout %.3f ms, %u tries\n", i,
+        printf("  client %u: ttl %lld ms, drift %.3f, timeout %.3f ms, %u tries%s, maximum hold %lld ms\n", i,
                (long long)(p->terms[i].ttl_ns / NS_PER_MS), p->terms[i].drift_factor, (double)p->timeout_ns[i] / 1e6,
-               p->terms[i].tries);
+               p->terms[i].tries, p->terms[i].fenced ? ", fenced" : "",
+               (long long)(p->terms[i].max_hold_ns / NS_PER_MS));
     for (unsigned i = 0; i < p->nodes; i++)
-        printf("  node %u: clock rate %.6f\n", i, (double)world->nodes[i].model.clock_rate / (double)MODEL_NORMAL_RATE);
+        printf("  node %u: clock rate %.6f, shows %lld us\n", i,
+               (double)world->nodes[i].model.clock_rate / (double)MODEL_NORMAL_RATE,
+               (long long)node_model_clock_us(&world->nodes[i].model, world->now));
     printf("  delay %.3f + %.3f ms, spikes %u per mille, late requests within %.3f ms\n", (double)p->delay_ns / 1e6,
            (double)p->delay_jitter_ns / 1e6, p->spike_per_mille, (double)p->late_ns / 1e6);
+    printf("  max ttl %lld ms, pulse %.3f ms, faults %#x\n", (long long)(p->max_ttl_ns / NS_PER_MS),
+           (double)p->pulse_ns / 1e6, p->faults);
+}
+
+static void resource_forget(struct resource *resource)
+{
+    resource->count = 0;
+    resource->accepted_token = 0;
+    resource->accepted_began = resource->twin_began = (struct instant){0};
 }
 
 static void world_begin(struct world *world, uint64_t seed, enum model_bug bug)
@@ -111,7 +108,12 @@ static void world_begin(struct world *world, uint64_t seed, enum model_bug bug)
     world->now = parameters->begin;
     world->is_calm = parameters->calm;
     world->is_draining = false;
-    world->values = 0;
+    world->values = world->runs = 0;
+    world->marker_count = 1; /* "" */
+    world->markers[0][0] = '\0';
+    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
+        resource_forget(&world->resources[i]);
+    memset(world->single_counters, 0, sizeof world->single_counters);
     world->messages = 0;
     world->acquired_in_calm = 0;
     world->events = 0;
@@ -126,8 +128,7 @@ static void world_begin(struct world *world, uint64_t seed, enum model_bug bug)
         parameters_print(world, seed);
     for (unsigned i = 0; i < parameters->clients; i++) {
         client_init(&world->clients[i], world, i);
-        for (unsigned k = 0; k < parameters->locks; k++)
-            user_begin(&world->clients[i].locks[k]);
+        client_start(&world->clients[i]);
     }
     if (!parameters->calm) {
         faults_begin(world);
@@ -187,6 +188,9 @@ static void in_client(struct sim_client *client, struct event *event)
     case EVENT_OWED:
         owed_fire(client);
         break;
+    case EVENT_TRUST:
+        inspections_fire(client);
+        break;
     default:
         connection_reconnect(list_owner(event, struct connection, reconnect));
         break;
@@ -216,6 +220,12 @@ static void event_happens(struct world *world, struct event *event)
         return;
     case EVENT_OWED:
         in_client(list_owner(event, struct sim_client, owed_timer), event);
+        return;
+    case EVENT_TRUST:
+        in_client(list_owner(event, struct sim_client, trust_timer), event);
+        return;
+    case EVENT_WRITE:
+        oracle_written(list_owner(event, struct sim_lock, write));
         return;
     case EVENT_RECONNECT:
         in_client(list_owner(event, struct connection, reconnect)->client, event);
@@ -326,6 +336,7 @@ void world_play(struct world *world, uint64_t seed, enum model_bug bug, struct c
         world_turn(world);
     if (world->violation.oracle == NULL)
         oracle_end(world);
+    counters->virtual_ms += (uint64_t)(instant_since(world->parameters.begin, world->now) / NS_PER_MS);
     world_note(world, world->events);
     world_end(world);
 }

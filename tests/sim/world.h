@@ -2,16 +2,20 @@
  * that jumps from one event to the next. Nothing here reads a real clock or a real random source: the same seed gives
  * the same events to the nanosecond, and the digest over them proves it.
  *
- *   world.c     one schedule from its first event to its last; the clock; the trace
- *   network.c   connections and messages: delay, order, stalls, breaks, late execution
- *   driver.c    what lib/redlock/lock.c does: performs the steps of the lease, feeds it votes
- *   batches.c   what lib/redlock/batch.c and owed.c do: releases and extensions together, owed releases
- *   user.c      what callers do: acquire, hold, release, give up
- *   faults.c    what goes wrong, and when
- *   oracle.c    what must never happen
+ *   world.c          one schedule from its first event to its last; the clock; the trace
+ *   network.c        connections and messages: delay, order, stalls, breaks, late requests
+ *   execution.c      what a node does with a request
+ *   client.c         a process: its turns, pauses, its clock, its death and its successor
+ *   driver.c         what lib/redlock/lock.c does: performs the steps of the lease, feeds it votes
+ *   batches.c        what lib/redlock/batch.c and owed.c do: what leaves together, owed releases
+ *   inspections.c    what lib/redlock/inspection.c does: feeds trust, performs its steps
+ *   user.c           what callers do: acquire, hold, write, release, give up
+ *   faults.c         what goes wrong, and when; losses.c: with the memory and the clock of a node
+ *   oracle.c         what must never happen; oracle_told.c: what holders must be told; oracle_tokens.c: fencing
  *
- * Only lease.c is product code; everything else is built so that lease.c cannot tell the difference, except that it
- * is treated worse: votes of older rounds, late votes and replies after a pause reach it unfiltered. */
+ * Only lease*.c, trust*.c and marker.c are product code; everything else is built so that they cannot tell the
+ * difference, except that they are treated worse: votes of older rounds, late votes and replies after a pause reach the
+ * lease unfiltered. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -21,6 +25,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "redlock/lease.h"
+#include "redlock/trust.h"
 #include "tests/sim/chance.h"
 #include "tests/sim/counters.h"
 #include "tests/sim/node_model.h"
@@ -35,6 +40,8 @@ enum event_kind {
     EVENT_STALL_END, /* of a connection */
     EVENT_RESUME,    /* of a client */
     EVENT_OWED,      /* a client looks at what it owes */
+    EVENT_TRUST,     /* a client looks at its nodes */
+    EVENT_WRITE,     /* what a holder wrote arrives at the resource */
     EVENT_RESTART,   /* of a node */
     EVENT_FAULT,     /* the next fault */
     EVENT_CALM,      /* no faults from here */
@@ -46,8 +53,17 @@ struct event {
     enum event_kind kind;
 };
 
-enum request_kind { REQUEST_RELEASE, REQUEST_EXTEND, REQUEST_GRANT };
-enum { NO_VOTE = 0, ENTRIES_MAX = 8 };
+/* In the order in which they leave at the end of a turn; the last two leave at once. */
+enum request_kind {
+    REQUEST_RELEASE,
+    REQUEST_EXTEND,
+    REQUEST_REPLANT,
+    REQUEST_RAISE,
+    REQUEST_GRANT,
+    REQUEST_INSPECT,
+    REQUEST_MARK,
+};
+enum { NO_VOTE = 0, ENTRIES_MAX = 8, GATHERING_KINDS = REQUEST_GRANT };
 
 /* One lock in a request. */
 struct entry {
@@ -57,13 +73,24 @@ struct entry {
     uint16_t resources; /* set */
     node_set nodes;
     enum lease_vote vote; /* after execution */
-    uint32_t owner;
+    uint64_t detail;      /* the owner that refused, or the token */
 };
 
 struct request {
     enum request_kind kind;
+    uint16_t marker;     /* that the node must have */
+    uint16_t mark_as;    /* what it is to have */
+    int64_t deadline_us; /* in the node's time */
+    uint64_t token;      /* proposed, or to be set */
     unsigned count;
     struct entry entries[ENTRIES_MAX];
+};
+
+struct answer {
+    enum model_code code;
+    int64_t node_us; /* 0: a release does not tell */
+    uint16_t marker; /* of an inspection */
+    uint32_t run;
 };
 
 /* A call from the client's point of view, a request and its reply from the network's. It lives until both are done
@@ -82,6 +109,9 @@ struct message {
     bool refused;              /* the node answered with an error */
     struct owed_release *owed; /* the call repeats this one */
     struct instant gone_by;    /* of a release: its keys have expired by themselves */
+    struct instant asked;      /* by the client's clock */
+    uint32_t run;              /* of the server that it was sent to */
+    struct answer answer;
     struct request request;
 };
 
@@ -106,6 +136,9 @@ struct connection {
     bool stall_breaks;                       /* at its end */
     struct event reconnect, stall_end;       /* no reconnect succeeds while a stall lasts */
     struct instant last_request, last_reply; /* arrivals that were promised: the order of a connection */
+    bool inspecting, marking;                /* a call is under way */
+    struct instant inspected_at;             /* by the client's clock */
+    uint16_t marker_guess;                   /* the number of the text that was asked for last */
     struct list under_way;                   /* struct message */
     struct list owed;
 };
@@ -116,29 +149,47 @@ struct batch {
     struct instant gone_by;
 };
 
+/* All times by the client's clock. */
 struct hold {
     bool active;                                /* ACQUIRED was told, neither LOST nor released since */
     bool in_danger;                             /* was told */
     struct instant confirmed, deadline, danger; /* by the oracle's own arithmetic */
+    struct instant limit;                       /* the maximum hold is over */
+};
+
+/* An acquisition as the resources see it. */
+struct acquisition {
+    struct instant began, completed; /* the winning pass; when its holder was told */
+    uint64_t token;
+    bool fenced;
 };
 
 struct sim_lock {
     struct lease lease;
     struct sim_client *client;
     unsigned number; /* among all locks of the world */
-    struct event timer, user, watch;
+    struct event timer, user, watch, write;
     uint16_t resources;
-    uint32_t value;
-    bool granting;            /* grants leave at the end of this turn */
-    struct instant published; /* what the holder compares the clock with */
+    unsigned verifies_left;
+    uint32_t value, orphans_below; /* values up to this one belonged to a process that died */
+    bool granting;                 /* grants leave at the end of this turn */
+    struct instant published;      /* what the holder compares the clock with */
     /* for the oracle: */
     struct hold hold;
     bool tampered; /* the value was deleted by hand: others may rightly have the resource */
     bool extension_open;
-    struct instant round_started;
-    node_set denied;  /* answered "not ours" in this pass or hold */
-    node_set unsent;  /* the grant was certainly not written */
-    node_set deleted; /* our value was deleted there by our release */
+    struct instant round_started, pass_began; /* by the client's clock, and by everybody's */
+    node_set denied;                          /* answered "not ours" in this pass or hold */
+    node_set voided;                          /* forgot since this round was sent: its answer is no vote */
+    node_set unsent;                          /* the grant was certainly not written */
+    node_set deleted;                         /* our value was deleted there by our release */
+    struct instant granted_at[SIM_NODES_MAX]; /* in this pass; 0 = was not */
+    struct instant extended_at[SIM_NODES_MAX];
+    struct instant round_sent;        /* of the last extension */
+    uint64_t token_at[SIM_NODES_MAX]; /* given in this pass, by a grant or a raise */
+    struct acquisition acquisition;   /* the last one */
+    struct acquisition written;       /* what is on its way to the resource */
+    uint16_t written_to;
 };
 
 struct sim_client {
@@ -148,10 +199,17 @@ struct sim_client {
     int64_t timeout_ns;
     struct sim_lock locks[SIM_LOCKS_MAX];
     struct connection connections[SIM_NODES_MAX];
-    struct batch gathering[2]; /* by enum request_kind */
+    struct batch gathering[GATHERING_KINDS]; /* by enum request_kind */
     bool gathered, quitting;
     bool paused;
-    struct event resume, owed_timer;
+    bool clock_stands; /* with the process */
+    bool is_gone;      /* between its death and the start of its successor */
+    struct instant froze_at;
+    int64_t stood_ns;   /* how far its clock is behind everybody's */
+    int64_t wall_ns;    /* how far its wall clock is ahead */
+    struct trust trust; /* of an odd number of nodes */
+    bool trusts;
+    struct event resume, owed_timer, trust_timer;
     unsigned cut_node; /* paused while sending: nodes from here on get it after the pause */
     struct list inbox; /* replies that arrived during the pause */
 };
@@ -160,8 +218,13 @@ struct sim_node {
     struct world *world;
     unsigned index;
     struct node_model model;
+    struct node_model saved; /* what would be left of its memory after a crash */
+    struct instant saved_at;
     uint16_t excused; /* keys last written by a late request: their release may have been there before */
     bool down;
+    struct instant lost_at; /* when it last forgot something, or its clock went ahead; 0 = never */
+    bool stepped;           /* its clock, ever */
+    int64_t stepped_ns;     /* all in all */
     struct instant refuses_until;
     struct event restart;
 };
@@ -170,6 +233,19 @@ struct violation {
     const char *oracle; /* NULL: none */
     struct instant at;
     char text[240];
+};
+
+enum { ACQUISITIONS_KEPT = 256, MARKERS_MAX = 128 };
+
+/* A resource that checks tokens, and its twin that does not. */
+struct resource {
+    struct acquisition acquisitions[ACQUISITIONS_KEPT]; /* fenced ones, in the order of completion */
+    uint64_t highest[ACQUISITIONS_KEPT];                /* token up to and with this one */
+    uint64_t single[ACQUISITIONS_KEPT];                 /* what a counter on one node would have given */
+    unsigned count;
+    uint64_t accepted_token;       /* the fence */
+    struct instant accepted_began; /* of the latest acquisition that wrote */
+    struct instant twin_began;
 };
 
 struct world {
@@ -182,7 +258,13 @@ struct world {
     struct event fault, calm, drain;
     bool is_calm, is_draining;
     uint32_t values; /* drawn so far */
-    unsigned messages;
+    uint32_t runs;   /* of servers, so far */
+    char markers[MARKERS_MAX][MARKER_TEXT_MAX];
+    unsigned marker_count;
+    struct resource resources[SIM_RESOURCES_MAX];
+    uint64_t single_counters[SIM_RESOURCES_MAX]; /* of the comparison: on node 0, and lost with its memory */
+    struct instant single_lost_at;
+    unsigned messages; /* under way, without inspections, which never end */
     unsigned acquired_in_calm;
     uint64_t digest, events;
     struct list idle_messages;
@@ -203,6 +285,8 @@ void event_clear(struct world *world, struct event *event);
 /* Some nanoseconds from now. */
 struct instant world_in(const struct world *world, int64_t ns);
 void world_note(struct world *world, uint64_t what); /* into the digest */
+/* The number of a marker's text; "" is MODEL_NO_MARKER. */
+uint16_t world_marker_number(struct world *world, const char *text, uint16_t guess);
 
 #define world_trace(world, ...)                                                                                        \
     do {                                                                                                               \
@@ -222,22 +306,39 @@ void connection_stall(struct connection *connection, enum stall stall, int64_t n
 void connection_stall_ended(struct connection *connection);
 void connection_break(struct connection *connection, bool executes_late);
 void connection_break_seen(struct connection *connection); /* the client is told */
+void connection_abandon(struct connection *connection);    /* the client is no more */
 void connection_reconnect(struct connection *connection);
 void message_happens(struct message *message);
 void message_deliver(struct message *message);    /* a reply reaches a client that runs */
 void message_time_out(struct message *message);   /* its call has passed its deadline */
 void message_reschedule(struct message *message); /* after its times, or its client, changed */
 
+/* --- execution.c */
+void message_execute(struct message *message);
+
+/* --- client.c */
+void client_init(struct sim_client *client, struct world *world, unsigned index);
+void client_start(struct sim_client *client); /* also that of a successor */
+struct instant client_now(const struct sim_client *client);
+/* When everybody's clock shows what the client's will show at `at`, if it does not stand still. */
+struct instant client_to_world(const struct sim_client *client, struct instant at);
+void client_turn_end(struct sim_client *client);
+void client_pause(struct sim_client *client, int64_t ns, bool clock_stands);
+void client_resume(struct sim_client *client);
+void client_leave(struct sim_client *client, int64_t ns);
+struct instant client_writes_at(const struct sim_client *client, unsigned node);
+
 /* --- driver.c */
 void lock_init(struct sim_lock *lock, struct sim_client *client, unsigned number);
+void lock_renew(struct sim_lock *lock);
 void lock_acquire(struct sim_lock *lock, unsigned resources);
 void lock_release(struct sim_lock *lock);
+void lock_verify(struct sim_lock *lock);
 void lock_timer(struct sim_lock *lock);
-void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease_vote vote, uint32_t owner);
-void client_turn_end(struct sim_client *client);
-void client_pause(struct sim_client *client, int64_t ns);
-void client_resume(struct sim_client *client);
-struct instant client_writes_at(const struct sim_client *client, unsigned node);
+void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease_vote vote, uint64_t detail);
+void lock_forgot(struct sim_lock *lock, unsigned node);
+void lock_doubt(struct sim_lock *lock);
+void lock_send_grants(struct sim_lock *lock);
 
 /* --- batches.c */
 void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round,
@@ -249,6 +350,20 @@ void owed_reconnected(struct connection *connection);
 void owed_fire(struct sim_client *client);
 void owed_forget_all(struct connection *connection);
 
+/* --- inspections.c */
+void inspections_start(struct sim_client *client);
+void inspections_fire(struct sim_client *client);
+void inspection_node_up(struct connection *connection);
+void inspection_node_down(struct connection *connection);
+void inspection_sampled(struct connection *connection, const struct message *message);
+void inspection_doubts(struct connection *connection);
+void inspection_over(struct message *message, enum outcome outcome); /* of REQUEST_INSPECT and REQUEST_MARK */
+void run_tell(uint32_t run, char text[MARKER_RUN_DIGITS + 1]);
+node_set client_voters(const struct sim_client *client);
+node_set client_members(const struct sim_client *client);
+/* What a request to the node is to say. */
+void request_address(struct request *request, struct connection *connection, const struct sim_lock *lock);
+
 /* --- user.c */
 void user_begin(struct sim_lock *lock);
 void user_act(struct sim_lock *lock);
@@ -259,25 +374,61 @@ void user_calm(struct sim_lock *lock);
 void faults_begin(struct world *world);
 void fault_happens(struct world *world);
 void faults_end(struct world *world);
+
+/* --- losses.c */
+void node_init(struct sim_node *node, struct world *world, unsigned index, enum model_bug bug);
+void node_written(struct sim_node *node); /* about to be: what is saved may have to follow */
+void node_crash(struct sim_node *node);
 void node_restart(struct sim_node *node);
+void node_wipe(struct sim_node *node);
+void node_replace(struct sim_node *node);
+void node_roll_back(struct sim_node *node);
+void node_step(struct sim_node *node);
+void nodes_heal(struct world *world); /* what no client can: an operator */
 
 /* --- oracle.c */
 void world_violated(struct world *world, const char *oracle, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void oracle_step(struct sim_lock *lock, const struct lease_step *step); /* after it was performed */
-void oracle_released(struct sim_lock *lock);                            /* its user gave it up */
-void oracle_voted(struct sim_lock *lock);                               /* after a vote was taken in */
-void oracle_sent(struct sim_lock *lock, uint32_t round);                /* after the grants of the round were */
-void oracle_watch(struct sim_lock *lock);
-void oracle_cleans_up(struct sim_lock *lock, node_set nodes);    /* our key is about to be deleted there */
-void oracle_node_changed(struct sim_node *node, uint32_t value); /* `value` was deleted there, or never came */
 void oracle_executed(struct sim_node *node);
 void oracle_calm_over(struct world *world);
+void oracle_cleans_up(struct sim_lock *lock, node_set nodes);    /* our key is about to be deleted there */
+void oracle_node_changed(struct sim_node *node, uint32_t value); /* `value` was deleted there, or never came */
+void oracle_lease_check(struct sim_lock *lock);
+void oracle_trust_changed(const struct sim_client *client, node_set nodes);
 void oracle_end(struct world *world);
+
+/* --- oracle_told.c */
+void oracle_told(struct sim_lock *lock, const struct lease_step *step);
+void oracle_released(struct sim_lock *lock);             /* its user gave it up */
+void oracle_voted(struct sim_lock *lock);                /* after a vote was taken in */
+void oracle_sent(struct sim_lock *lock, uint32_t round); /* after the grants of the round were */
+void oracle_watch(struct sim_lock *lock);
+void oracle_doubted(struct sim_lock *lock);
+void oracle_process_died(struct sim_lock *lock);
+
+/* --- oracle_tokens.c */
+void oracle_acquired(struct sim_lock *lock);
+void oracle_written(struct sim_lock *lock); /* what it wrote arrives */
 
 static inline bool set_has(unsigned set, unsigned member)
 {
     return (set >> member & 1u) != 0;
+}
+
+static inline node_set all_nodes(const struct world *world)
+{
+    return (node_set)((1u << world->parameters.nodes) - 1u);
+}
+
+static inline unsigned quorum_of(const struct world *world)
+{
+    return world->parameters.nodes / 2 + 1;
+}
+
+static inline unsigned count_of(node_set set)
+{
+    return (unsigned)__builtin_popcount(set);
 }
 
 static inline struct sim_lock *lock_of_value(struct world *world, uint32_t value)

@@ -144,7 +144,7 @@ static struct lease_step unsent_by_chance(struct lease *lease, const struct leas
                                           struct instant now, struct model *model)
 {
     node_set nodes = (node_set)(chance_next(chance) & chance_next(chance) & all_of(terms));
-    node_set open = (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign | lease->unknown));
+    node_set open = (node_set)(lease->asked & ~(lease->yes | lease->no | lease->foreign));
     if (lease->state == LEASE_ACQUIRING)
         model->owed &= (node_set) ~(nodes & open);
     return lease_unsent(lease, terms, nodes, lease->round, now);

@@ -49,10 +49,11 @@ static void the_whole_time_of_a_step(int64_t by_ns)
     expect_step(&world, 0, 2, 0);
     assert_int_equal(trust_next(&world.trust).ns, world.now.ns + NS_PER_S);
     assert_true(perform_write(&world, 1));
-    char doubted[MARKER_TEXT_MAX];
-    struct marker marker = group_marker(3, 1, 1);
-    marker_write(&marker, doubted);
-    assert_string_equal(world.servers[1].text, doubted);
+    struct marker marker, member = group_marker(3, 1, 1);
+    assert_true(marker_parse(&marker, world.servers[1].text, strlen(world.servers[1].text), NULL));
+    assert_true(marker_same_membership(&marker, &member));
+    assert_string_equal(marker.self, member.self);
+    assert_memory_equal(marker.run, "ffffffffffffffffffffffff", 24);
     look(&world, 1);
     expect_step(&world, 0, 0, 0);
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);

@@ -62,11 +62,16 @@ static void an_emptied_node_is_quarantined_and_healed(void **state)
         if (kind == 1)
             restart(&world, 3, 33);
         look(&world, 3);
-        expect_step(&world, 8, 0, 8);
+        expect_step(&world, 8, 8, 8);
         assert_int_equal(world.trust.node[3].incarnation, 1);
-        assert_int_equal(trust_members(&world.trust), 0x1f); /* a hold may get its key back there */
+        expect(&world, 3, TRUST_QUARANTINED, TRUST_LOST_MARKER);
         assert_string_equal(trust_marker_expected(&world.trust, 3), MARKER_NONE);
-        expect_quarantine_to_last(&world, 3, TRUST_LOST_MARKER);
+        assert_int_equal(trust_members(&world.trust), 0x17);
+        assert_true(perform_write(&world, 3)); /* a doubt at once */
+        look(&world, 3);
+        expect_step(&world, 0, 0, 8);
+        assert_int_equal(trust_members(&world.trust), 0x1f); /* a hold may get its key back there */
+        expect_quarantine_to_last(&world, 3, TRUST_DOUBTED);
         expect_healing(&world, 3);
     }
 }
@@ -177,9 +182,72 @@ static void a_reconnect_does_not_start_it_anew(void **state)
     world.now = until;
     tick(&world);
     expect_step(&world, 0, 0, 0); /* nothing is written to a node that is not there */
+    look(&world, 1);              /* was asked before the end */
+    expect_step(&world, 0, 0, 2);
+    assert_int_equal(world.step.look, 2);
+    pass(&world, TRIP_NS);
     look(&world, 1);
-    expect_step(&world, 0, 2, 2);
+    expect_step(&world, 0, 2, 0);
     expect(&world, 1, TRUST_QUARANTINED, TRUST_NEW_RUN);
+}
+
+/* What we saw doubted long ago may have been healed, and doubted again for something newer, while we were away. */
+static void nothing_is_healed_unseen(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    mark(&world, 1, group_marker(3, 1, 1), "");
+    look(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_DOUBTED);
+    pass(&world, 2 * QUARANTINE_NS);
+    world.servers[1].offset_ns += 60 * NS_PER_S; /* the newer reason */
+    struct trust_step step = trust_tick(&world.trust, world.now);
+    assert_int_equal(step.write, 0);
+    assert_int_equal(step.look, 2);
+    assert_int_equal(trust_next(&world.trust).ns, instant_after(world.now, NS_PER_S).ns);
+    pass(&world, TRIP_NS);
+    look(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    expect_quarantine_to_last(&world, 1, TRUST_CLOCK_STEPPED);
+}
+
+/* What was given back to it would be forgotten without a trace, if its second doubt looked like the first. */
+static void a_node_that_is_emptied_twice_is_quarantined_twice(void **state)
+{
+    (void)state;
+    struct world world;
+    char first[MARKER_TEXT_MAX];
+    start(&world, 3);
+    world.servers[1].text[0] = '\0';
+    look(&world, 1);
+    assert_true(perform_write(&world, 1));
+    memcpy(first, world.servers[1].text, sizeof first);
+    look(&world, 1);
+    pass(&world, QUARANTINE_NS / 2);
+    world.servers[1].text[0] = '\0';
+    look(&world, 1);
+    expect_step(&world, 2, 2, 2);
+    assert_true(perform_write(&world, 1));
+    assert_string_not_equal(world.servers[1].text, first);
+    look(&world, 1);
+    expect_quarantine_to_last(&world, 1, TRUST_DOUBTED);
+}
+
+/* Somebody else doubted it again: the marker says another doubt than the one that we wait for. */
+static void a_newer_doubt_starts_it_anew(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    mark(&world, 1, group_marker(3, 1, 1), "ffffffffffffffffffffffff0000000000000001");
+    look(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_DOUBTED);
+    pass(&world, QUARANTINE_NS / 2);
+    mark(&world, 1, group_marker(3, 1, 1), "ffffffffffffffffffffffff0000000000000002");
+    look(&world, 1);
+    expect_quarantine_to_last(&world, 1, TRUST_DOUBTED);
+    expect_healing(&world, 1);
 }
 
 static void a_marker_that_others_healed_votes_at_once(void **state)
@@ -318,6 +386,9 @@ int main(void)
         cmocka_unit_test(eviction_excludes_and_its_end_quarantines),
         cmocka_unit_test(another_restart_starts_it_anew),
         cmocka_unit_test(a_reconnect_does_not_start_it_anew),
+        cmocka_unit_test(nothing_is_healed_unseen),
+        cmocka_unit_test(a_node_that_is_emptied_twice_is_quarantined_twice),
+        cmocka_unit_test(a_newer_doubt_starts_it_anew),
         cmocka_unit_test(a_marker_that_others_healed_votes_at_once),
         cmocka_unit_test(healing_does_not_lift_what_it_does_not_cover),
         cmocka_unit_test(a_write_is_repeated_once_a_second),

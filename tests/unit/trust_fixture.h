@@ -97,9 +97,21 @@ static inline struct trust_step sample(struct world *world, unsigned node)
                                        node_us(world, node, instant_after(asked, TRIP_NS / 2)), world->now);
 }
 
+/* And inspects what is to be inspected now. */
 static inline struct trust_step tick(struct world *world)
 {
-    return world->step = trust_tick(&world->trust, world->now);
+    struct trust_step step = trust_tick(&world->trust, world->now);
+    if (step.look != 0)
+        pass(world, TRIP_NS);
+    for (unsigned i = 0; i < world->trust.nodes; i++) {
+        if (!(step.look >> i & 1u))
+            continue;
+        struct trust_step then = look(world, i);
+        step.forgot |= then.forgot;
+        step.write |= then.write;
+        step.changed |= then.changed;
+    }
+    return world->step = step;
 }
 
 static inline void look_at_all(struct world *world)

@@ -1,0 +1,263 @@
+/* What goes wrong with the memory and the clock of a node, and the operator who helps where no client can. */
+#include "tests/sim/world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* About when all schedules begin, by the wall clock. */
+#define NOBODYS_TIME_NS (INT64_C(1790000000) * NS_PER_S)
+
+/* --- markers ---------------------------------------------------------------------------------------------------------- */
+
+static void place_name(unsigned index, char id[MARKER_ID_DIGITS + 1])
+{
+    snprintf(id, MARKER_ID_DIGITS + 1, "%08x", 0xa0000000u + index);
+}
+
+/* As `holdfast nodes init` would have written it; run 0 is nobody's. */
+static uint16_t marker_of(const struct sim_node *node, uint32_t run)
+{
+    struct world *world = node->world;
+    struct marker marker = {.group = "5f2a90c41b7d3e88",
+                            .generation = 1,
+                            .max_ttl_ms = world->parameters.max_ttl_ns / NS_PER_MS,
+                            .place_count = world->parameters.nodes};
+    for (unsigned i = 0; i < marker.place_count; i++)
+        place_name(i, marker.places[i]);
+    place_name(node->index, marker.self);
+    if (run != 0)
+        run_tell(run, marker.run);
+    char text[MARKER_TEXT_MAX];
+    marker_write(&marker, text);
+    return world_marker_number(world, text, 0);
+}
+
+void nodes_heal(struct world *world)
+{
+    for (unsigned i = 0; i < world->parameters.nodes && parameters_grouped(&world->parameters); i++) {
+        struct sim_node *node = &world->nodes[i];
+        if (node->model.marker != MODEL_NO_MARKER)
+            continue;
+        world_trace(world, "node %u: an operator marks it, to be trusted by nobody yet", i);
+        world->counters->healed_by_hand++;
+        node->model.marker = marker_of(node, 0);
+    }
+}
+
+/* --- the beginning ---------------------------------------------------------------------------------------------------- */
+
+void node_init(struct sim_node *node, struct world *world, unsigned index, enum model_bug bug)
+{
+    const struct parameters *parameters = &world->parameters;
+    int64_t most = parameters->node_offset_ns;
+    *node = (struct sim_node){.world = world, .index = index};
+    event_init(&node->restart, EVENT_RESTART);
+    node->model.bug = bug;
+    node->model.clock_start_ns = NOBODYS_TIME_NS + chance_between(&world->chance, -most, most);
+    node->model.clock_rate = parameters_node_rate(parameters, &world->chance);
+    node->model.run = ++world->runs;
+    if (parameters_grouped(parameters))
+        node->model.marker = marker_of(node, node->model.run);
+    node->saved = node->model;
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------------- */
+
+/* What a node writes down lags behind by up to `save_ns` (appendfsync everysec). */
+void node_written(struct sim_node *node)
+{
+    struct world *world = node->world;
+    if (world->parameters.save_ns == 0 || instant_since(node->saved_at, world->now) < world->parameters.save_ns)
+        return;
+    node->saved = node->model;
+    node->saved_at = world->now;
+}
+
+static void locks_are_looked_at(struct sim_node *node, const struct node_model *before)
+{
+    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++)
+        oracle_node_changed(node, before->keys[key].value);
+}
+
+static void memory_lost(struct sim_node *node)
+{
+    node->lost_at = node->world->now;
+    if (node->index == 0)
+        memset(node->world->single_counters, 0, sizeof node->world->single_counters);
+}
+
+static void connections_break(struct sim_node *node)
+{
+    for (unsigned i = 0; i < node->world->parameters.clients; i++)
+        connection_break(&node->world->clients[i].connections[node->index], false);
+}
+
+/* Keys and fences as they were when they were written down; clock, run and bugs as they are. */
+static void memory_from(struct sim_node *node)
+{
+    struct node_model *model = &node->model;
+    const struct node_model *saved = &node->saved;
+    node->excused = (uint16_t)((1u << SIM_RESOURCES_MAX) - 1u); /* what was released since comes back, until its ttl */
+    memcpy(model->keys, saved->keys, sizeof model->keys);
+    memcpy(model->fences, saved->fences, sizeof model->fences);
+    model->marker = saved->marker;
+}
+
+/* How many nodes, this one among them, may be doubted by somebody for what happened of late. */
+static unsigned doubted(const struct sim_node *node)
+{
+    const struct world *world = node->world;
+    const struct parameters *parameters = &world->parameters;
+    int64_t span = parameters->max_ttl_ns / 100 * 102 + 3 * parameters->pulse_ns + 5 * parameters->longest_timeout_ns;
+    unsigned count = 1;
+    for (unsigned i = 0; i < parameters->nodes; i++)
+        count += i != node->index && world->nodes[i].lost_at.ns != 0 &&
+                 instant_since(world->nodes[i].lost_at, world->now) < span;
+    return count;
+}
+
+static bool may_forget(const struct sim_node *node)
+{
+    const struct parameters *parameters = &node->world->parameters;
+    if (parameters->profile == PROFILE_RUIN)
+        return true;
+    return parameters->profile == PROFILE_LOSS &&
+           (!parameters_grouped(parameters) || doubted(node) < parameters->nodes / 2 + 1);
+}
+
+/* Without a group, and with nobody to keep a quarantine, every lock that was on it must have expired when it comes back
+ * empty. */
+static void crash_forgets(struct sim_node *node)
+{
+    struct world *world = node->world;
+    memory_lost(node);
+    if (chance_pick(&world->chance, 3) == 0 && parameters_grouped(&world->parameters)) {
+        world_trace(world, "node %u: crashes, and loses its newest memory", node->index);
+        world->counters->lost_in_part++;
+        memory_from(node);
+    } else {
+        world_trace(world, "node %u: crashes, and loses its memory", node->index);
+        node_model_wipe(&node->model);
+    }
+}
+
+void node_crash(struct sim_node *node)
+{
+    struct world *world = node->world;
+    int64_t longest = world->parameters.longest_ttl_ns;
+    if (node->down)
+        return;
+    world->counters->crashed++;
+    struct node_model before = node->model;
+    bool forgets = may_forget(node) && chance_pick(&world->chance, 4) != 0;
+    node->down = true;
+    node->model.run = ++world->runs;
+    if (forgets)
+        crash_forgets(node);
+    else
+        world_trace(world, "node %u: crashes", node->index);
+    bool is_slow = !parameters_grouped(&world->parameters) && forgets;
+    int64_t away = is_slow ? longest + chance_below(&world->chance, longest / 4)
+                           : chance_scale(&world->chance, NS_PER_MS, longest);
+    event_set(world, &node->restart, world_in(world, away));
+    connections_break(node);
+    locks_are_looked_at(node, &before);
+}
+
+void node_restart(struct sim_node *node)
+{
+    world_trace(node->world, "node %u: is back", node->index);
+    node->down = false;
+}
+
+void node_wipe(struct sim_node *node)
+{
+    struct world *world = node->world;
+    if (node->down || !may_forget(node))
+        return;
+    world_trace(world, "node %u: is emptied", node->index);
+    world->counters->wiped++;
+    struct node_model before = node->model;
+    node_model_wipe(&node->model);
+    memory_lost(node);
+    locks_are_looked_at(node, &before);
+}
+
+void node_replace(struct sim_node *node)
+{
+    struct world *world = node->world;
+    if (node->down || !may_forget(node))
+        return;
+    world_trace(world, "node %u: an empty server has its address now", node->index);
+    world->counters->replaced++;
+    struct node_model before = node->model;
+    node->model.run = ++world->runs;
+    node_model_wipe(&node->model);
+    memory_lost(node);
+    connections_break(node);
+    locks_are_looked_at(node, &before);
+}
+
+/* A machine that goes back to a snapshot: nobody can see it. */
+void node_roll_back(struct sim_node *node)
+{
+    struct world *world = node->world;
+    if (node->down || world->parameters.profile != PROFILE_RUIN)
+        return;
+    world_trace(world, "node %u: its memory goes back in time", node->index);
+    world->counters->rolled_back++;
+    memory_from(node);
+    memory_lost(node);
+}
+
+/* --- clocks ----------------------------------------------------------------------------------------------------------- */
+
+/* A server deletes what has expired, so that setting the clock back does not bring it back. */
+static void expired_delete(struct sim_node *node)
+{
+    int64_t clock_ms = node_model_clock_ms(&node->model, node->world->now);
+    for (unsigned key = 0; key < MODEL_KEYS_MAX; key++)
+        if (node_model_get(&node->model, key, clock_ms) == MODEL_NO_VALUE)
+            node_model_put(&node->model, key, MODEL_NO_VALUE, 0);
+}
+
+/* Where exclusion is promised only the clock of one node jumps, and not again before everybody has waited. */
+static bool may_step(const struct sim_node *node)
+{
+    if (node->world->parameters.profile == PROFILE_WILD)
+        return true;
+    return node->index == 0 && doubted(node) < 2 && instant_since(node->lost_at, node->world->now) > 0 &&
+           (node->lost_at.ns == 0 ||
+            instant_since(node->lost_at, node->world->now) > 2 * node->world->parameters.max_ttl_ns);
+}
+
+/* A clock that jumps back to the right time cannot be told from one that never jumped by whoever comes then. */
+static int64_t step_draw(const struct sim_node *node)
+{
+    struct world *world = node->world;
+    const struct parameters *parameters = &world->parameters;
+    int64_t size = chance_scale(&world->chance, parameters->step_least_ns, parameters->step_most_ns);
+    if (chance_pick(&world->chance, 3) == 0)
+        size = -size;
+    int64_t total = node->stepped_ns + size;
+    bool is_visible = total <= -parameters->step_least_ns || total >= parameters->step_least_ns;
+    return is_visible || parameters->profile == PROFILE_WILD ? size : -size;
+}
+
+void node_step(struct sim_node *node)
+{
+    struct world *world = node->world;
+    if (!may_step(node))
+        return;
+    int64_t size = step_draw(node);
+    world_trace(world, "node %u: its clock jumps by %.3f ms", node->index, (double)size / 1e6);
+    world->counters->stepped++;
+    struct node_model before = node->model;
+    expired_delete(node);
+    node->model.clock_start_ns += size;
+    expired_delete(node);
+    node->stepped = true;
+    node->stepped_ns += size;
+    node->lost_at = world->now;
+    locks_are_looked_at(node, &before);
+}
