@@ -1,5 +1,5 @@
-/* The words of a batch: what each script is asked, and what its answers mean. The scripts say what they take and answer;
- * everything but a release names the marker that the node must have, and answers the node's time. */
+/* The words of a batch: what each script is asked, and what its answers mean. The scripts say what they take and
+ * answer; everything but a release names the marker that the node must have, and answers the node's time. */
 #include "redlock/batch.h"
 
 #include <stdio.h>
@@ -13,6 +13,8 @@
 
 /* Fencing tokens stay below what a double holds exactly (E44). */
 #define TOKEN_END (INT64_C(1) << 53)
+/* A key of others may live for longer than nanoseconds can say. */
+#define REMAINING_MAX_MS INT64_C(1000000000000)
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
@@ -196,7 +198,7 @@ struct batch_answer batch_words_answer(const struct batch *batch, const struct r
     return (struct batch_answer){.kind = not_sent ? ANSWER_NOT_SENT : ANSWER_NONE};
 }
 
-/* --- votes ------------------------------------------------------------------------------------------------------- */
+/* --- votes ------------------------------------------------------------------------------------------------------ */
 
 /* Tells owners apart without keeping their values; 0 is left for "not told". */
 static uint64_t owner_digest(const char *bytes, size_t length)
@@ -233,7 +235,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
         return LEASE_NO;
     const char *value = end + 1;
     *detail = owner_digest(value, text->length - (size_t)(value - text->bytes)); /* a value may have any bytes */
-    lock_refused_by(lock, value, pttl * NS_PER_MS);
+    lock_refused_by(lock, value, pttl < REMAINING_MAX_MS ? pttl * NS_PER_MS : REMAINING_MAX_MS * NS_PER_MS);
     return LEASE_NO;
 }
 

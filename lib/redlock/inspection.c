@@ -14,7 +14,7 @@
 static void inspect(struct group_node *node);
 static void step_take(struct redlock_group *group, struct trust_step step);
 
-/* --- what trust asks for ------------------------------------------------------------------------------------------ */
+/* --- what trust asks for ---------------------------------------------------------------------------------------- */
 
 static void change_tell(const struct group_node *node)
 {
@@ -111,7 +111,7 @@ static void step_take(struct redlock_group *group, struct trust_step step)
     timer_follow(group, trust_next(&group->trust));
 }
 
-/* --- inspections --------------------------------------------------------------------------------------------------- */
+/* --- inspections ------------------------------------------------------------------------------------------------ */
 
 /* What C would cut is no marker: scripts compare all of it. */
 static void marker_text_read(struct trust_sight *sight, const struct redis_reply *text)
@@ -184,7 +184,7 @@ static void trust_fire(struct loop_timer *timer)
     step_take(group, trust_tick(&group->trust, now));
 }
 
-/* --- what the group tells ------------------------------------------------------------------------------------------- */
+/* --- what the group tells --------------------------------------------------------------------------------------- */
 
 void inspections_init(struct redlock_group *group)
 {

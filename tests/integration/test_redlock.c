@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "tests/support/lock_fixture.h"
 
 /* --- one lock -------------------------------------------------------------------------------------------------- */
@@ -131,68 +130,6 @@ static void of_many_at_once_all_get_it_in_the_end(void **state)
     }
     loop_await(loop, redlock_group_busy(group) == 0);
     assert_int_equal(lock_cluster_keys(&cluster), 0);
-}
-
-static void a_textbook_redlock_excludes_ours(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < QUORUM; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK");
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM); /* theirs is untouched, ours is gone */
-    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "5f8c1e");
-}
-
-static void a_textbook_redlock_on_a_minority_does_not(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < NODES - QUORUM; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK");
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), NODES - QUORUM);
-}
-
-static void ours_excludes_a_textbook_redlock(void **state)
-{
-    (void)state;
-    unsigned granted = 0;
-    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    for (unsigned i = 0; i < NODES; i++)
-        granted += strcmp(lock_cluster_ask(&cluster, i, "SET lock:r 5f8c1e PX 30000 NX"), "OK") == 0;
-    assert_true(granted < QUORUM);
-    /* nor can it delete ours by comparing */
-    for (unsigned i = 0; i < NODES; i++)
-        lock_cluster_ask(
-            &cluster, i,
-            "EVAL \"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0\""
-            " 1 lock:r 5f8c1e");
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-}
-
-static void another_kind_of_value_is_busy_and_logged_as_a_name_clash(void **state)
-{
-    (void)state;
-    char path[] = "/tmp/holdfast-log-XXXXXX", text[4096] = "";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, NULL));
-    for (unsigned i = 0; i < QUORUM; i++)
-        lock_cluster_ask(&cluster, i, "RPUSH lock:data 1");
-    enum redlock_answer one = lock_probe_acquire(&mine, "data");
-    enum redlock_answer several = lock_probe_acquire(&theirs, "a data z");
-    log_stop();
-    assert_true(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    unlink(path);
-    assert_int_equal(one, REDLOCK_BUSY);
-    assert_int_equal(several, REDLOCK_BUSY);
-    assert_contains(text, "lock_name_clash");
-    assert_contains(text, "lock:data");
-    loop_await(loop, redlock_group_busy(group) == 0);
-    assert_int_equal(lock_cluster_keys(&cluster), QUORUM);
 }
 
 /* --- several resources ------------------------------------------------------------------------------------------ */
@@ -329,10 +266,6 @@ int main(void)
         lock_test(requests_outside_the_limits_send_nothing),
         lock_test(who_comes_second_is_told_busy_after_all_its_passes),
         lock_test(of_many_at_once_all_get_it_in_the_end),
-        lock_test(a_textbook_redlock_excludes_ours),
-        lock_test(a_textbook_redlock_on_a_minority_does_not),
-        lock_test(ours_excludes_a_textbook_redlock),
-        lock_test(another_kind_of_value_is_busy_and_logged_as_a_name_clash),
         lock_test(several_resources_are_sorted_and_taken_once),
         lock_test(all_of_several_or_none),
         lock_test(a_release_of_what_expired_says_so),

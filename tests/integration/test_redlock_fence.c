@@ -54,7 +54,7 @@ static unsigned established(const char *resource, uint64_t token)
     return nodes;
 }
 
-/* --- what a token is ---------------------------------------------------------------------------------------------- */
+/* --- what a token is -------------------------------------------------------------------------------------------- */
 
 static void tokens_rise_from_hold_to_hold_and_from_client_to_client(void **state)
 {
@@ -139,7 +139,7 @@ static void several_resources_have_one_token_above_all_of_their_counters(void **
     assert_true(cycle(&theirs, "a") > token);
 }
 
-/* --- nodes that count differently ---------------------------------------------------------------------------------- */
+/* --- nodes that count differently ------------------------------------------------------------------------------- */
 
 /* A single node far ahead is outvoted at first, and caught up with as soon as it is needed for a majority. */
 static void one_node_that_is_far_ahead_puts_nothing_out_of_order(void **state)
@@ -239,7 +239,7 @@ static void one_node_alone_counts_as_well_and_goes_on_after_a_wipe(void **state)
     lock_cluster_stop(&single);
 }
 
-/* --- what cannot be counted on ------------------------------------------------------------------------------------- */
+/* --- what cannot be counted on ---------------------------------------------------------------------------------- */
 
 static const char *const unusable[] = {
     "RPUSH hf:fence:lock:r 1",

@@ -38,7 +38,7 @@ static void no_quorum_for(const char *why)
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-/* --- lists of nodes ----------------------------------------------------------------------------------------------- */
+/* --- lists of nodes --------------------------------------------------------------------------------------------- */
 
 static struct redlock_node list[NODES];
 

@@ -1,6 +1,6 @@
-/* E26: a long hold survives lock nodes that forget it, one after the other, because its holder plants its key again; and
- * only where nobody else can rightly have had it meanwhile: on a node that acknowledged it in this hold, before the time
- * at which it would have expired there, and where neither key nor fence speak of somebody else. */
+/* E26: a long hold survives lock nodes that forget it, one after the other, because its holder plants its key again;
+ * and only where nobody else can rightly have had it meanwhile: on a node that acknowledged it in this hold, before
+ * the time at which it would have expired there, and where neither key nor fence speak of somebody else. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
 
-/* The quarantine (of the usual 60 s) is longer than any wait here: what comes back to a node comes from the hold, not from a new grant. */
+/* The quarantine (of the usual 60 s) is longer than any wait here: what comes back to a node comes from the hold,
+ * not from a new grant. */
 enum { TTL_MS = 3000, SHORT_TTL_MS = 1000 };
 
 static void terms_change(int64_t ttl_ms, bool unfenced)

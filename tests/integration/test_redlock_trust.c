@@ -1,6 +1,6 @@
-/* Which of the real servers behind a running group may vote: nodes that forget, that evict, whose clock is set. No grant
- * of theirs is counted, the others carry on, and the reason is told. The wrong nodes are in test_redlock_members.c, the
- * rules as such in the unit tests of trust. */
+/* Which of the real servers behind a running group may vote: nodes that forget, that evict, whose clock is set. No
+ * grant of theirs is counted, the others carry on, and the reason is told. The wrong nodes are in
+ * test_redlock_members.c, the rules as such in the unit tests of trust. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void group_close(struct redlock_group *of)
     redlock_group_destroy(of);
 }
 
-/* --- nodes that forget --------------------------------------------------------------------------------------------- */
+/* --- nodes that forget ------------------------------------------------------------------------------------------ */
 
 static void a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trusted_by_who_comes_later(void **state)
 {
@@ -173,7 +173,7 @@ static void a_flushed_majority_is_no_quorum_and_comes_back(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
-/* --- the marker and the vote are one step (H3) --------------------------------------------------------------------- */
+/* --- the marker and the vote are one step (H3) ------------------------------------------------------------------ */
 
 static void marker_change(unsigned node, void (*change)(struct marker *marker))
 {
@@ -243,7 +243,7 @@ static void what_is_no_marker_excludes_and_is_told(void **state)
     assert_int_equal(voters(), MINORITY);
 }
 
-/* --- nodes that evict (E21) ---------------------------------------------------------------------------------------- */
+/* --- nodes that evict (E21) ------------------------------------------------------------------------------------- */
 
 static void configure(unsigned node, const char *maxmemory, const char *policy)
 {
@@ -279,7 +279,7 @@ static void a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quaranti
         configure(i, "0", "noeviction");
 }
 
-/* --- limits and clocks --------------------------------------------------------------------------------------------- */
+/* --- limits and clocks ------------------------------------------------------------------------------------------ */
 
 static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **state)
 {

@@ -45,10 +45,11 @@ for i = 2, #KEYS do
         answer[i + 1] = token and '+' .. token or '#'
     else
         local held = redis.pcall('GET', key)
+        local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it
         if type(held) == 'table' then
-            answer[i + 1] = '!' .. redis.call('PTTL', key)
+            answer[i + 1] = '!' .. left
         else
-            answer[i + 1] = '-' .. redis.call('PTTL', key) .. ':' .. string.sub(held or '', 1, 192)
+            answer[i + 1] = '-' .. left .. ':' .. string.sub(held or '', 1, 192)
         end
     end
 end

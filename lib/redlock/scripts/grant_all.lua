@@ -13,10 +13,9 @@ if now > tonumber(ARGV[2]) then
 end
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    if type(held) == 'table' then
-        return {0, now_text, '!' .. redis.call('PTTL', KEYS[i])}
-    elseif held then
-        return {0, now_text, '-' .. redis.call('PTTL', KEYS[i]) .. ':' .. string.sub(held, 1, 192)}
+    if held then
+        local left = string.format('%.0f', redis.call('PTTL', KEYS[i])) -- as text of its own, Lua would round it
+        return {0, now_text, type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)}
     end
 end
 local token = ''

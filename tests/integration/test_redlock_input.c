@@ -1,0 +1,285 @@
+/* Bad input: foreign things under the names of our keys, and names that no lock may have. Each is told for what it is,
+ * nothing of others is touched, and nothing is ever granted by mistake. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "redlock/marker.h"
+#include "tests/support/lock_fixture.h"
+
+static void keys_are(unsigned count)
+{
+    loop_await(loop, redlock_group_busy(group) == 0);
+    assert_int_equal(lock_cluster_keys(&cluster), count);
+}
+
+/* --- foreign keys (E22) ------------------------------------------------------------------------------------------- */
+
+static const char *const clashes[] = {
+    "RPUSH lock:data 1",
+    "HSET lock:data field value",
+    "ZADD lock:data 1 member",
+    "XADD lock:data * field value",
+    "SET lock:data report",
+    "SET lock:data \"\"",
+    "SET lock:data 00000000000000000000000000000000:host:1:2:test", /* ours in all but its ttl */
+};
+
+static void what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof clashes / sizeof clashes[0]; i++) {
+        char before[64], now[64];
+        ask_first(NODES, "DEL lock:data");
+        ask_first(QUORUM, clashes[i]);
+        snprintf(before, sizeof before, "%s", lock_cluster_ask(&cluster, 0, "DUMP lock:data"));
+        assert_int_equal(lock_probe_acquire(&mine, "data"), REDLOCK_BUSY);
+        assert_string_equal(mine.reason, "something that is no lock is under its key");
+        assert_int_equal(lock_probe_acquire(&mine, "a data z"), REDLOCK_BUSY);
+        assert_string_equal(mine.reason, "something that is no lock is under its key");
+        keys_are(QUORUM);
+        snprintf(now, sizeof now, "%s", lock_cluster_ask(&cluster, 0, "DUMP lock:data"));
+        assert_string_equal(now, before);
+    }
+}
+
+static void a_clash_on_a_minority_is_a_vote_less(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof clashes / sizeof clashes[0]; i++) {
+        ask_first(NODES, "DEL lock:data");
+        ask_first(MINORITY, clashes[i]);
+        assert_int_equal(lock_probe_acquire(&mine, "data"), REDLOCK_ACQUIRED);
+        assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+        keys_are(MINORITY);
+    }
+}
+
+static void a_clash_is_in_the_log_with_key_and_advice(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/holdfast-log-XXXXXX", text[4096] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, NULL));
+    ask_first(QUORUM, clashes[0]);
+    enum redlock_answer answer = lock_probe_acquire(&mine, "data");
+    log_stop();
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    unlink(path);
+    assert_int_equal(answer, REDLOCK_BUSY);
+    assert_contains(text, "lock_name_clash");
+    assert_contains(text, "key=lock:data");
+    assert_contains(text, "use another prefix");
+}
+
+static char holder[REDLOCK_OWNER_BYTES_MAX + 128];
+static int64_t remaining_ns;
+
+static void note_holder(struct lock_probe *probe, const struct redlock_event *event)
+{
+    (void)probe;
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    snprintf(holder, sizeof holder, "%s", event->holder);
+    remaining_ns = event->remaining_ns;
+}
+
+/* A ttl of 285 000 years, in nanoseconds more than a number can hold. */
+static void a_ttl_beyond_all_measure_is_only_long(void **state)
+{
+    (void)state;
+    mine.on_event = note_holder;
+    ask_first(QUORUM, "SET lock:r 5f8c1e PX 9000000000000000");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
+    assert_true(remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
+    assert_contains(mine.reason, "held by 5f8c1e for ");
+    assert_int_equal(lock_probe_acquire(&mine, "a r"), REDLOCK_BUSY);
+    assert_true(remaining_ns > INT64_C(365) * 24 * 3600 * NS_PER_S);
+    keys_are(QUORUM);
+}
+
+static void values_of_other_formats_are_holders_like_any_other(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value, *holder;
+    } formats[] = {
+        {"00000000000000000000000000000000", "00000000000000000000000000000000"}, /* ours without an owner */
+        {"0000000000000000000000000000000:x", "0000000000000000000000000000000:x"},
+        {"00000000000000000000000000000000:", ""},
+        {"00000000000000000000000000000000:host:1", "host:1"},
+        {"{\"pid\":7}", "{\"pid\":7}"},
+        {"42", "42"},
+        {"-1:x", "-1:x"},
+        {"\"\"", ""},
+    };
+    mine.on_event = note_holder;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "SET lock:r %s PX 60000",
+                 formats[i].value[0] == '{' ? "\"{\\\"pid\\\":7}\"" : formats[i].value);
+        ask_first(QUORUM, command);
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
+        assert_string_equal(holder, formats[i].holder);
+        assert_in_range(remaining_ns, 1, 60000 * NS_PER_MS);
+        keys_are(QUORUM);
+    }
+}
+
+static void a_value_of_a_megabyte_is_told_in_brief(void **state)
+{
+    (void)state;
+    mine.on_event = note_holder;
+    ask_first(QUORUM, "EVAL \"return redis.call('SET','lock:r',string.rep('x',1048576),'PX',60000)\" 0");
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_BUSY);
+    assert_in_range(strlen(holder), 1, 200);
+    assert_int_equal(lock_probe_acquire(&mine, "a r"), REDLOCK_BUSY);
+    keys_are(QUORUM);
+}
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static void names_are_bytes_and_nothing_else(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"*",        "a*",     "[ab]",     "\xff\xfe\x01", "\xc3\x28", "a\nb",
+                                        "a\r\nDEL", "{slot}", "%s%n%08x", "\"quoted\"",   "'",        "\x1b[31m"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    struct lock_probe probes[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        struct redlock_request request = {.resources = &names[i], .resource_count = 1, .owner = "o"};
+        lock_probe_create(&probes[i], loop, group, &terms);
+        loop_for(loop, 0);
+        assert_true(redlock_lock_acquire(probes[i].lock, &request));
+        loop_await(loop, probes[i].answers == 1);
+        assert_int_equal(probes[i].answer, REDLOCK_ACQUIRED); /* none of them is another one's */
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        struct redlock_request request = {.resources = &names[i], .resource_count = 1};
+        unsigned answers = theirs.answers;
+        loop_for(loop, 0);
+        assert_true(redlock_lock_acquire(theirs.lock, &request));
+        loop_await(loop, theirs.answers > answers);
+        assert_int_equal(theirs.answer, REDLOCK_BUSY);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(lock_probe_release(&probes[i]), REDLOCK_RELEASED);
+        lock_probe_destroy(&probes[i]);
+    }
+    keys_are(0);
+}
+
+static bool is_taken(struct redlock_lock *lock, const char *resource)
+{
+    loop_for(loop, 0);
+    return redlock_lock_acquire(lock, &(struct redlock_request){.resources = &resource, .resource_count = 1});
+}
+
+static void without_a_prefix_the_names_of_our_own_keys_are_refused(void **state)
+{
+    (void)state;
+    static const char *const ours[] = {"hf:lock:group", "hf:fence:r", "hf:", "hf:2:anything"};
+    struct lock_cluster bare = cluster;
+    struct lock_probe probe;
+    char before[MARKER_TEXT_MAX], now[MARKER_TEXT_MAX];
+    bare.options.key_prefix = NULL;
+    snprintf(before, sizeof before, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
+    struct redlock_group *unprefixed = lock_cluster_group(&bare, loop);
+    lock_probe_create(&probe, loop, unprefixed, &terms);
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        assert_false(is_taken(probe.lock, ours[i]));
+        assert_true(redlock_lock_is_free(probe.lock));
+        assert_int_equal(lock_cluster_holders(&cluster, ours[i]), i == 0 ? NODES : 0);
+    }
+    snprintf(now, sizeof now, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
+    assert_string_equal(now, before);
+    assert_int_equal(lock_probe_acquire(&probe, "hf"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_cluster_holders(&cluster, "hf hf:fence:hf"), 2 * NODES);
+    assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(unprefixed) == 0);
+    redlock_group_destroy(unprefixed);
+    assert_int_equal(lock_probe_acquire(&mine, "hf:lock:group"), REDLOCK_ACQUIRED); /* its key is lock:hf:lock:group */
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+static void a_prefix_that_could_make_keys_of_ours_makes_no_group(void **state)
+{
+    (void)state;
+    static const char *const prefixes[] = {"hf:", "hf:lock:", "hf", "h"};
+    char reason[256];
+    struct redlock_options options = cluster.options;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        options.key_prefix = prefixes[i];
+        assert_null(redlock_group_create(loop, &options, reason, sizeof reason));
+        assert_contains(reason, "begin with \"hf:\"");
+        assert_null(redlock_client_open(&options, reason, sizeof reason));
+        assert_contains(reason, "begin with \"hf:\"");
+    }
+}
+
+/* --- through the blocking client ----------------------------------------------------------------------------------- */
+
+static struct redlock_client *client;
+static char why[256];
+
+static void refused(const char *const *resources, size_t count, const struct redlock_terms *under, const char *reason)
+{
+    struct redlock_request request = {.resources = resources, .resource_count = count};
+    struct redlock_held *held = NULL;
+    assert_int_equal(redlock_client_acquire(client, under, &request, &held, why, sizeof why), REDLOCK_INVALID);
+    assert_null(held);
+    assert_contains(why, reason);
+}
+
+static void the_client_says_which_limit_was_broken(void **state)
+{
+    (void)state;
+    char longest[REDLOCK_RESOURCE_BYTES_MAX + 2];
+    const char *names[REDLOCK_RESOURCES_MAX + 1];
+    struct redlock_terms sound = quick_terms(10000, 1), wrong = sound;
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
+        names[i] = "r";
+    struct redlock_options options = cluster.options;
+    options.key_prefix = "";
+    client = redlock_client_open(&options, why, sizeof why);
+    assert_non_null(client);
+    refused(names, 0, &sound, "no resource was named");
+    refused(names, REDLOCK_RESOURCES_MAX + 1, &sound, "17 resources: one lock has at most 16");
+    names[1] = "";
+    refused(names, 2, &sound, "resource 2 has no name");
+    names[1] = longest;
+    refused(names, 2, &sound, "resource 2 is longer than 512 bytes");
+    names[1] = "hf:fence:r";
+    refused(names, 2, &sound, "resource 2 begins with \"hf:\"");
+    wrong.ttl_ns = REDLOCK_MS(499);
+    refused(names, 1, &wrong, "ttl must be from 500 ms to 60 s");
+    wrong = sound;
+    wrong.drift_factor = 1;
+    refused(names, 1, &wrong, "drift factor");
+    redlock_client_close(client);
+    keys_are(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(what_is_no_lock_is_busy_and_stays_and_is_told_as_a_clash),
+        lock_test(a_clash_on_a_minority_is_a_vote_less),
+        lock_test(a_clash_is_in_the_log_with_key_and_advice),
+        lock_test(a_ttl_beyond_all_measure_is_only_long),
+        lock_test(values_of_other_formats_are_holders_like_any_other),
+        lock_test(a_value_of_a_megabyte_is_told_in_brief),
+        lock_test(names_are_bytes_and_nothing_else),
+        lock_test(without_a_prefix_the_names_of_our_own_keys_are_refused),
+        lock_test(a_prefix_that_could_make_keys_of_ours_makes_no_group),
+        lock_test(the_client_says_which_limit_was_broken),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}
