@@ -37,6 +37,7 @@ void nodes_tell(struct redlock_nodes *nodes, const char *format, ...)
     if (nodes->reason.length > 0)
         buffer_append_text(&nodes->reason, "\n");
     buffer_append_text(&nodes->reason, line);
+    buffer_text(&nodes->reason); /* read as a string from now on */
 }
 
 const char *redlock_nodes_reason(const struct redlock_nodes *nodes)

@@ -131,18 +131,15 @@ const struct server *nodes_same_server(const struct redlock_nodes *nodes, const 
 static void duplicate_show(struct server *server)
 {
     const struct redlock_nodes *nodes = server->all;
-    char *trouble = server->view.trouble;
     const struct server *same = nodes_same_server(nodes, server);
-    if (same != NULL) {
-        snprintf(trouble, sizeof server->view.trouble, "it is the same server as %s (run id %s)", same->name,
-                 server->sight.run_id);
-        return;
-    }
-    for (unsigned i = 0; i < nodes->count; i++)
+    char text[sizeof server->view.trouble] = "";
+    if (same != NULL)
+        snprintf(text, sizeof text, "it is the same server as %s (run id %s)", same->name, server->sight.run_id);
+    for (unsigned i = 0; i < nodes->count && same == NULL; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
             strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
-            snprintf(trouble, sizeof server->view.trouble, "%s has the same place %s", nodes->servers[i].name,
-                     server->marker.self);
+            snprintf(text, sizeof text, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
+    memcpy(server->view.trouble, text, sizeof text);
 }
 
 static void server_show(struct server *server, const struct trust *trust, unsigned index)
