@@ -66,10 +66,13 @@ static void lock_begin(void)
     job_verifier_open(&verifier, mine.lock);
 }
 
+/* As a worker does it: the lock is destroyed, whatever became of it, and then there is nothing to ask about. */
 static void lock_end(void)
 {
-    lock_probe_release(&mine);
+    redlock_lock_release(mine.lock);
+    redlock_lock_destroy(mine.lock);
     job_verifier_close(&verifier);
+    lock_probe_create(&mine, loop, group, &terms);
 }
 
 static void a_held_lock_is_confirmed_and_extended(void **state)
@@ -144,15 +147,12 @@ static void the_end_of_the_lock_is_an_answer(void **state)
     for (unsigned i = 0; i < ASKERS; i++)
         asker_start(&askers[i], 1, TEST_PATIENCE_NS);
     loop_await(loop, !list_is_empty(&verifier.questions));
-    redlock_lock_release(mine.lock);
-    redlock_lock_destroy(mine.lock);
-    job_verifier_close(&verifier);
+    lock_end();
     for (unsigned i = 0; i < ASKERS; i++) {
         asker_end(&askers[i]);
         assert_int_equal(atomic_load(&askers[i].no), 1);
     }
     resume_first(NODES);
-    lock_probe_create(&mine, loop, group, &terms);
 }
 
 /* Locks come and go beneath many who ask, some of whom do not wait for the answer: everybody ends, and the sanitizers

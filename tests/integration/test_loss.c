@@ -247,7 +247,6 @@ static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **stat
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
     test_await(fleet_logged(&fleet, worker, "handlers_abandoned count=1"));
-    assert_int_equal(fleet_noted_all(&fleet, "lost deaf"), 0);
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
@@ -388,6 +387,27 @@ static void another_process_has_the_lock_while_the_old_handler_still_runs(void *
     assert_record("retry", "first", "max_hold");
 }
 
+/* In its own process it is occupied until the old handler has returned, although no lock node has it any more. */
+static void the_resource_stays_occupied_until_the_handler_has_returned(void **state)
+{
+    (void)state;
+    unsigned worker = start(&(struct fleet_setup){.worker = "log_level = \"debug\";"});
+    push("hold", "[600000,1,600000]", "first", "r");
+    test_await(is_noted("begin first host0"));
+    lock_delete("lock:r", 3);
+    test_await(is_noted("lost first host0 1 0"));
+    push("hold", "[0,1,0]", "second", "r");
+    push("hold", "[0,1,0]", "elsewhere", "s");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=parked jid=second"));
+    test_await(is_noted("end elsewhere host0"));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "begin second"), 0);
+    first_may_go_on();
+    test_await(is_noted("end second host0"));
+    assert_order("end first host0", "begin second host0");
+    assert_record("retry", "first", "HF::LockLost");
+}
+
 /* --- lock nodes that are not what the configuration takes them for -------------------------------------------------- */
 
 static void lock_nodes_that_are_no_group_are_refused(void **state)
@@ -453,6 +473,7 @@ int main(void)
         fleet_test(a_class_may_have_its_tasks_back_in_their_queue),
         fleet_test(a_class_may_have_its_tasks_looked_at),
         fleet_test(another_process_has_the_lock_while_the_old_handler_still_runs),
+        fleet_test(the_resource_stays_occupied_until_the_handler_has_returned),
         fleet_test(lock_nodes_that_are_no_group_are_refused),
         fleet_test(a_ttl_above_that_of_the_group_is_refused),
         fleet_test(a_plugin_of_version_0_2_runs_under_its_lock),

@@ -1,0 +1,93 @@
+/* The longest hold (E37): a limit of its own, which extensions do not move. */
+#include "tests/unit/lease_fixture.h"
+
+static struct lease_terms terms_with(int64_t max_hold_ns)
+{
+    struct lease_terms terms = terms_of(3);
+    terms.max_hold_ns = max_hold_ns;
+    lease_terms_derive(&terms);
+    return terms;
+}
+
+/* Every extension succeeds; returns the step in which the hold ends. */
+static struct lease_step hold_to_its_end(struct lease *lease, const struct lease_terms *terms, struct instant *at,
+                                         unsigned *dangers)
+{
+    for (int i = 0; i < 1000; i++) {
+        *at = lease_next(lease, terms);
+        struct lease_step step = lease_tick(lease, terms, *at);
+        if (step.news == LEASE_NEWS_LOST)
+            return step;
+        *dangers += step.news == LEASE_NEWS_DANGER;
+        if (step.extend != 0)
+            votes(lease, terms, "yyy", ms_after(*at, 1));
+    }
+    fail_msg("it never ends");
+    return (struct lease_step){0};
+}
+
+static void test_e37_a_hold_ends_at_its_maximum_although_it_is_extended(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_with(25 * NS_PER_S);
+    struct lease lease = held(&terms);
+    struct instant end = lease.hold_until, at;
+    unsigned dangers = 0;
+    assert_instant(end, instant_after(START, 25 * NS_PER_S));
+    struct lease_step step = hold_to_its_end(&lease, &terms, &at, &dangers);
+    assert_int_equal(step.loss, LEASE_LOSS_MAX_HOLD);
+    assert_instant(at, end);
+    assert_int_equal(dangers, 1);
+    assert_int_equal(lease_believed_until(&lease, &terms).ns, 0);
+}
+
+static void test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_with(11 * NS_PER_S);
+    struct lease lease = held(&terms);
+    assert_instant(lease_believed_until(&lease, &terms),
+                   instant_after(START, terms.ttl_ns - terms.drift_ns - terms.guard_ns));
+    assert_instant(lease_danger_from(&lease, &terms), instant_after(START, terms.danger_after_ns));
+    struct instant at = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, at);
+    votes(&lease, &terms, "yyy", ms_after(at, 1));
+    assert_instant(lease_believed_until(&lease, &terms), lease.hold_until);
+    assert_instant(lease_danger_from(&lease, &terms), instant_after(lease.hold_until, -terms.ttl_ns / 3));
+}
+
+/* A process that stood still beyond both ends: what came first is what it lost the lock by. */
+static void test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen(void **state)
+{
+    (void)state;
+    struct instant late = instant_after(START, 3600 * NS_PER_S);
+    struct lease_terms long_terms = terms_with(60 * NS_PER_S), short_terms = terms_with(5 * NS_PER_S);
+    struct lease lease = held(&long_terms);
+    assert_int_equal(lease_tick(&lease, &long_terms, late).loss, LEASE_LOSS_DEADLINE);
+    lease = held(&short_terms);
+    assert_int_equal(lease_tick(&lease, &short_terms, late).loss, LEASE_LOSS_MAX_HOLD);
+}
+
+static void test_e37_without_a_maximum_a_hold_goes_on(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_with(0);
+    struct lease lease = held(&terms);
+    for (int i = 0; i < 1000; i++) {
+        struct instant at = lease_next(&lease, &terms);
+        assert_int_not_equal(lease_tick(&lease, &terms, at).extend, 0);
+        votes(&lease, &terms, "yyy", ms_after(at, 1));
+    }
+    assert_int_equal(lease.state, LEASE_HELD);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_e37_a_hold_ends_at_its_maximum_although_it_is_extended),
+        cmocka_unit_test(test_e37_danger_comes_a_third_of_the_ttl_before_the_maximum),
+        cmocka_unit_test(test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen),
+        cmocka_unit_test(test_e37_without_a_maximum_a_hold_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
