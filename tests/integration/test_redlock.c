@@ -40,6 +40,7 @@ static void the_key_is_plain_redlock(void **state)
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
+/* E4: a late grant of an earlier one cannot be mistaken for it, or refuse it as its own. */
 static void every_acquisition_has_a_value_of_its_own(void **state)
 {
     (void)state;

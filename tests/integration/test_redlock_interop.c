@@ -69,7 +69,8 @@ static void released(void)
 
 /* --- theirs against ours ------------------------------------------------------------------------------------------ */
 
-/* E12: who holds it, and for how long yet. E14: what we had got on the way is taken back, and nothing of theirs. */
+/* E12: who holds it, and for how long yet. E14, E16: what we had got on the way is taken back, by its value and not by
+ * its name: nothing of theirs. */
 static void a_textbook_lock_excludes_ours_until_it_is_released(void **state)
 {
     (void)state;

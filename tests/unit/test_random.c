@@ -36,6 +36,7 @@ static void values_never_repeat(void **state)
     }
 }
 
+/* E23: no two values of locks are the same, across forks and threads. */
 static void a_forked_child_draws_other_bytes_than_its_parent(void **state)
 {
     (void)state;
@@ -66,6 +67,7 @@ static void *thread_draws(void *out)
     return NULL;
 }
 
+/* E23 */
 static void threads_draw_different_bytes(void **state)
 {
     (void)state;
