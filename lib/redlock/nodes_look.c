@@ -67,12 +67,27 @@ static void was_inspected(struct server *server, const struct redis_result *resu
 static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
-    server->is_reached = server->is_refused = server->has_marker = server->bad_marker = false;
+    server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
     server->view = (struct redlock_node_view){.name = server->name};
     redis_request_script(&request, &redlock_script_inspect, 1, 0);
     redis_request_text(&request, MARKER_KEY);
     server_ask(server, &request, was_inspected);
     buffer_fini(&request);
+}
+
+/* Asked for at once: what trust is told next may change it. */
+static void take_due(struct redlock_nodes *nodes, node_set write)
+{
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct server *server = &nodes->servers[i];
+        if ((write & (1U << i)) == 0)
+            continue;
+        const char *expected = trust_marker_expected(&nodes->trust, i);
+        bool has_none = strcmp(expected, MARKER_NONE) == 0;
+        server->is_due = true;
+        snprintf(server->due_expected, sizeof server->due_expected, "%s", has_none ? "" : expected);
+        trust_marker_to_write(&nodes->trust, i, server->due_text);
+    }
 }
 
 static void tell_trust(struct redlock_nodes *nodes, unsigned index)
@@ -85,7 +100,7 @@ static void tell_trust(struct redlock_nodes *nodes, unsigned index)
         step = trust_unreadable(&nodes->trust, index, instant_now());
     else
         step = trust_unseen(&nodes->trust, index, instant_now());
-    nodes->due |= step.write;
+    take_due(nodes, step.write);
 }
 
 void nodes_inspect(struct redlock_nodes *nodes)
@@ -104,13 +119,10 @@ bool nodes_write_trusted(struct redlock_nodes *nodes)
     bool wrote = false;
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
-        char text[MARKER_TEXT_MAX];
-        if ((nodes->due & (1U << i)) == 0 || !server->is_reached || server->unwritable[0] != '\0')
-            continue;
-        trust_marker_to_write(&nodes->trust, i, text);
-        wrote |= server_mark(server, trust_marker_expected(&nodes->trust, i), text) != MARK_FAILED;
+        bool can_write = server->is_due && server->is_reached && server->unwritable[0] == '\0';
+        wrote |= can_write && server_mark(server, server->due_expected, server->due_text) != MARK_FAILED;
+        server->is_due = false;
     }
-    nodes->due = 0;
     return wrote;
 }
 

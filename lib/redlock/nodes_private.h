@@ -31,6 +31,9 @@ struct server {
     struct trust_sight sight;
     struct redlock_node_view view;
     char unwritable[256]; /* why a marker could not be written: for the rest of the session it is as good as away */
+    /* what trust wants written */
+    bool is_due;
+    char due_expected[MARKER_TEXT_MAX], due_text[MARKER_TEXT_MAX];
     /* of the last question */
     bool is_done;        /* and as wished */
     struct buffer found; /* a text that was answered */
@@ -46,7 +49,6 @@ struct redlock_nodes {
     bool is_settling;
     struct loop_timer timer;
     struct trust trust;
-    node_set due; /* markers that trust wants written */
     int64_t timeout_ns;
     bool (*goes_on)(void *context, const char *what, int64_t left_ns);
     void *context;

@@ -260,6 +260,27 @@ static void a_node_that_lost_its_marker_comes_in_under_a_new_id(void **state)
     assert_int_equal(nodes("%s", ""), 0);
 }
 
+/* Whoever saw which place it had gives it back that place. */
+static void a_node_that_is_emptied_meanwhile_keeps_its_id(void **state)
+{
+    (void)state;
+    group_begin();
+    struct marker before = marker_of(0);
+    redis_server_restart(servers[1]);
+    unsigned looks = redis_server_calls(servers[0], "evalsha");
+    const char *const arguments[] = {"nodes", "-c", nodes_config, "heal", "--wait", NULL};
+    struct program program = program_start(arguments, -1);
+    test_await(redis_server_calls(servers[0], "evalsha") > looks + 1);
+    ask(0, "FLUSHALL");
+    program_result_free(&result);
+    result = program_wait(&program);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "3 of 3 nodes vote");
+    struct marker after = marker_of(0);
+    assert_true(marker_same_membership(&before, &after));
+    assert_string_equal(after.self, before.self);
+}
+
 static void an_empty_server_at_the_address_of_a_node_is_healed(void **state)
 {
     (void)state;
@@ -390,6 +411,7 @@ int main(void)
         nodes_test(nodes_that_hold_locks_begin_in_quarantine),
         nodes_test(a_restarted_node_votes_after_its_quarantine),
         nodes_test(a_node_that_lost_its_marker_comes_in_under_a_new_id),
+        nodes_test(a_node_that_is_emptied_meanwhile_keeps_its_id),
         nodes_test(an_empty_server_at_the_address_of_a_node_is_healed),
         nodes_test(a_majority_that_forgot_cannot_be_healed),
         nodes_test(too_few_nodes_may_come_back),
