@@ -26,7 +26,7 @@ static void ttl_change(int64_t ttl_ms)
     locks_create(ttl_ms);
 }
 
-/* --- failing nodes ------------------------------------------------------------------------------------------------- */
+/* --- failing nodes ---------------------------------------------------------------------------------------------- */
 
 static void first_may_delete(bool may)
 {
@@ -53,7 +53,7 @@ static void a_node_that_fails_to_delete_keeps_no_other_from_it(void **state)
                lock_cluster_holders(&cluster, "lock:r") == 0 && lock_cluster_holders(&cluster, "lock:s") == QUORUM);
 }
 
-/* --- extensions ---------------------------------------------------------------------------------------------------- */
+/* --- extensions ------------------------------------------------------------------------------------------------- */
 
 /* E31: nodes that hang delay the extension of no lock. */
 static void many_locks_are_extended_in_time_while_a_minority_hangs(void **state)
@@ -131,7 +131,7 @@ static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **stat
     lock_probe_destroy(&limited);
 }
 
-/* --- releases ------------------------------------------------------------------------------------------------------ */
+/* --- releases --------------------------------------------------------------------------------------------------- */
 
 /* E41: the reply to a release is lost, so it is sent again; by then the key is somebody else's, and stays his. */
 static void a_release_that_is_repeated_deletes_no_newer_lock(void **state)
@@ -163,7 +163,7 @@ static void a_release_that_is_repeated_deletes_no_newer_lock(void **state)
     relay_destroy(relay);
 }
 
-/* --- owners -------------------------------------------------------------------------------------------------------- */
+/* --- owners ----------------------------------------------------------------------------------------------------- */
 
 /* E47: who holds a lock cannot have it a second time, not even in part, under the same owner text. */
 static void a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses(void **state)
@@ -182,7 +182,7 @@ static void a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses(void 
     lock_probe_destroy(&again);
 }
 
-/* --- suspended processes ------------------------------------------------------------------------------------------- */
+/* --- suspended processes ---------------------------------------------------------------------------------------- */
 
 static void tell(int fd, char byte)
 {

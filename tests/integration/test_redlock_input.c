@@ -222,7 +222,7 @@ static void a_prefix_that_could_make_keys_of_ours_makes_no_group(void **state)
     }
 }
 
-/* --- through the blocking client ----------------------------------------------------------------------------------- */
+/* --- through the blocking client ----------------------------------------------------------------------------- */
 
 static struct redlock_client *client;
 static char why[256];
