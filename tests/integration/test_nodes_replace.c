@@ -1,5 +1,6 @@
 /* holdfast nodes replace over real servers: a new server takes a place, whatever happens meanwhile; and every reason
- * why a server cannot take one. What can happen to markers is tested to the last state in tests/unit/test_membership.c. */
+ * why a server cannot take one. What can happen to markers is tested to the last state in
+ * tests/unit/test_membership.c. */
 #include "tests/support/nodes_fixture.h"
 
 enum { OLD = 1, NEW = 3 };
