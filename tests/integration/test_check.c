@@ -83,6 +83,11 @@ static void good_nodes_are_good(void **state)
     assert_contains(result.out, "\"ok\":true,\"errors\":[],\"warnings\":[]");
     assert_contains(result.out, "\"state\":\"answered\",\"server\":\"redis\"");
     program_result_free(&result);
+    lock_group_make(&servers[1], 3, 9999); /* the usual ttl is 10 s */
+    result = check(*state, config, "");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "lock.ttl: is above the max_ttl of the lock group, which is 9999 ms");
+    program_result_free(&result);
     for (int i = 0; i < 4; i++)
         redis_server_destroy(servers[i]);
 }

@@ -62,9 +62,8 @@ static void the_longest_name_and_the_oddest_characters_are_locked(void **state)
 {
     (void)state;
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"long\",\"resource\":\"%0512d\"}", 0);
-    fleet_push(
-        &fleet,
-        "{\"class\":\"note\",\"args\":[],\"jid\":\"odd\",\"resource\":[\"* {}\\r\\n\\t%%\",\"\xc3\xa9\"]}");
+    fleet_push(&fleet,
+               "{\"class\":\"note\",\"args\":[],\"jid\":\"odd\",\"resource\":[\"* {}\\r\\n\\t%%\",\"\xc3\xa9\"]}");
     work_until_drained();
     assert_int_equal(fleet_noted(&fleet, "end long"), 1);
     assert_int_equal(fleet_noted(&fleet, "end odd"), 1);

@@ -75,6 +75,16 @@ static void check_distinct(struct check *check, const struct node_probe *probe, 
                       probe->node->name, other->node->name);
 }
 
+/* No lock could be had then: the group's quarantines are too short for it. */
+static void check_ttl(struct check *check, const struct redlock_group_view *group)
+{
+    const struct config *config = check->config;
+    if (group->has_group && config->lock.ttl_ns > group->max_ttl_ns)
+        findings_error(&check->findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms",
+                       config->lock.source.where != NULL ? config->lock.source.where : config->path,
+                       (long long)(group->max_ttl_ns / NS_PER_MS));
+}
+
 static void check_group(struct check *check)
 {
     struct nodes_session session;
@@ -84,6 +94,8 @@ static void check_group(struct check *check)
     if (nodes_session_open(&session, check->config, NULL, NULL)) {
         redlock_nodes_look(session.nodes);
         nodes_judge(session.nodes, &check->findings);
+        struct redlock_group_view group = redlock_nodes_group(session.nodes);
+        check_ttl(check, &group);
     }
     nodes_session_close(&session);
 }
