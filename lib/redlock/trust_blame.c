@@ -140,11 +140,15 @@ static bool is_outlier(const struct trust *trust, unsigned index, struct instant
            trust_median_low(lows, others) - trust_clock_high(own, now) > OUTLIER_NS;
 }
 
-void trust_compare_clocks(struct trust *trust, struct instant now)
+/* It may have jumped just before it was first asked: what it granted meanwhile is no vote. */
+void trust_compare_clocks(struct trust *trust, struct instant now, struct trust_step *step)
 {
     for (unsigned i = 0; i < trust->nodes && is_group(trust); i++) {
         struct trust_node *node = &trust->node[i];
-        if (node->clock.is_known && !node->clock_compared && is_outlier(trust, i, now, &node->clock_compared))
-            trust_quarantine_clock(trust, node, TRUST_CLOCK_OUTLIER, now);
+        if (!node->clock.is_known || node->clock_compared || !is_outlier(trust, i, now, &node->clock_compared))
+            continue;
+        trust_quarantine_clock(trust, node, TRUST_CLOCK_OUTLIER, now);
+        node->incarnation++;
+        step->forgot |= bit(i);
     }
 }

@@ -63,6 +63,6 @@ void trust_judge(struct trust *trust, struct instant now, struct trust_step *ste
 /* trust_blame.c. Returns whether there is anything to judge: most readings say what was known. */
 bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,
                         struct trust_step *step);
-void trust_compare_clocks(struct trust *trust, struct instant now);
+void trust_compare_clocks(struct trust *trust, struct instant now, struct trust_step *step);
 
 #endif

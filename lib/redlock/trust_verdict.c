@@ -228,8 +228,9 @@ static void know_place(struct trust *trust, unsigned index)
 
 /* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. And a marker
  * that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node is emptied once
- * more, and holds could not be given their keys back there. Each doubt is another one (its run is the time of its
- * origin), so that a newer one does not look like the one that we have waited for. */
+ * more, and holds could not be given their keys back there. Each doubt is another one, also when its
+ * write is repeated (its run is the time of the write), so that a newer one never looks like the one that somebody has
+ * waited for. */
 static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
@@ -239,17 +240,16 @@ static void decide_doubt(struct trust *trust, unsigned index, struct instant now
     node->doubt_wanted = node->doubt_wanted && !is_over;
     bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
     bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER && !node->writes_marker && !node->wants_look;
-    bool doubted = node->doubts;
     node->doubts = node->state == TRUST_QUARANTINED && (is_shown || is_bare);
-    if (node->doubts && !doubted)
-        node->doubted_us = trust_node_time_us(trust, index, now);
 }
 
-static bool is_to_write(struct trust_node *node, struct instant now)
+static bool is_to_write(struct trust *trust, unsigned index, struct instant now)
 {
+    struct trust_node *node = &trust->node[index];
     if ((!node->writes_marker && !node->doubts) || !instant_reached(now, node->write_at))
         return false;
     node->write_at = instant_after(now, WRITE_PAUSE_NS);
+    node->doubted_us = trust_node_time_us(trust, index, now);
     return true;
 }
 
@@ -284,14 +284,14 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
     decide_doubt(trust, index, now);
     if (is_to_look(node, now))
         step->look |= bit(index);
-    if (is_to_write(node, now))
+    if (is_to_write(trust, index, now))
         step->write |= bit(index);
 }
 
 void trust_judge(struct trust *trust, struct instant now, struct trust_step *step)
 {
     adopt_group(trust);
-    trust_compare_clocks(trust, now);
+    trust_compare_clocks(trust, now, step);
     for (unsigned i = 0; i < trust->nodes; i++)
         judge_node(trust, i, now, step);
     for (unsigned i = 0; i < trust->nodes; i++)

@@ -210,7 +210,7 @@ void client_resume(struct sim_client *client)
     for (unsigned i = 0; i < world->parameters.nodes; i++)
         if (client->connections[i].broke)
             connection_break_seen(&client->connections[i]);
-    for (unsigned i = 0; i < world->parameters.locks; i++)
-        oracle_watch(&client->locks[i]);
+    for (unsigned i = 0; i < world->parameters.locks; i++) /* once the timers that waited have fired */
+        event_set(world, &client->locks[i].watch, world_in(world, 2));
     client_turn_end(client);
 }

@@ -36,6 +36,30 @@ static void excuse(const struct message *message, unsigned keys)
         node->excused |= (uint16_t)keys;
 }
 
+/* A grant that is of no use any more would be an orphan until its ttl is over, and a replant no longer what would be
+ * there if the node had not forgotten. */
+static void late_check(const struct message *message, const struct entry *entry)
+{
+    const struct sim_node *node = message->connection->node;
+    int64_t late_us = node_model_clock_us(&node->model, node->world->now) - message->request.deadline_us;
+    if (late_us > 0)
+        world_violated(node->world, "O4", "node %u plants a key of lock %u %lld us after the deadline", node->index,
+                       entry->lock->number, (long long)late_us);
+}
+
+/* A fence is never behind what was given out, nor driven ahead of the clock by who asks. */
+static void fences_check(const struct message *message, const struct entry *entry, uint64_t token)
+{
+    const struct sim_node *node = message->connection->node;
+    uint64_t most = (uint64_t)node_model_clock_us(&node->model, node->world->now) + 60 * US_PER_S;
+    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++)
+        if (set_has(entry->resources, key) && node->model.fences[key].token < token)
+            world_violated(node->world, "O7", "node %u holds key %u without its token", node->index, key);
+    bool is_driven = token > most && token == message->request.token;
+    if (message->request.kind == REQUEST_GRANT && is_driven)
+        world_violated(node->world, "O7", "node %u takes a token that is far ahead of its clock", node->index);
+}
+
 static void execute_grant(struct message *message, struct entry *entry)
 {
     struct sim_node *node = message->connection->node;
@@ -48,6 +72,8 @@ static void execute_grant(struct message *message, struct entry *entry)
     if (answer.done) {
         excuse(message, entry->resources);
         counters->late_grant += is_late_grant(message, entry);
+        late_check(message, entry);
+        fences_check(message, entry, answer.token);
         if (entry->lock->value == entry->value) {
             entry->lock->granted_at[node->index] = node->world->now;
             entry->lock->token_at[node->index] = answer.token;
@@ -81,11 +107,15 @@ static void execute_replant(struct message *message, struct entry *entry)
 {
     struct sim_node *node = message->connection->node;
     struct model_request request = model_request(message, entry);
+    if (request.token == 0)
+        world_violated(node->world, "O3", "lock %u has no token and plants its key again", entry->lock->number);
     struct model_answer answer = node_model_replant(&node->model, &request, node->world->now);
     message->answer.code = answer.code;
     entry->vote = answer.done ? LEASE_YES : LEASE_NO;
     node->world->counters->replanted += answer.done;
     if (answer.done) {
+        late_check(message, entry);
+        fences_check(message, entry, request.token);
         excuse(message, entry->resources);
         extension_note(entry, node);
     }

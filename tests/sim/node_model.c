@@ -148,13 +148,12 @@ struct model_answer node_model_raise(struct node_model *node, const struct model
     if (!is_ours && node->bug != MODEL_RAISES_WITHOUT_COMPARE)
         return (struct model_answer){.done = false};
     uint64_t token = fence_highest(node, request->keys, clock_ms);
-    if (token < request->token || node->bug == MODEL_RAISES_DOWN)
+    if (token < request->token)
         token = request->token;
     for (unsigned left = is_ours ? request->keys : 0; left != 0; left &= left - 1)
         node->keys[lowest(left)].expires_ms = clock_ms + request->ttl_ms;
     fences_set(node, request, token, clock_ms);
-    return (struct model_answer){.done = true,
-                                 .token = node->bug == MODEL_ANSWERS_THE_ASKED_TOKEN ? request->token : token};
+    return (struct model_answer){.done = true, .token = token};
 }
 
 struct model_answer node_model_replant(struct node_model *node, const struct model_request *request, struct instant now)

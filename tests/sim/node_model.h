@@ -33,18 +33,16 @@ enum model_bug {
     MODEL_SOUND,
     MODEL_EXTENDS_WITHOUT_COMPARE,
     MODEL_RELEASES_WITHOUT_COMPARE,
-    MODEL_PROPOSAL_ONLY,           /* a grant answers the proposal, whatever its counter says */
-    MODEL_KEEPS_FENCE,             /* a grant does not count a lower proposal up */
-    MODEL_NO_CLAMP,                /* a proposal is taken, however far ahead it is */
-    MODEL_RAISES_WITHOUT_COMPARE,  /* the fence, whoever holds the key */
-    MODEL_RAISES_DOWN,             /* the fence, to the token asked for, even from a higher one */
-    MODEL_ANSWERS_THE_ASKED_TOKEN, /* a raise that met a higher fence does not say so */
-    MODEL_IGNORES_MARKER,          /* when granting */
-    MODEL_IGNORES_DEADLINE,        /* when granting */
-    MODEL_REPLANTS_LATE,           /* deadline not looked at */
-    MODEL_REPLANTS_BLINDLY,        /* the fence not looked at */
-    MODEL_REPLANTS_OVER,           /* somebody else's key */
-    MODEL_REPLANTS_UNFENCED,       /* the fence is not set */
+    MODEL_PROPOSAL_ONLY,          /* a grant answers the proposal, whatever its counter says */
+    MODEL_KEEPS_FENCE,            /* a grant does not count a lower proposal up */
+    MODEL_NO_CLAMP,               /* a proposal is taken, however far ahead it is */
+    MODEL_RAISES_WITHOUT_COMPARE, /* the fence, whoever holds the key */
+    MODEL_IGNORES_MARKER,         /* when granting */
+    MODEL_IGNORES_DEADLINE,       /* when granting */
+    MODEL_REPLANTS_LATE,          /* deadline not looked at */
+    MODEL_REPLANTS_BLINDLY,       /* the fence not looked at */
+    MODEL_REPLANTS_OVER,          /* somebody else's key */
+    MODEL_REPLANTS_UNFENCED,      /* the fence is not set */
     MODEL_MARKS_WITHOUT_COMPARE,
     MODEL_FENCE_WITHOUT_TTL,
     MODEL_FENCES_FIRST_KEY, /* of a lock of several */

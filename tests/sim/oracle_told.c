@@ -126,13 +126,14 @@ static void extended(struct sim_lock *lock)
                        lock->number, nodes);
 }
 
+/* For the end that came first, however late it was seen. */
 static void loss_check(struct sim_lock *lock, enum lease_loss loss)
 {
     struct world *world = lock->client->world;
-    bool is_over = instant_reached(client_now(lock->client), lock->hold.limit);
-    if (loss == LEASE_LOSS_MAX_HOLD && !is_over)
+    bool is_limit = lock->hold.deadline.ns == lock->hold.limit.ns;
+    if (loss == LEASE_LOSS_MAX_HOLD && !is_limit)
         world_violated(world, "O5", "lock %u was told LOST before its maximum hold was over", lock->number);
-    if (loss == LEASE_LOSS_DEADLINE && is_over)
+    if (loss == LEASE_LOSS_DEADLINE && is_limit)
         world_violated(world, "O5", "lock %u was told another reason than its maximum hold", lock->number);
 }
 

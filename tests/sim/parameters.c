@@ -22,17 +22,21 @@ static bool has_fault(const struct parameters *p, enum fault fault)
 
 /* --- who ----------------------------------------------------------------------------------------------------------- */
 
-static void profile_draw(struct parameters *p, struct chance *chance)
+const char *const profile_names[PROFILES] = {"steady", "loss", "steps", "wild", "ruin"};
+
+static void profile_draw(struct parameters *p, struct chance *chance, enum profile forced)
 {
     static const enum profile profiles[] = {PROFILE_STEADY, PROFILE_STEADY, PROFILE_STEADY, PROFILE_STEADY,
                                             PROFILE_LOSS,   PROFILE_LOSS,   PROFILE_LOSS,   PROFILE_STEPS,
                                             PROFILE_WILD,   PROFILE_RUIN};
-    p->calm = chance_pick(chance, 6) == 0;
+    p->calm = chance_pick(chance, 6) == 0 && (forced == PROFILES || forced == PROFILE_STEADY);
     p->prompt = p->calm && chance_pick(chance, 2) == 0;
     p->abrupt = !p->calm && chance_pick(chance, 3) == 0;
     p->replies_first = chance_pick(chance, 2) == 0;
     p->late_votes = chance_pick(chance, 2) == 0;
     p->profile = p->calm ? PROFILE_STEADY : profiles[chance_pick(chance, sizeof profiles / sizeof profiles[0])];
+    if (forced != PROFILES)
+        p->profile = forced;
 }
 
 static void group_draw(struct parameters *p, struct chance *chance)
@@ -217,10 +221,10 @@ static void clocks_draw(struct parameters *p, struct chance *chance)
         p->order_gap_ns = 4 * clock_error(p) + 2 * p->longest_timeout_ns;
 }
 
-void parameters_draw(struct parameters *p, struct chance *chance)
+void parameters_draw(struct parameters *p, struct chance *chance, enum profile forced)
 {
     *p = (struct parameters){.begin = {NS_PER_S}};
-    profile_draw(p, chance);
+    profile_draw(p, chance, forced);
     group_draw(p, chance);
     terms_draw(p, chance);
     network_draw(p, chance);

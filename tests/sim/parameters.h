@@ -72,7 +72,9 @@ struct parameters {
     struct instant begin, calm_from, progress_from, drain_from;
 };
 
-void parameters_draw(struct parameters *parameters, struct chance *chance);
+/* `forced`: of that profile; PROFILES leaves it to chance. */
+void parameters_draw(struct parameters *parameters, struct chance *chance, enum profile forced);
+extern const char *const profile_names[PROFILES];
 
 /* N >= 3 and odd: the nodes are a lock group with markers. */
 static inline bool parameters_grouped(const struct parameters *parameters)

@@ -72,9 +72,8 @@ void world_print(const struct world *world, const char *format, ...)
 static void parameters_print(const struct world *world, uint64_t seed)
 {
     const struct parameters *p = &world->parameters;
-    static const char *const profiles[] = {"steady", "loss", "steps", "wild", "ruin"};
     printf("seed %llu: %s, %u nodes, %u clients with %u locks, %u resources, %s\n", (unsigned long long)seed,
-           profiles[p->profile], p->nodes, p->clients, p->locks, p->resources,
+           profile_names[p->profile], p->nodes, p->clients, p->locks, p->resources,
            p->prompt ? "prompt"
            : p->calm ? "calm"
                      : "with faults");
@@ -103,7 +102,7 @@ static void resource_forget(struct resource *resource)
 static void world_begin(struct world *world, uint64_t seed, enum model_bug bug)
 {
     world->chance = (struct chance){chance_mix(seed + 1)};
-    parameters_draw(&world->parameters, &world->chance);
+    parameters_draw(&world->parameters, &world->chance, world->forced);
     const struct parameters *parameters = &world->parameters;
     world->now = parameters->begin;
     world->is_calm = parameters->calm;
@@ -345,6 +344,7 @@ struct world *world_create(void)
 {
     struct world *world = memory_new(struct world);
     list_init(&world->idle_messages);
+    world->forced = PROFILES;
     return world;
 }
 

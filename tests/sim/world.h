@@ -250,6 +250,7 @@ struct resource {
 
 struct world {
     struct parameters parameters;
+    enum profile forced; /* PROFILES: all */
     struct chance chance;
     struct instant now;
     struct heap heap;
