@@ -15,8 +15,8 @@
  *
  * Every function blocks its thread; a struct redlock_nodes belongs to one thread at a time, and has a loop of its own.
  * What changes something may be repeated after any end, also after the process was killed: it goes on where the
- * markers say that it stopped. One operator at a time: two who change the members of one group at the same moment
- * cannot break exclusion, but one of them is stopped. */
+ * markers say that it stopped. One operator at a time: the writes of two who change the members of one group
+ * at the same moment are compared with what each of them saw, so one of them is stopped, but nothing orders them. */
 #ifndef REDLOCK_NODES_H
 #define REDLOCK_NODES_H
 
