@@ -116,8 +116,7 @@ static const char *loss_text(const struct slot *slot)
     static const char *const texts[] = {
         [REDLOCK_LOST_DEADLINE] = "it could not be extended in time",
         [REDLOCK_LOST_TAKEN] =
-            "a majority of the lock nodes did not have it any more: it had expired there, or somebody "
-            "deleted it",
+            "a majority of the lock nodes had it no more: it had expired there, or somebody deleted it",
         [REDLOCK_LOST_MAX_HOLD] = "it was held for as long as its class may (max_hold)",
         [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
     };

@@ -178,7 +178,7 @@ static void a_lock_that_somebody_deleted_is_lost_and_says_so(void **state)
     test_await(is_noted("begin first host0"));
     lock_delete("lock:r", 2);
     test_await(is_noted("lost first host0 1 0"));
-    assert_record("retry", "first", "a majority of the lock nodes did not have it any more");
+    assert_record("retry", "first", "a majority of the lock nodes had it no more");
 }
 
 /* --- the longest hold ---------------------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void verify_finds_out_that_the_lock_is_gone(void **state)
     lock_delete("lock:r", 2);
     test_await(is_noted("verified first host0 0"));
     test_await(is_noted("lost first host0 1 0"));
-    assert_record("retry", "first", "a majority of the lock nodes did not have it any more");
+    assert_record("retry", "first", "a majority of the lock nodes had it no more");
 }
 
 /* It asks on and on while its process ends around it. */
@@ -352,7 +352,7 @@ static void a_class_may_have_its_tasks_looked_at(void **state)
     push("hold", LISTENING, "grave", "r");
     test_await(is_noted("begin grave"));
     lock_delete("lock:r", 3);
-    assert_record("dead", "grave", "a majority of the lock nodes did not have it any more");
+    assert_record("dead", "grave", "a majority of the lock nodes had it no more");
     assert_int_equal(fleet_number(&fleet, "ZCARD retry"), 0);
     test_await(fleet_logged(&fleet, worker, "task_ended ending=dead jid=grave"));
 }
