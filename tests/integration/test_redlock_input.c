@@ -267,6 +267,34 @@ static void the_client_says_which_limit_was_broken(void **state)
     keys_are(0);
 }
 
+/* The largest durations that a caller can write mean "for ever", and not a moment long ago. */
+static void limits_at_their_ends_work(void **state)
+{
+    (void)state;
+    struct lock_cluster patient = cluster;
+    struct lock_probe probe;
+    struct redlock_terms longest = quick_terms(60000, 1000);
+    patient.options.fence_ttl_ns = INT64_MAX;
+    longest.wait_ns = longest.max_hold_ns = INT64_MAX;
+    longest.drift_factor = 0.1;
+    longest.retry_delay_ns = longest.retry_jitter_ns = REDLOCK_MS(60000);
+    struct redlock_group *group_of_patient = lock_cluster_group(&patient, loop);
+    lock_probe_create(&probe, loop, group_of_patient, &longest);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    lock_probe_ask(&probe, "r");
+    loop_await(loop, redlock_group_counters(group_of_patient)->passes > 0);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, probe.answers == 1);
+    assert_int_equal(probe.answer, REDLOCK_ACQUIRED);
+    assert_true(redlock_validity_left_ns(redlock_lock_validity(probe.lock)) > REDLOCK_MS(30000));
+    assert_false(redlock_validity_in_danger(redlock_lock_validity(probe.lock)));
+    assert_true(strtoll(lock_cluster_ask(&cluster, 0, "PTTL hf:fence:lock:r"), NULL, 10) > INT64_C(9000000000000));
+    assert_int_equal(lock_probe_release(&probe), REDLOCK_RELEASED);
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(group_of_patient) == 0);
+    redlock_group_destroy(group_of_patient);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +308,7 @@ int main(void)
         lock_test(without_a_prefix_the_names_of_our_own_keys_are_refused),
         lock_test(a_prefix_that_could_make_keys_of_ours_makes_no_group),
         lock_test(the_client_says_which_limit_was_broken),
+        lock_test(limits_at_their_ends_work),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

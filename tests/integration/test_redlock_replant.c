@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/scripts.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
 
@@ -204,6 +205,38 @@ static void a_deleted_key_is_not_planted_again(void **state)
     let_go(REDLOCK_RELEASED);
 }
 
+/* The code that the script answers, and behind it whether it planted. */
+static const char *planted_by_hand(const char *marker, const char *value, unsigned token, const char *deadline)
+{
+    static char outcome[4];
+    const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %u 60000 60000 %s",
+                                         redlock_script_replant.sha1, marker, value, token, deadline);
+    size_t length = strlen(reply);
+    while (length > 1 && reply[length - 1] == '\n')
+        length--;
+    snprintf(outcome, sizeof outcome, "%c%c", reply[0], reply[0] == '0' ? reply[length - 1] : ' ');
+    return outcome;
+}
+
+/* The node has the last word, in its own time: a request may lie in its socket for long (condition b), and the marker
+ * may have changed meanwhile. */
+static void a_replant_that_comes_late_or_to_another_marker_does_nothing(void **state)
+{
+    (void)state;
+    char marker[MARKER_TEXT_MAX], now[32], soon[32];
+    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
+    snprintf(now, sizeof now, "%lld", (long long)wall_now().us);
+    snprintf(soon, sizeof soon, "%lld", (long long)wall_now().us + 60000000);
+    assert_string_equal(planted_by_hand(marker, "v", 7, now), "2 ");
+    assert_string_equal(planted_by_hand(MARKER_NONE, "v", 7, soon), "1 ");
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+    assert_string_equal(planted_by_hand(marker, "v", 7, soon), "01");
+    assert_string_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), "v");
+    assert_string_equal(planted_by_hand(marker, "v", 7, soon), "01"); /* repeated after a lost reply */
+    assert_string_equal(planted_by_hand(marker, "w", 8, soon), "00");
+    assert_string_equal(planted_by_hand(marker, "v", 6, soon), "00");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +249,7 @@ int main(void)
         lock_test(what_somebody_else_has_there_stays_his),
         lock_test(an_unfenced_hold_plants_nothing_again),
         lock_test(a_deleted_key_is_not_planted_again),
+        lock_test(a_replant_that_comes_late_or_to_another_marker_does_nothing),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -332,7 +332,7 @@ static void restart_with_a_clock_of_its_own(void)
     lock_cluster_heal(&cluster);
 }
 
-/* E36: keys expire by the node's clock, so a step forward forgets them. The group sees it by the next answer. */
+/* E36: keys expire by the clock of the node, so a step forward forgets them. */
 static void a_node_whose_clock_steps_is_quarantined(void **state)
 {
     (void)state;
