@@ -6,11 +6,13 @@
 #include "queue/scripts.h"
 #include "redlock/scripts.h"
 
-static const char *const commands[] = {"lpush",     "sadd",  "hdel",   "lmove",  "blmove",        "brpop",
-                                       "client",    "set",   "unlink", "del",    "info",          "ping",
-                                       "role",      "time",  "get",    "hget",   "hgetall",       "hlen",
-                                       "hmget",     "hscan", "lindex", "llen",   "lrange",        "sentinel",
-                                       "sismember", "sscan", "zcard",  "zrange", "zrangebyscore", "zrevrangebyscore"};
+static const char *const commands[] = {"lpush",   "sadd",      "hdel",       "lmove",         "blmove",
+                                       "brpop",   "client",    "set",        "unlink",        "del",
+                                       "info",    "ping",      "role",       "time",          "get",
+                                       "hget",    "hgetall",   "hlen",       "hmget",         "hscan",
+                                       "lindex",  "llen",      "lrange",     "sentinel",      "sismember",
+                                       "sscan",   "zcard",     "zrange",     "zrangebyscore", "zrevrangebyscore",
+                                       "publish", "subscribe", "unsubscribe"};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

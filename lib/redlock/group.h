@@ -68,7 +68,7 @@ struct redlock_group {
     int64_t slowest_timeout_ns, fence_ttl_ns;
     struct trust trust;
     struct loop_timer trust_timer;
-    bool is_trust_told;                    /* changes of it are news from now on */
+    bool is_trust_told; /* changes of it are news from now on */
     struct turns *turns;
     struct wakes *wakes;
     struct buffer request;                 /* where what is sent once is encoded */
@@ -105,10 +105,9 @@ struct lock_wait {
     uint32_t planned_round;    /* of the lease, when it was decided how long to wait */
     unsigned polls;            /* waits in a row that only time ends */
     bool is_queued;            /* asked for, and its lease not yet: waits for its turn or for starts_at */
-    bool has_waited;
-    bool is_long;   /* waits for a wake, or for the ttl of the holder */
-    bool is_silent; /* took its turn over from another of this process, and no other process was told */
-    bool is_quiet;  /* what is being released is not worth a hint */
+    bool is_long;              /* waits for a wake, or for the ttl of the holder */
+    bool is_silent;            /* took its turn over from another of this process, and no other process was told */
+    bool is_quiet;             /* what is being released is not worth a hint */
 };
 
 struct redlock_lock {

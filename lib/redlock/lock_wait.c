@@ -24,11 +24,15 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-#define WAKE_SPREAD_NS   (10 * NS_PER_MS) /* what those who heard a release wait, at random, so that they do not meet */
-#define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
-#define LONG_MAX_NS      (60 * NS_PER_S)
-#define POLL_MIN_NS      (20 * NS_PER_MS)
-#define POLL_MAX_NS      (1 * NS_PER_S)
+/* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
+ * them comes; so each more makes it wider, and the first comes when a pass of somebody quicker would be over. */
+#define WAKE_SPREAD_NS     (10 * NS_PER_MS)
+#define WAKE_SPREAD_MAX_NS (100 * NS_PER_MS)
+#define WAKE_SPREAD_ONE_NS ((int64_t)2500 * NS_PER_US)
+#define EXPIRY_SPREAD_NS   (50 * NS_PER_MS)
+#define LONG_MAX_NS        (60 * NS_PER_S)
+#define POLL_MIN_NS        (20 * NS_PER_MS)
+#define POLL_MAX_NS        (1 * NS_PER_S)
 enum { TURNS_IN_A_ROW = 8, HINT_NODES = 2 };
 
 struct lock_want {
@@ -78,11 +82,13 @@ void lock_wait_channel(const struct redlock_lock *lock, unsigned index, char cha
         wakes_channel(lock->group->wakes, key.bytes, key.length, channel);
 }
 
+/* Only where somebody of this process has waited lately: elsewhere nobody is likely to listen. */
 static void say_held(struct redlock_lock *lock, node_set nodes, int64_t held_ns)
 {
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
-        wakes_say_held(lock->group->wakes, nodes, key.bytes, key.length, held_ns);
+        if (wakes_are_warm(lock->group->wakes, key.bytes, key.length))
+            wakes_say_held(lock->group->wakes, nodes, key.bytes, key.length, held_ns);
     }
 }
 
@@ -118,7 +124,7 @@ static bool is_live(const struct redlock_lock *lock)
     return live_since(lock).ns != INSTANT_NEVER.ns;
 }
 
-static void heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns);
+static void heard(struct wake_want *want, enum wake_kind kind, int64_t detail);
 
 static void listen_for_release(struct redlock_lock *lock)
 {
@@ -189,7 +195,6 @@ void lock_wait_plan(struct redlock_lock *lock)
     wait->planned_round = lock->lease.round;
     bool by_expiry = wait->is_long;
     wait->is_long = false;
-    wait->has_waited = true;
     if (wait->is_silent && lock->lease.refusal != LEASE_SPLIT) {
         wait->is_silent = false;
         if (lock->lease.refusal != LEASE_BUSY)
@@ -229,10 +234,18 @@ static struct instant asks_at(const struct redlock_lock *lock)
 
 /* --- what is heard ------------------------------------------------------------------------------------------------ */
 
-static void free_heard(struct redlock_lock *lock)
+static int64_t spread_of(int64_t listeners)
+{
+    if (listeners > WAKE_SPREAD_MAX_NS / WAKE_SPREAD_ONE_NS)
+        return WAKE_SPREAD_MAX_NS;
+    int64_t spread = listeners * WAKE_SPREAD_ONE_NS;
+    return spread > WAKE_SPREAD_NS ? spread : WAKE_SPREAD_NS;
+}
+
+static void free_heard(struct redlock_lock *lock, int64_t listeners)
 {
     lock->wait.is_long = false;
-    ask_at(lock, instant_earlier(asks_at(lock), within(lock, WAKE_SPREAD_NS)));
+    ask_at(lock, instant_earlier(asks_at(lock), within(lock, spread_of(listeners))));
 }
 
 /* The last refusal was another holder's, so it tells nobody any more who has it (E12). */
@@ -246,7 +259,7 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
     ask_at(lock, expiry_at(lock, held_ns));
 }
 
-static void heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns)
+static void heard(struct wake_want *want, enum wake_kind kind, int64_t detail)
 {
     struct redlock_lock *lock = list_owner(want, struct lock_want, want)->lock;
     struct lock_wait *wait = &lock->wait;
@@ -257,14 +270,14 @@ static void heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns)
         return;
     switch (kind) {
     case WAKE_FREE:
-        free_heard(lock);
+        free_heard(lock, detail);
         break;
     case WAKE_HELD:
-        held_heard(lock, held_ns);
+        held_heard(lock, detail);
         break;
     case WAKE_LIVE:
         if (waits && is_live(lock))
-            free_heard(lock); /* perhaps it was, before */
+            free_heard(lock, 0); /* perhaps it was, before */
         break;
     case WAKE_DEAF:
         if (wait->is_long) {
@@ -360,7 +373,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->freed_at = (struct instant){0};
     wait->planned_round = lock->lease.round;
     wait->polls = 0;
-    wait->has_waited = wait->is_long = wait->is_silent = false;
+    wait->is_long = wait->is_silent = false;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->clashes = lock->was_refused = false;
@@ -371,7 +384,7 @@ void lock_wait_begin(struct redlock_lock *lock)
         start(lock);
         return;
     }
-    wait->is_queued = wait->has_waited = true;
+    wait->is_queued = true;
     wait->give_up_at = instant_after(lock->asked_at, wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns);
     timer_follow(lock);
 }
@@ -380,7 +393,7 @@ void lock_wait_won(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->wait.timer);
     listen_no_more(lock);
-    if (lock->wait.has_waited && lock->wait.limit_ns > 0 && !lock->wait.is_silent)
+    if (!lock->wait.is_silent) /* else nobody was told that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
 }

@@ -150,12 +150,13 @@ struct redlock_held;   /* one lock that is held */
  * Returns when every node was tried once. */
 REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
                                                        size_t reason_size);
-/* Every lock must have been released; waits until releases in the background are on their way. */
+/* Every lock must have been released; waits until releases in the background are on their way. Whoever is still waiting
+ * for a lock is told CANCELLED. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
-/* Any thread; blocks for at most tries x (slowest node's timeout + retry delay + jitter). On REDLOCK_ACQUIRED `*held`
- * is set, and the lock is extended in the background until it is released. Otherwise `*held` is NULL and a reason
- * says more. */
+/* Any thread; blocks for at most tries x (slowest node's timeout + retry delay + jitter), or with `wait_ns` for that
+ * long and a pass over the nodes. On REDLOCK_ACQUIRED `*held` is set, and the lock is extended in the background until
+ * it is released. Otherwise `*held` is NULL and a reason says more. */
 REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                                        const struct redlock_request *request,
                                                        struct redlock_held **held, char *reason, size_t reason_size);

@@ -19,10 +19,11 @@
 #include "base/quantity.h"
 #include "redis/request.h"
 
-#define HELD_PREFIX "hf:held:"
+#define FREE_PREFIX "hf:free:"
+#define HELD_PREFIX "hf:held:" /* of the same length */
 
 static const int64_t series_ns = 50 * NS_PER_MS;
-static const int64_t held_max_ms = 24 * 3600 * 1000;
+static const int64_t number_max = 24 * 3600 * 1000; /* milliseconds of a day */
 
 enum subscription_state { SUBSCRIPTION_OFF, SUBSCRIPTION_ASKED, SUBSCRIPTION_ON, SUBSCRIPTION_LEAVING };
 
@@ -82,6 +83,11 @@ void wakes_channel(const struct wakes *wakes, const char *key, size_t length, ch
     bucket_channel(wakes, (unsigned)(key_hash(key, length) % WAKES_BUCKETS), channel);
 }
 
+bool wakes_are_warm(const struct wakes *wakes, const char *key, size_t length)
+{
+    return wakes->buckets[key_hash(key, length) % WAKES_BUCKETS].is_kept;
+}
+
 /* All who share the nodes make the same name of them: where the nodes have different databases, none is named. */
 static void prefix_write(struct wakes *wakes, const char *group)
 {
@@ -102,7 +108,7 @@ struct news {
     unsigned node;
     const char *key; /* NULL: of all keys of the bucket */
     size_t length;
-    int64_t held_ns;
+    int64_t detail;
 };
 
 static bool is_about(const struct news *news, uint64_t hash, const struct wake_want *want)
@@ -141,39 +147,50 @@ static void bucket_tell(struct wakes *wakes, struct bucket *bucket, const struct
         struct wake_want *want = list_owner(link, struct wake_want, link);
         list_append(&bucket->wants, link);
         if (is_about(news, hash, want) && is_new(want, news, now))
-            want->heard(want, news->kind, news->held_ns);
+            want->heard(want, news->kind, news->detail);
     }
 }
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
-/* "MILLISECONDS:KEY". A number that nobody can mean is no message of ours. */
-static bool held_parse(const char *text, size_t length, struct news *news)
+/* "hf:WORD:NUMBER:KEY". A number that nobody can mean is no message of ours. */
+static bool number_parse(const char *text, size_t length, struct news *news)
 {
     char digits[12];
-    int64_t ms = 0;
     const char *colon = memchr(text, ':', length);
     if (colon == NULL || (size_t)(colon - text) >= sizeof digits)
         return false;
     snprintf(digits, sizeof digits, "%.*s", (int)(colon - text), text);
-    if (!count_parse(digits, 0, held_max_ms, &ms))
-        return false;
-    news->kind = WAKE_HELD;
-    news->held_ns = ms * NS_PER_MS;
     news->key = colon + 1;
     news->length = length - (size_t)(colon + 1 - text);
-    return true;
+    return count_parse(digits, 0, number_max, &news->detail);
+}
+
+static bool begins_with(const char *text, size_t length, const char *prefix)
+{
+    return length >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool news_parse(const char *text, size_t length, struct news *news)
+{
+    static const size_t skip = sizeof HELD_PREFIX - 1;
+    if (begins_with(text, length, FREE_PREFIX))
+        return number_parse(text + skip, length - skip, news);
+    if (!begins_with(text, length, HELD_PREFIX))
+        return !begins_with(text, length, "hf:");
+    news->kind = WAKE_HELD;
+    bool is_sound = number_parse(text + skip, length - skip, news);
+    news->detail *= NS_PER_MS;
+    return is_sound;
 }
 
 static void message_came(void *context, struct redis_node *connection, const char *channel, size_t channel_length,
                          const char *payload, size_t payload_length)
 {
     (void)connection, (void)channel, (void)channel_length;
-    static const size_t skip = sizeof HELD_PREFIX - 1;
     struct wake_node *node = context;
     struct news news = {.kind = WAKE_FREE, .node = node->index, .key = payload, .length = payload_length};
-    if (payload_length > skip && memcmp(payload, HELD_PREFIX, skip) == 0 &&
-        !held_parse(payload + skip, payload_length - skip, &news))
+    if (!news_parse(payload, payload_length, &news))
         return;
     unsigned bucket = (unsigned)(key_hash(news.key, news.length) % WAKES_BUCKETS);
     bucket_tell(node->wakes, &node->wakes->buckets[bucket], &news);

@@ -3,13 +3,15 @@
  *
  *     struct wakes *wakes = wakes_create(loop, &options);
  *     wake_want_init(&want, heard);
- *     wakes_want(wakes, &want, key, key_length);    ... heard(&want, WAKE_FREE, 0) when somebody released it
+ *     wakes_want(wakes, &want, key, key_length);    ... heard(&want, WAKE_FREE, listeners) when somebody released it
  *     wakes_unwant(&want);
  *
  * A channel carries the news of many keys: `hf:free:GROUP:DATABASE:BUCKET`, where the bucket is a number of 0 to 63
  * that comes from the key. Two kinds of messages:
- *     KEY                      its lock was released (by release.lua, on each node that had it, if anybody listens)
+ *     hf:free:LISTENERS:KEY    its lock was released (said by release.lua, on each node that had it, if anybody
+ *                              listens; so many processes hear it)
  *     hf:held:MILLISECONDS:KEY somebody who had waited for it has it now, for so long at least unless it is released
+ * A bare KEY, as somebody else may say it, means that it was released, too.
  * No key begins with "hf:", so they cannot be mistaken for each other.
  *
  * Connections cost something only while somebody waits: the first want opens one to each node, a bucket is subscribed
@@ -35,15 +37,15 @@ enum { WAKES_CHANNEL_MAX = 64, WAKES_BUCKETS = 64 };
 struct wakes;
 
 enum wake_kind {
-    WAKE_FREE, /* released: told once a release, though every node says so */
-    WAKE_HELD, /* somebody has it */
+    WAKE_FREE, /* released: once a release, though every node says so. Detail: processes that hear it, 0 = unknown */
+    WAKE_HELD, /* somebody has it. Detail: nanoseconds */
     WAKE_LIVE, /* from now on a release is heard: a majority of the nodes is listened to. What was before was not */
     WAKE_DEAF, /* no longer */
 };
 
 /* One who wants to hear of one key. Private but for wake_want_init. */
 struct wake_want {
-    void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t held_ns);
+    void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t detail);
     struct wakes *wakes; /* NULL: wants nothing */
     struct list link;    /* in its bucket */
     unsigned bucket;
@@ -70,7 +72,7 @@ void wakes_destroy(struct wakes *wakes);
 void wakes_name_group(struct wakes *wakes, const char *group);
 
 static inline void wake_want_init(struct wake_want *want,
-                                  void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t held_ns))
+                                  void (*heard)(struct wake_want *want, enum wake_kind kind, int64_t detail))
 {
     *want = (struct wake_want){.heard = heard};
     list_init(&want->link);
@@ -84,6 +86,8 @@ void wakes_unwant(struct wake_want *want);
 /* Since when releases of the key have been heard without a break; INSTANT_NEVER while they are not. */
 struct instant wake_live_since(const struct wake_want *want);
 
+/* Whether this process wanted a key of this bucket a short while ago: then others may listen as well. */
+bool wakes_are_warm(const struct wakes *wakes, const char *key, size_t length);
 /* The channel of a key, for the release script. */
 void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX]);
 /* Sends hints over the group's connections to these nodes; nobody waits for the outcome. */

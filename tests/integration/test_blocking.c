@@ -192,6 +192,71 @@ static void closing_waits_for_releases_in_the_background(void **state)
     assert_non_null(client);
 }
 
+/* --- waiting ---------------------------------------------------------------------------------------------------- */
+
+static enum redlock_answer waiting_answers[THREADS];
+static _Atomic unsigned waiting_threads;
+
+static void *wait_long(void *argument)
+{
+    const char *resource = "r";
+    char why[256];
+    struct redlock_terms patient = terms;
+    struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "waiting"};
+    struct redlock_held *held = NULL;
+    patient.wait_ns = 3600 * NS_PER_S;
+    waiting_threads++;
+    enum redlock_answer answer = redlock_client_acquire(client, &patient, &request, &held, why, sizeof why);
+    if (answer == REDLOCK_ACQUIRED)
+        redlock_client_release(held, REDLOCK_AWAIT);
+    waiting_answers[(uintptr_t)argument] = answer;
+    return NULL;
+}
+
+static void waiting_threads_start(pthread_t *threads)
+{
+    waiting_threads = 0;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_long, (void *)i), 0);
+    test_await(waiting_threads == THREADS);
+    poll(NULL, 0, 30); /* most of them wait by now */
+}
+
+static void who_waits_gets_it_when_it_is_released(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    struct redlock_client *other = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(other);
+    const char *resource = "r";
+    struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "other"};
+    struct redlock_held *held = NULL;
+    assert_int_equal(redlock_client_acquire(other, &terms, &request, &held, reason, sizeof reason), REDLOCK_ACQUIRED);
+    waiting_threads_start(threads);
+    assert_int_equal(redlock_client_release(held, REDLOCK_BACKGROUND), REDLOCK_RELEASED);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(waiting_answers[i], REDLOCK_ACQUIRED);
+    }
+    redlock_client_close(other);
+}
+
+static void closing_ends_all_who_wait(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < NODES; i++) /* somebody else has it, for longer than anybody would wait for this test */
+        (void)lock_cluster_ask(&cluster, i, "SET lock:r somebody PX 3600000");
+    waiting_threads_start(threads);
+    redlock_client_close(client);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(waiting_answers[i], REDLOCK_CANCELLED);
+    }
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+}
+
 #define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -206,6 +271,8 @@ int main(void)
         lock_test(without_a_majority_nobody_blocks),
         lock_test(numbers_under_locks_of_many_threads_are_exact),
         lock_test(closing_waits_for_releases_in_the_background),
+        lock_test(who_waits_gets_it_when_it_is_released),
+        lock_test(closing_ends_all_who_wait),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

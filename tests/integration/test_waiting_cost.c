@@ -1,7 +1,10 @@
-/* What waiting costs the lock nodes, in commands, and what it costs when nobody waits. Every group is a process of its
- * own. */
+/* What waiting costs the lock nodes, in commands, and what it costs when nobody waits. */
 #include "tests/support/test.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
 #include "tests/support/waiting_fixture.h"
 
 static void test_without_waiters_nothing_is_said(void **state)
@@ -22,85 +25,123 @@ static void test_without_waiters_nothing_is_said(void **state)
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
 
+/* --- many processes ----------------------------------------------------------------------------------------------- */
+
+enum { WAITERS = 64, ROUNDS = 4, HOLD_MS = 3 };
+
+/* What the processes share: a resource that one of them may use at a time. */
+struct shared {
+    _Atomic unsigned users, holds, clashes, passes;
+};
+static struct shared *shared;
+
 struct hot_hold {
     struct loop_timer timer;
     struct lock_probe *probe;
+    unsigned rounds_left;
 };
-static struct hot_hold holds[WAITERS_MAX];
-static unsigned rounds_left[WAITERS_MAX], held_at_once, holds_done;
+static struct hot_hold holds[WAITERS];
+static unsigned waiters_left;
 
 static void hold_ends(struct loop_timer *timer)
 {
     struct hot_hold *own = list_owner(timer, struct hot_hold, timer);
-    held_at_once--;
-    holds_done++;
+    atomic_fetch_sub(&shared->users, 1);
     redlock_lock_release(own->probe->lock);
 }
 
 static void hold_for_a_while(struct lock_probe *probe, const struct redlock_event *event)
 {
-    unsigned index = (unsigned)(probe - waiters);
+    struct hot_hold *own = &holds[probe - waiters];
     if (event->kind == REDLOCK_EVENT_ANSWER) {
         assert_int_equal(event->answer, REDLOCK_ACQUIRED);
-        assert_int_equal(held_at_once++, 0);
-        loop_timer_set(loop, &holds[index].timer, loop_after(loop, REDLOCK_MS(3)));
-    } else if (event->kind == REDLOCK_EVENT_RELEASED && --rounds_left[index] > 0) {
+        atomic_fetch_add(&shared->clashes, atomic_fetch_add(&shared->users, 1) > 0);
+        atomic_fetch_add(&shared->holds, 1);
+        atomic_fetch_add(&shared->passes, event->passes);
+        loop_timer_set(loop, &own->timer, loop_after(loop, REDLOCK_MS(HOLD_MS)));
+    } else if (event->kind == REDLOCK_EVENT_RELEASED && --own->rounds_left > 0) {
         static const char *const names[] = {"r"};
         struct redlock_request request = {.resources = names, .resource_count = 1, .owner = "host:1:2:test"};
         assert_true(redlock_lock_acquire(probe->lock, &request));
+    } else if (event->kind == REDLOCK_EVENT_RELEASED) {
+        waiters_left--;
     }
 }
 
-/* 64 waiters of so many processes want the same resource, each several times. Commands that scripts run count for
- * nothing, but what they publish does. */
-static void assert_cheap(unsigned process_count)
+/* One process with its share of the waiters. */
+static void compete(unsigned waiter_total)
 {
-    enum { WAITERS = 64, ROUNDS = 4 };
-    held_at_once = holds_done = 0;
-    for (unsigned i = 0; i < process_count; i++)
-        (void)process(i);
-    ask_first(NODES, "CONFIG RESETSTAT");
-    for (unsigned i = 0; i < WAITERS; i++) {
-        struct lock_probe *probe = waiter(i % process_count, 120000);
-        rounds_left[i] = ROUNDS;
-        holds[i] = (struct hot_hold){.probe = probe};
+    log_set_level(LOG_NOTHING);
+    loop = loop_create(NULL);
+    waiters_left = waiter_total;
+    for (unsigned i = 0; i < waiter_total; i++) {
+        struct lock_probe *probe = waiter(0, 120000);
+        holds[i] = (struct hot_hold){.probe = probe, .rounds_left = ROUNDS};
         loop_timer_init(&holds[i].timer, hold_ends);
         probe->on_event = hold_for_a_while;
         lock_probe_ask(probe, "r");
     }
+    loop_await(loop, waiters_left == 0 && redlock_group_busy(process(0)) == 0);
+}
+
+/* So many waiters in so many processes want the same resource, each several times. Commands that scripts run count for
+ * nothing, but what they publish does. */
+static void assert_cheap(unsigned process_count, unsigned waiter_total)
+{
+    pid_t children[WAITERS];
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    ask_first(NODES, "CONFIG RESETSTAT");
     struct instant began = instant_now();
-    loop_await(loop, holds_done == WAITERS * ROUNDS);
-    int64_t took_ns = instant_since(began, instant_now());
-    for (unsigned i = 0; i < process_count; i++)
-        loop_await(loop, redlock_group_busy(process(i)) == 0);
-    unsigned scripts = calls("evalsha"), hints = calls("publish");
+    for (unsigned i = 0; i < process_count; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            compete(waiter_total / process_count);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < process_count; i++) {
+        int status = 1;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+    }
+    double took_ms = (double)instant_since(began, instant_now()) / 1e6;
+    unsigned done = shared->holds, scripts = calls("evalsha"), hints = calls("publish");
     unsigned rest = calls("subscribe") + calls("unsubscribe") + calls("ping");
-    unsigned passes = 0;
-    for (unsigned i = 0; i < process_count; i++)
-        passes += (unsigned)redlock_group_counters(process(i))->passes;
-    print_message("%2u processes: %.1f commands a hold: %.1f scripts, %.1f hints, %.1f others; %.2f passes, %.1f ms\n",
-                  process_count, (double)(scripts + hints + rest) / holds_done, (double)scripts / holds_done,
-                  (double)hints / holds_done, (double)rest / holds_done, (double)passes / holds_done,
-                  (double)took_ns / 1e6 / holds_done);
-    assert_true(scripts + hints + rest <= 40 * holds_done);
+    print_message("%2u processes, %2u waiters, each hold %d ms: every %.1f ms, by %.2f passes, %.1f commands\n"
+                  "    of these %.1f scripts, %.1f hints, %.1f others\n",
+                  process_count, waiter_total, HOLD_MS, took_ms / done, (double)shared->passes / done,
+                  (double)(scripts + hints + rest) / done, (double)scripts / done, (double)hints / done,
+                  (double)rest / done);
+    assert_int_equal(done, waiter_total * ROUNDS);
+    assert_int_equal(shared->clashes, 0);
+    assert_true(scripts + hints + rest <= 40 * done);
+    munmap(shared, sizeof *shared);
 }
 
 static void test_64_waiters_of_one_process_are_cheap(void **state)
 {
     (void)state;
-    assert_cheap(1);
+    assert_cheap(1, WAITERS);
 }
 
 static void test_64_waiters_of_4_processes_are_cheap(void **state)
 {
     (void)state;
-    assert_cheap(4);
+    assert_cheap(4, WAITERS);
 }
 
 static void test_64_waiters_of_16_processes_are_cheap(void **state)
 {
     (void)state;
-    assert_cheap(16);
+    assert_cheap(16, WAITERS);
+}
+
+/* Every hand-over is one between processes. */
+static void test_16_processes_of_one_waiter_are_cheap(void **state)
+{
+    (void)state;
+    assert_cheap(16, 16);
 }
 
 int main(void)
@@ -110,6 +151,7 @@ int main(void)
         waiting_test(test_64_waiters_of_one_process_are_cheap),
         waiting_test(test_64_waiters_of_4_processes_are_cheap),
         waiting_test(test_64_waiters_of_16_processes_are_cheap),
+        waiting_test(test_16_processes_of_one_waiter_are_cheap),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -15,18 +15,18 @@ static struct wakes *wakes;
 struct ear {
     struct wake_want want;
     unsigned heard[WAKE_DEAF + 1];
-    int64_t held_ns;
+    int64_t detail; /* of what was heard last */
     void (*on_heard)(struct ear *ear);
 };
 
 static struct ear ears[4];
 static struct ear *const ear = &ears[0];
 
-static void ear_heard(struct wake_want *want, enum wake_kind kind, int64_t held_ns)
+static void ear_heard(struct wake_want *want, enum wake_kind kind, int64_t detail)
 {
     struct ear *own = list_owner(want, struct ear, want);
     own->heard[kind]++;
-    own->held_ns = held_ns;
+    own->detail = detail;
     if (own->on_heard != NULL)
         own->on_heard(own);
 }
@@ -289,7 +289,7 @@ static void test_a_late_node_is_not_taken_for_another_release(void **state)
     assert_int_equal(free_heard(ear), 2);
     hear(0, "hf:held:5000:lock:a");
     assert_int_equal(ear->heard[WAKE_HELD], 1);
-    assert_true(ear->held_ns == 5 * NS_PER_S);
+    assert_true(ear->detail == 5 * NS_PER_S);
     hear(3, "lock:a"); /* of the release before */
     assert_int_equal(free_heard(ear), 2);
     hear(0, "lock:a"); /* knows of the holder, so this is the next */
@@ -326,9 +326,12 @@ static void test_what_makes_no_sense_is_not_told(void **state)
         hear(0, senseless[i]);
     assert_int_equal(free_heard(ear), 0);
     assert_int_equal(ear->heard[WAKE_HELD], 0);
+    hear(0, "hf:free:17:lock:a");
+    assert_int_equal(free_heard(ear), 1);
+    assert_int_equal(ear->detail, 17);
     wakes_say_held(wakes, 1, "lock:a", 6, 1234567890);
     loop_await(loop, ear->heard[WAKE_HELD] == 1);
-    assert_true(ear->held_ns == 1234 * NS_PER_MS);
+    assert_true(ear->detail == 1234 * NS_PER_MS);
 }
 
 /* --- live and deaf ------------------------------------------------------------------------------------------------ */

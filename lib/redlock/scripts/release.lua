@@ -22,8 +22,9 @@ end
 if #told > 0 then
     local listeners = redis.pcall(unpack(question))
     for place, i in ipairs(told) do
-        if (tonumber(listeners[2 * place]) or 0) > 0 then
-            redis.pcall('PUBLISH', ARGV[#KEYS + i], KEYS[i])
+        local count = tonumber(listeners[2 * place]) or 0
+        if count > 0 then
+            redis.pcall('PUBLISH', ARGV[#KEYS + i], 'hf:free:' .. count .. ':' .. KEYS[i])
         end
     end
 end
