@@ -290,8 +290,22 @@ static void heard(struct wake_want *want, enum wake_kind kind, int64_t detail)
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
+/* Where the subscription is there anyway it costs nothing to listen from the beginning, and saves the pass that would
+ * have to follow the first one, because of what was not heard while that was under way. */
+static bool is_warm(const struct redlock_lock *lock)
+{
+    bool is_warm = true;
+    for (unsigned i = 0; i < lock->key_count; i++) {
+        struct key_span key = lock_key(lock, i);
+        is_warm &= wakes_are_warm(lock->group->wakes, key.bytes, key.length);
+    }
+    return is_warm;
+}
+
 static void start(struct redlock_lock *lock)
 {
+    if (lock->wait.limit_ns > 0 && is_warm(lock))
+        listen_for_release(lock);
     lock->wait.is_queued = false;
     lock->wait.starts_at = INSTANT_NEVER;
     timer_follow(lock);

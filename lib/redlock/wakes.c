@@ -450,6 +450,7 @@ void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, si
     want->length = length;
     want->hash = hash;
     want->series_from = (struct instant){0};
+    want->since = loop_now(wakes->loop);
     want->bucket = (unsigned)(hash % WAKES_BUCKETS);
     struct bucket *bucket = &wakes->buckets[want->bucket];
     list_append(&bucket->wants, &want->link);
@@ -473,5 +474,8 @@ void wakes_unwant(struct wake_want *want)
 
 struct instant wake_live_since(const struct wake_want *want)
 {
-    return want->wakes != NULL ? want->wakes->buckets[want->bucket].live_since : INSTANT_NEVER;
+    if (want->wakes == NULL)
+        return INSTANT_NEVER;
+    struct instant live_since = want->wakes->buckets[want->bucket].live_since;
+    return instant_before(live_since, want->since) ? want->since : live_since;
 }

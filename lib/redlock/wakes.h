@@ -55,6 +55,7 @@ struct wake_want {
     unsigned releases;              /* of the series that began at `series_from` */
     uint16_t told[LEASE_NODES_MAX]; /* how many of them this node has spoken of */
     struct instant series_from;
+    struct instant since; /* it began to want */
 };
 
 struct wakes_options {
@@ -83,7 +84,7 @@ static inline void wake_want_init(struct wake_want *want,
 void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length);
 /* Harmless when nothing is wanted. */
 void wakes_unwant(struct wake_want *want);
-/* Since when releases of the key have been heard without a break; INSTANT_NEVER while they are not. */
+/* Since when this want has been told of releases without a break; INSTANT_NEVER while it is not. */
 struct instant wake_live_since(const struct wake_want *want);
 
 /* Whether this process wanted a key of this bucket a short while ago: then others may listen as well. */

@@ -110,6 +110,39 @@ static void test_a_release_before_anybody_listened_is_not_missed(void **state)
     assert_true(other->waited_ns < 20 * NS_PER_S);
 }
 
+/* Says on the first server that the key is free, and lets it be heard. */
+static void say_free(const char *key)
+{
+    char channel[64];
+    snprintf(channel, sizeof channel, "%s", lock_cluster_ask(&cluster, 0, "PUBSUB CHANNELS hf:free:*"));
+    (void)lock_cluster_ask(&cluster, 0, "PUBLISH %s %s", channel, key);
+    loop_for(loop, REDLOCK_MS(2));
+}
+
+/* Whoever has been refused by some nodes already, when the others are set free, asks again. */
+static void test_a_release_during_a_pass_is_not_missed(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 59000);
+    struct lock_probe *other = wait_for_good(1, 50000, "r");
+    for (unsigned round = 0; round < 3; round++) {
+        uint64_t passes = redlock_group_counters(process(1))->passes;
+        for (unsigned i = MINORITY; i < NODES; i++)
+            redis_server_pause(cluster.servers[i]);
+        say_free("lock:r");
+        loop_await(loop, redlock_group_counters(process(1))->passes > passes);
+        say_free("lock:r");
+        for (unsigned i = MINORITY; i < NODES; i++)
+            redis_server_resume(cluster.servers[i]);
+        loop_await(loop, redlock_group_counters(process(1))->passes > passes + 1);
+        loop_for(loop, REDLOCK_MS(200)); /* long enough for another release */
+    }
+    assert_int_equal(other->answers, 0);
+    textbook_releases("lock:r");
+    say_free("lock:r");
+    await_acquired(other);
+}
+
 static void test_who_cannot_listen_asks_now_and_then(void **state)
 {
     (void)state;
@@ -118,6 +151,8 @@ static void test_who_cannot_listen_asks_now_and_then(void **state)
     struct lock_probe *other = waiter(1, 50000);
     lock_probe_ask(other, "r");
     loop_await(loop, redlock_group_counters(process(1))->passes >= 4);
+    loop_for(loop, REDLOCK_MS(1000));
+    assert_true(redlock_group_counters(process(1))->passes <= 40); /* ever more slowly */
     textbook_releases("lock:r");
     await_acquired(other);
     assert_int_equal(lock_probe_release(other), REDLOCK_RELEASED); /* that nobody may publish is no harm */
@@ -376,6 +411,7 @@ int main(void)
         waiting_test(test_who_died_is_waited_for_until_its_ttl_is_over),
         waiting_test(test_a_plain_deletion_is_noticed_when_the_ttl_is_over),
         waiting_test(test_a_release_before_anybody_listened_is_not_missed),
+        waiting_test(test_a_release_during_a_pass_is_not_missed),
         waiting_test(test_who_cannot_listen_asks_now_and_then),
         waiting_test(test_who_can_listen_no_longer_asks_now_and_then),
         waiting_test(test_without_a_quorum_it_asks_until_there_is_one),

@@ -25,6 +25,25 @@ static void test_without_waiters_nothing_is_said(void **state)
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
 }
 
+/* A pass that got some nodes and was refused by a majority gives them back without a word. */
+static void test_a_refused_pass_wakes_nobody(void **state)
+{
+    (void)state;
+    struct redlock_terms once = quick_terms(10000, 1);
+    struct lock_probe *listening = waiter(1, 60000), *refused = &waiters[waiter_count++];
+    lock_probe_create(refused, loop, process(2), &once);
+    for (unsigned i = MINORITY; i < NODES; i++)
+        (void)lock_cluster_ask(&cluster, i, "SET lock:r somebody PX 59000");
+    lock_probe_ask(listening, "r");
+    loop_await(loop, calls("subscribe") > 0);
+    loop_for(loop, REDLOCK_MS(200)); /* it asks again once it listens, and no more */
+    ask_first(NODES, "CONFIG RESETSTAT");
+    assert_int_equal(lock_probe_acquire(refused, "r"), REDLOCK_BUSY);
+    loop_await(loop, redlock_group_busy(process(2)) == 0);
+    assert_int_equal(calls("del"), MINORITY);
+    assert_int_equal(calls("publish"), 0);
+}
+
 /* --- many processes ----------------------------------------------------------------------------------------------- */
 
 enum { WAITERS = 64, ROUNDS = 4, HOLD_MS = 3 };
@@ -148,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         waiting_test(test_without_waiters_nothing_is_said),
+        waiting_test(test_a_refused_pass_wakes_nobody),
         waiting_test(test_64_waiters_of_one_process_are_cheap),
         waiting_test(test_64_waiters_of_4_processes_are_cheap),
         waiting_test(test_64_waiters_of_16_processes_are_cheap),
