@@ -143,6 +143,25 @@ static void test_a_release_during_a_pass_is_not_missed(void **state)
     await_acquired(other);
 }
 
+static void test_the_more_hear_it_the_wider_they_spread(void **state)
+{
+    (void)state;
+    textbook_takes("lock:r", 59000);
+    struct lock_probe *other = wait_for_good(1, 50000, "r");
+    int64_t longest_ns = 0;
+    for (unsigned round = 0; round < 15; round++) {
+        uint64_t passes = redlock_group_counters(process(1))->passes;
+        struct instant said = instant_now();
+        say_free("hf:free:40:lock:r");
+        loop_await(loop, redlock_group_counters(process(1))->passes > passes);
+        int64_t took_ns = instant_since(said, instant_now());
+        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+        loop_for(loop, REDLOCK_MS(60)); /* long enough for another release */
+    }
+    assert_true(longest_ns > REDLOCK_MS(25)); /* of 100 at most; it would be 10 */
+    assert_int_equal(other->answers, 0);
+}
+
 static void test_who_cannot_listen_asks_now_and_then(void **state)
 {
     (void)state;
@@ -412,6 +431,7 @@ int main(void)
         waiting_test(test_a_plain_deletion_is_noticed_when_the_ttl_is_over),
         waiting_test(test_a_release_before_anybody_listened_is_not_missed),
         waiting_test(test_a_release_during_a_pass_is_not_missed),
+        waiting_test(test_the_more_hear_it_the_wider_they_spread),
         waiting_test(test_who_cannot_listen_asks_now_and_then),
         waiting_test(test_who_can_listen_no_longer_asks_now_and_then),
         waiting_test(test_without_a_quorum_it_asks_until_there_is_one),
