@@ -136,12 +136,22 @@ static void grants_not_sent(struct batch *batch, node_set unsent)
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result);
 
+/* Releases of the turn have left before: a key that its lock has let go of meanwhile would be planted behind them (E30). */
+static bool is_planted_in_vain(const struct batch *batch)
+{
+    return batch->kind == BATCH_REPLANT && batch->entries[0].lock->lease.round != batch->entries[0].round;
+}
+
 /* Counted before anything is sent, so that the batch cannot end while it is still being sent. */
 static void batch_send(struct batch *batch)
 {
     static const struct redis_result down = {
         .outcome = REDIS_ERROR, .error = REDIS_ERROR_DOWN, .reason = "the node is not connected"};
     node_set unsent = 0;
+    if (is_planted_in_vain(batch)) {
+        batch_close(batch);
+        return;
+    }
     if (batch->kind == BATCH_RELEASE)
         batch_words_request(batch, 0);
     batch->unanswered = (unsigned)__builtin_popcount(batch->nodes);

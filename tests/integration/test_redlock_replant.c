@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/group.h"
 #include "redlock/scripts.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
@@ -237,6 +238,45 @@ static void a_replant_that_comes_late_or_to_another_marker_does_nothing(void **s
     assert_string_equal(planted_by_hand(marker, "v", 6, soon), "00");
 }
 
+static bool is_over, is_confirmed;
+
+static void verified(struct redlock_verify *verify, bool is_held)
+{
+    (void)verify;
+    is_over = true;
+    is_confirmed = is_held;
+}
+
+/* An extension now. */
+static void extend_now(struct redlock_verify *verify)
+{
+    *verify = (struct redlock_verify){.done = verified};
+    is_over = false;
+    redlock_lock_verify(mine.lock, verify);
+}
+
+/* E30. In a turn of the loop releases leave first: what was to be planted again must not leave behind them. */
+static void a_key_that_is_released_in_the_same_turn_is_not_planted_again(void **state)
+{
+    (void)state;
+    struct redlock_verify verify;
+    const struct trust_node *trusted = &group->trust.node[0];
+    terms_change(10000, false);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    forget_but(0, "");
+    extend_now(&verify);
+    loop_await(loop, is_over);
+    assert_true(is_confirmed);
+    loop_await(loop, trusted->state == TRUST_QUARANTINED && trusted->has_marker);
+    assert_false(node_has(0, "lock:r"));
+    extend_now(&verify); /* would plant it */
+    redlock_lock_release(mine.lock);
+    loop_await(loop, mine.releases == 1 && redlock_group_busy(group) == 0);
+    assert_int_equal(mine.ending, REDLOCK_RELEASED);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +290,7 @@ int main(void)
         lock_test(an_unfenced_hold_plants_nothing_again),
         lock_test(a_deleted_key_is_not_planted_again),
         lock_test(a_replant_that_comes_late_or_to_another_marker_does_nothing),
+        lock_test(a_key_that_is_released_in_the_same_turn_is_not_planted_again),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }
