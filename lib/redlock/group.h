@@ -124,8 +124,7 @@ struct redlock_lock {
     void *context;
     struct instant asked_at, acquired_at;
     unsigned passes;
-    bool is_refusing;                         /* it asks for more than the group allows; the answer is on its way */
-    bool was_refused;                         /* since it was asked for: a node answered a grant with an error */
+    bool was_refused;                         /* in this pass: a node answered with an error */
     bool clashes;                             /* in this pass: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
     int64_t remaining_ns;                     /* the longest that a node told in this pass; 0 = not told */
@@ -159,6 +158,8 @@ bool group_node_refused(struct group_node *node, const struct redis_result *resu
 /* lock.c: performs what a step of the lease asks for. */
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);
 void lock_grants_gather(struct redlock_lock *lock);
+/* Longer than any lock of the group may live: its quarantines would be too short for it (H5). */
+bool lock_outlives_quarantines(const struct redlock_lock *lock);
 /* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
 void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
 void lock_timer_follow(struct redlock_lock *lock);

@@ -27,10 +27,29 @@ static void value_draw(struct redlock_lock *lock)
     lock->value_length = (size_t)(to - lock->value);
 }
 
-/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. */
+bool lock_outlives_quarantines(const struct redlock_lock *lock)
+{
+    int64_t longest = trust_max_ttl_ns(&lock->group->trust);
+    return longest > 0 && lock->terms.ttl_ns > longest;
+}
+
+/* Another pass would end no better. */
+static void refuse_for_good(struct redlock_lock *lock, node_set all)
+{
+    struct lease *lease = &lock->lease;
+    lease_last_try(lease);
+    lock_take_step(lock, lease_unsent(lease, &lock->terms, all, lease->round, loop_now(lock->group->loop)));
+}
+
+/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is known
+ * for certain only now that a grant would leave. */
 void lock_grants_gather(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
+    if (lock_outlives_quarantines(lock)) {
+        refuse_for_good(lock, all);
+        return;
+    }
     batch_add(lock->group, lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
@@ -133,10 +152,7 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 static void timer_fired(struct loop_timer *timer)
 {
     struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
-    if (lock->is_refusing)
-        lock_tell_answer(lock, REDLOCK_INVALID);
-    else
-        lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
+    lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
 }
 
 /* --- what callers do ------------------------------------------------------------------------------------------ */
@@ -172,7 +188,7 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
 void redlock_lock_destroy(struct redlock_lock *lock)
 {
     invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
-    invariant(!lock->is_refusing && !lock->wait.is_queued);
+    invariant(!lock->wait.is_queued);
     lock->event = NULL;
     lock_verifies_drop(lock);
     validity_end(&lock->validity);
@@ -220,12 +236,6 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
     lock->group->locks_in_use++;
     lock->asked_at = loop_now(lock->group->loop);
     lock->passes = 0;
-    int64_t longest = trust_max_ttl_ns(&lock->group->trust);
-    if (longest > 0 && lock->terms.ttl_ns > longest) { /* H5: a quarantine would be too short for it */
-        lock->is_refusing = true;
-        loop_timer_set(lock->group->loop, &lock->timer, lock->asked_at);
-        return true;
-    }
     lock_wait_begin(lock);
     return true;
 }
@@ -234,17 +244,17 @@ void redlock_lock_release(struct redlock_lock *lock)
 {
     loop_assert_inside(lock->group->loop);
     bool was_asked = lock->lease.state != LEASE_FREE; /* the nodes, that is */
-    invariant(was_asked || lock->is_refusing || lock->wait.is_queued);
+    invariant(was_asked || lock->wait.is_queued);
     lock_wait_end(lock);
     if (was_asked)
         lock_take_step(lock, lease_release(&lock->lease, &lock->terms, loop_now(lock->group->loop)));
     else
-        lock_tell_answer(lock, lock->is_refusing ? REDLOCK_INVALID : REDLOCK_CANCELLED);
+        lock_tell_answer(lock, REDLOCK_CANCELLED);
 }
 
 bool redlock_lock_is_free(const struct redlock_lock *lock)
 {
-    return lock->lease.state == LEASE_FREE && !lock->is_refusing && !lock->wait.is_queued;
+    return lock->lease.state == LEASE_FREE && !lock->wait.is_queued;
 }
 
 struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)

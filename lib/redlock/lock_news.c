@@ -156,6 +156,12 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
     answer_count(&lock->group->counters, answer);
 }
 
+static enum redlock_answer refusal_answer(const struct redlock_lock *lock, enum lease_refusal refusal)
+{
+    bool was_invalid = refusal == LEASE_NO_QUORUM && lock_outlives_quarantines(lock);
+    return was_invalid ? REDLOCK_INVALID : answer_of(refusal);
+}
+
 static enum redlock_loss loss_of(enum lease_loss loss)
 {
     switch (loss) {
@@ -193,7 +199,7 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
         answer_fill(lock, event, REDLOCK_ACQUIRED);
         return;
     case LEASE_NEWS_REFUSED:
-        answer_fill(lock, event, answer_of(step->refusal));
+        answer_fill(lock, event, refusal_answer(lock, step->refusal));
         return;
     case LEASE_NEWS_EXTENDED:
         counters->extensions++;
@@ -301,8 +307,6 @@ void lock_tell(struct redlock_lock *lock, const struct lease_step *step)
 void lock_tell_answer(struct redlock_lock *lock, enum redlock_answer answer)
 {
     struct redlock_event event = {0};
-    lock->is_refusing = false;
-    loop_timer_clear(lock->group->loop, &lock->timer);
     answer_fill(lock, &event, answer);
     event_tell(lock, &event);
 }

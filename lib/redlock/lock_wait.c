@@ -431,7 +431,7 @@ void lock_waits_cancel(struct redlock_group *group)
         struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
         bool asks = lock->lease.state == LEASE_ACQUIRING || lock->lease.state == LEASE_FENCING ||
                     lock->lease.state == LEASE_WAITING;
-        if (asks || lock->wait.is_queued || lock->is_refusing)
+        if (asks || lock->wait.is_queued)
             redlock_lock_release(lock);
     }
 }

@@ -295,7 +295,7 @@ static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **s
     assert_int_equal(redlock_group_counters(group)->invalid, 1);
     lock_probe_ask(&mine, "r"); /* and given up before the answer */
     redlock_lock_release(mine.lock);
-    assert_int_equal(mine.answer, REDLOCK_INVALID);
+    assert_int_equal(mine.answer, REDLOCK_CANCELLED);
     struct redlock_client *client = redlock_client_open(&cluster.options, reason, sizeof reason);
     assert_non_null(client);
     assert_int_equal(redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason), REDLOCK_INVALID);
@@ -304,6 +304,24 @@ static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **s
     assert_int_equal(lock_cluster_keys(&cluster), 0);
     terms_change(MAX_TTL_MS, 1);
     cycles_go_on(1);
+}
+
+/* What the group allows is known only when its nodes have been inspected. */
+static void a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen(void **state)
+{
+    (void)state;
+    char reason[256];
+    struct lock_probe early;
+    struct redlock_terms longer = quick_terms(MAX_TTL_MS + 1, 1000);
+    struct redlock_group *fresh = redlock_group_create(loop, &cluster.options, reason, sizeof reason);
+    assert_non_null(fresh);
+    lock_probe_create(&early, loop, fresh, &longer);
+    assert_int_equal(lock_probe_acquire(&early, "r"), REDLOCK_INVALID);
+    assert_contains(early.reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    assert_true(redlock_group_voters(fresh) > 0);
+    lock_probe_destroy(&early);
+    redlock_group_destroy(fresh);
+    assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
 static char clock_path[] = "/tmp/holdfast-clock-XXXXXX";
@@ -368,6 +386,7 @@ int main(void)
         trust_test(what_is_no_marker_excludes_and_is_told),
         trust_test(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine),
         trust_test(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing),
+        trust_test(a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen),
         trust_test(a_node_whose_clock_steps_is_quarantined),
     };
     return cmocka_run_group_tests(tests, all_set_up, one_cluster_tear_down);
