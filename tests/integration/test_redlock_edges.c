@@ -110,8 +110,8 @@ static void a_hold_ends_at_its_maximum_however_often_it_was_extended(void **stat
 {
     (void)state;
     struct lock_probe limited;
-    struct redlock_terms briefly = quick_terms(600, 3);
-    briefly.max_hold_ns = REDLOCK_MS(1500);
+    struct redlock_terms briefly = quick_terms(900, 3);
+    briefly.max_hold_ns = REDLOCK_MS(2000);
     lock_probe_create(&limited, loop, group, &briefly);
     limited.on_event = note_loss;
     loss = REDLOCK_LOST_DEADLINE;
@@ -201,7 +201,7 @@ static void hold_and_answer(int from, int to)
 {
     char reason[256];
     const char *resource = "r";
-    struct redlock_terms short_terms = quick_terms(600, 3);
+    struct redlock_terms short_terms = quick_terms(1000, 3);
     struct redlock_request request = {.resources = &resource, .resource_count = 1};
     struct redlock_held *held = NULL;
     struct redlock_client *client = redlock_client_open(&cluster.options, reason, sizeof reason);
@@ -260,5 +260,5 @@ int main(void)
         lock_test(a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses),
         lock_test(a_process_that_was_stopped_for_too_long_wakes_without_its_lock),
     };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
 }

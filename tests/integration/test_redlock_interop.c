@@ -107,7 +107,7 @@ static void a_textbook_lock_that_is_not_released_expires(void **state)
     assert_true(textbook_acquire("r", "5f8c1e", 400));
     no_quick_repeats(1000);
     acquired("r");
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
+    assert_true(lock_cluster_holders(&cluster, "lock:r") >= QUORUM);
     released();
 }
 
@@ -250,5 +250,5 @@ int main(void)
         lock_test(of_ours_and_a_textbook_client_at_once_one_has_it_at_most),
         lock_test(tokens_rise_over_the_holds_of_textbook_clients),
     };
-    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
 }

@@ -16,6 +16,8 @@ static int all_set_up(void **state)
 {
     (void)state;
     lock_cluster_start_group(&cluster, NODES, MAX_TTL_MS);
+    for (unsigned i = 0; i < NODES; i++)
+        cluster.nodes[i].timeout_ns = REDLOCK_MS(200);
     return 0;
 }
 
