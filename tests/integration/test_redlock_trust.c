@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/scripts.h"
 #include "redlock/trust.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
@@ -239,8 +240,7 @@ static void what_is_no_marker_excludes_and_is_told(void **state)
         lock_cluster_ask(&cluster, i, "SET " MARKER_KEY " \"%s\\x00\"", text); /* one byte more, which C does not see */
         look_at(i);
     }
-    loop_await(loop, redlock_group_nodes_up(group) < NODES);
-    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
+    loop_await(loop, lock_probe_acquire(&mine, "r") == REDLOCK_NO_QUORUM && strstr(mine.reason, "bad_marker") != NULL);
     no_quorum_for("bad_marker");
     assert_int_equal(voters(), MINORITY);
 }
@@ -271,14 +271,30 @@ static void a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quaranti
     loop_await(loop, voters() == NODES);
     assert_true(instant_since(safe_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
     cycles_go_on(3);
-    for (unsigned i = 0; i < QUORUM; i++) {
-        assert_true(is_marked_as_before(i));
-        configure(i, "0", "allkeys-lru"); /* without a limit nothing is evicted */
-    }
-    loop_await(loop, redlock_group_nodes_up(group) < NODES);
-    loop_await(loop, voters() == NODES);
     for (unsigned i = 0; i < QUORUM; i++)
-        configure(i, "0", "noeviction");
+        assert_true(is_marked_as_before(i));
+}
+
+/* What an inspection says of eviction, in the third of its lines. */
+static bool is_said_to_evict(unsigned node)
+{
+    const char *reply = lock_cluster_ask(&cluster, node, "EVALSHA %s 1 " MARKER_KEY, redlock_script_inspect.sha1);
+    const char *run_id = strchr(reply, '\n');
+    assert_non_null(run_id);
+    const char *evicts = strchr(run_id + 1, '\n');
+    assert_true(evicts != NULL && (evicts[1] == '0' || evicts[1] == '1'));
+    return evicts[1] == '1';
+}
+
+static void a_node_evicts_when_it_has_both_a_limit_and_a_policy(void **state)
+{
+    (void)state;
+    configure(0, "0", "allkeys-lru");
+    assert_false(is_said_to_evict(0));
+    configure(0, "100mb", "volatile-lru");
+    assert_true(is_said_to_evict(0));
+    configure(0, "100mb", "noeviction");
+    assert_false(is_said_to_evict(0));
 }
 
 /* --- limits and clocks ------------------------------------------------------------------------------------------ */
@@ -387,7 +403,9 @@ int main(void)
         trust_test(a_marker_that_changes_between_two_acquires_takes_the_vote_with_it),
         trust_test(what_is_no_marker_excludes_and_is_told),
         trust_test(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine),
+        trust_test(a_node_evicts_when_it_has_both_a_limit_and_a_policy),
         trust_test(a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing),
+        trust_test(a_node_evicts_when_it_has_both_a_limit_and_a_policy),
         trust_test(a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_before_any_node_was_seen),
         trust_test(a_node_whose_clock_steps_is_quarantined),
     };
