@@ -113,22 +113,35 @@ static const char *busy_reason(struct redlock_lock *lock)
     return reason;
 }
 
+/* A node that is connected and may not vote: first one of which it is known why, else one whose marker has just changed
+ * under a grant, so that it is being asked again. Null when all of them may. */
+static const struct group_node *voteless_node(const struct redlock_group *group)
+{
+    const struct group_node *unseen = NULL;
+    for (unsigned i = 0; i < group->node_count; i++) {
+        enum trust_state state = group->trust.node[i].state;
+        if (state == TRUST_QUARANTINED || state == TRUST_EXCLUDED)
+            return &group->nodes[i];
+        if (state == TRUST_UNSEEN && redis_node_state(group->nodes[i].node) == REDIS_NODE_UP)
+            unseen = &group->nodes[i];
+    }
+    return unseen;
+}
+
 /* Without a quorum the reason is the nodes': what one of them answered, or why too few of them may vote. */
 static const char *no_quorum_reason(struct redlock_lock *lock)
 {
     const struct redlock_group *group = lock->group;
+    const struct group_node *voteless = voteless_node(group);
     if (lock->was_refused)
         return group->refusal;
-    for (unsigned i = 0; i < group->node_count; i++) {
-        const struct trust_node *node = &group->trust.node[i];
-        if (node->state != TRUST_QUARANTINED && node->state != TRUST_EXCLUDED)
-            continue;
-        snprintf(lock->group->reason, sizeof lock->group->reason, "too few lock nodes may vote: %s is %s (%s): %s",
-                 redis_node_name(group->nodes[i].node), trust_state_name(node->state), trust_reason_name(node->reason),
-                 trust_reason_advice(node->reason));
-        return group->reason;
-    }
-    return answer_reason(REDLOCK_NO_QUORUM);
+    if (voteless == NULL || redlock_group_nodes_up(group) < group->node_count / 2 + 1)
+        return answer_reason(REDLOCK_NO_QUORUM);
+    const struct trust_node *node = &group->trust.node[voteless->index];
+    snprintf(lock->group->reason, sizeof lock->group->reason, "too few lock nodes may vote: %s is %s (%s): %s",
+             redis_node_name(voteless->node), trust_state_name(node->state), trust_reason_name(node->reason),
+             trust_reason_advice(node->reason));
+    return group->reason;
 }
 
 /* A longer ttl than the group's longest would outlive its quarantines. */

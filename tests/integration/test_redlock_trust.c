@@ -217,7 +217,7 @@ static void a_marker_that_changes_between_two_acquires_takes_the_vote_with_it(vo
         cycles_go_on(1);
         for (unsigned i = 0; i < QUORUM; i++)
             marker_change(i, changes[change]);
-        no_quorum_for("lock nodes");
+        no_quorum_for("too few lock nodes may vote");
     }
 }
 
