@@ -1,7 +1,7 @@
 /* Private to lib/redlock: the parts of the driver that performs what lease.c and trust.c ask for.
  *
  *   group.c       N nodes and what is shared by the locks over them
- *   inspection.c  which of them may vote
+ *   inspection.c  which of them may vote; sight.c: what they are asked for that
  *   lock.c        one lock: values, timers, what callers do; lock_news.c: what callers are told
  *   lock_wait.c   whose turn it is in this process, and when the next pass is worth its while (turns.c, wakes.c)
  *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words

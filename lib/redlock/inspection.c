@@ -1,11 +1,8 @@
 #include "redlock/inspection.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "redlock/scripts.h"
+#include "redlock/sight.h"
 
 #define PULSE_NS (5 * NS_PER_S)
 /* An inspection without an answer is repeated: without one the node has no vote. */
@@ -59,8 +56,7 @@ static void marker_write_to(struct group_node *node)
     buffer_clear(out);
     redis_request_script(out, &redlock_script_mark, 1, 2);
     redis_request_text(out, MARKER_KEY);
-    const char *expected = trust_marker_expected(trust, node->index);
-    redis_request_text(out, strcmp(expected, MARKER_NONE) == 0 ? "" : expected);
+    redis_request_text(out, trust->node[node->index].marker_text);
     redis_request_text(out, text);
     if (redis_node_call(node->node, out, loop_after(node->group->loop, node->timeout_ns), &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
@@ -113,37 +109,12 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 
 /* --- inspections ------------------------------------------------------------------------------------------------ */
 
-/* What C would cut is no marker: scripts compare all of it. */
-static void marker_text_read(struct trust_sight *sight, const struct redis_reply *text)
-{
-    bool is_cut = text->length >= sizeof sight->marker_text || strlen(text->bytes) != text->length;
-    sight->has_marker = text->length > 0;
-    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", is_cut ? "?" : text->bytes);
-}
-
-static bool sight_read(struct trust_sight *sight, const struct redis_reply *reply)
-{
-    if (reply->kind != REDIS_ARRAY || reply->count != 5)
-        return false;
-    for (size_t i = 0; i < 4; i++)
-        if (reply->elements[i].kind != REDIS_STRING)
-            return false;
-    const struct redis_reply *run = &reply->elements[1];
-    if (run->length == 0 || run->length > MARKER_RUN_DIGITS)
-        return false;
-    marker_text_read(sight, &reply->elements[0]);
-    memcpy(sight->run_id, run->bytes, run->length + 1);
-    sight->evicts = reply->elements[2].bytes[0] == '1';
-    sight->node_us = reply->elements[4].integer;
-    return reply->elements[4].kind == REDIS_INTEGER && sight->node_us > 0;
-}
-
 static void inspected(struct redis_call *call, const struct redis_result *result)
 {
     struct group_node *node = list_owner(call, struct group_node, inspect_call);
     struct redlock_group *group = node->group;
     struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
-    if (result->outcome == REDIS_VALUE && sight_read(&sight, result->reply)) {
+    if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
         step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));
         return;
     }
@@ -161,9 +132,7 @@ static void inspect(struct group_node *node)
     struct redlock_group *group = node->group;
     if (redis_call_is_outstanding(&node->inspect_call))
         return;
-    buffer_clear(&group->request);
-    redis_request_script(&group->request, &redlock_script_inspect, 1, 0);
-    redis_request_text(&group->request, MARKER_KEY);
+    sight_ask(&group->request);
     node->inspected_at = loop_now(group->loop);
     if (!redis_node_call(node->node, &group->request, loop_after(group->loop, node->timeout_ns), &node->inspect_call))
         return; /* its connection says when to ask again */

@@ -1,5 +1,4 @@
-/* The session of an operator over all lock nodes: connections, and questions
- * that block until they are answered. */
+/* The session of an operator over all lock nodes: connections, and questions that block until they are answered. */
 #include "redlock/nodes_private.h"
 
 #include <stdarg.h>
@@ -18,9 +17,7 @@
 
 enum { SCAN_PAGE = 1000, REPLY_LIMIT = 64 << 20, ELEMENT_LIMIT = 1 << 16, LINE_MAX_BYTES = 600 };
 
-/* --- reasons
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- reasons ------------------------------------------------------------------------------------------------------ */
 
 void nodes_begin(struct redlock_nodes *nodes)
 {
@@ -45,9 +42,7 @@ const char *redlock_nodes_reason(const struct redlock_nodes *nodes)
     return nodes->reason.length > 0 ? nodes->reason.bytes : "";
 }
 
-/* --- connections
- * --------------------------------------------------------------------------------------------------
- */
+/* --- connections -------------------------------------------------------------------------------------------------- */
 
 static bool all_were_tried(const struct redlock_nodes *nodes)
 {
@@ -183,9 +178,7 @@ bool nodes_pause(struct redlock_nodes *nodes, const char *what, int64_t left_ns,
     return true;
 }
 
-/* --- questions
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- questions ---------------------------------------------------------------------------------------------------- */
 
 static void was_answered(struct redis_call *call, const struct redis_result *result)
 {
@@ -222,9 +215,7 @@ void nodes_run(struct redlock_nodes *nodes)
     invariant(nodes->open == 0);
 }
 
-/* --- a marker
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- a marker ----------------------------------------------------------------------------------------------------- */
 
 static void was_marked(struct server *server, const struct redis_result *result)
 {
@@ -258,17 +249,14 @@ enum mark_outcome server_mark(struct server *server, const char *expected, const
     return server->trouble[0] != '\0' ? MARK_FAILED : MARK_FOUND_OTHER;
 }
 
-/* --- keys
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static bool key_is_ours(const struct redis_reply *key)
 {
     return key->length >= 3 && memcmp(key->bytes, "hf:", 3) == 0;
 }
 
-/* While the search goes on, `found` is the cursor; at its end it is the key, or
- * empty. */
+/* While the search goes on, `found` is the cursor; at its end it is the key, or empty. */
 static void was_scanned(struct server *server, const struct redis_result *result)
 {
     const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;

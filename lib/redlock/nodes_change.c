@@ -1,6 +1,5 @@
-/* Healing nodes and replacing one: performs what membership.c plans and what
- * trust.c wants written, step by step, and looks at all nodes again after every
- * step. */
+/* Healing nodes and replacing one: performs what membership.c plans and what trust.c wants written, step by step, and
+ * looks at all nodes again after every step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -76,9 +75,7 @@ static bool change_write(struct change *change, const struct membership_step *st
     return server_mark(server, step->expected, step->text) != MARK_FAILED;
 }
 
-/* --- healing
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- healing ------------------------------------------------------------------------------------------------------ */
 
 struct healing {
     struct redlock_nodes *nodes;
@@ -117,8 +114,7 @@ static void members_update(struct healing *healing)
     nodes_tell(healing->nodes, "%s", step.reason);
 }
 
-/* A node that has lost its marker, or holds one of a place that it does not
- * have any more. */
+/* A node that has lost its marker, or holds one of a place that it does not have any more. */
 static void node_readmit(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
@@ -228,12 +224,9 @@ enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const boo
     }
 }
 
-/* --- replacing
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- replacing ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the server can be a member at all. What it is to the group,
- * membership.c judges. */
+/* Whether the server can be a member at all. What it is to the group, membership.c judges. */
 static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -242,14 +235,10 @@ static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
     if (!newcomer->is_reached)
         nodes_tell(nodes, "%s: cannot be asked: %s", newcomer->name, newcomer->trouble);
     else if (same != NULL)
-        nodes_tell(nodes,
-                   "%s: is the same server as %s (run id %s): every node needs a "
-                   "server of its own",
+        nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
                    newcomer->name, same->name, newcomer->sight.run_id);
     else if (newcomer->sight.evicts)
-        nodes_tell(nodes,
-                   "%s: evicts keys when its memory is full (maxmemory-policy %s): "
-                   "set it to noeviction",
+        nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
                    newcomer->name, newcomer->view.eviction);
     else if (newcomer->has_marker)
         return REDLOCK_NODES_DONE; /* it may have its place already */
@@ -276,8 +265,7 @@ static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struc
         if (step.verdict == MEMBERSHIP_DONE)
             return REDLOCK_NODES_DONE;
         if (step.verdict == MEMBERSHIP_WRITE) {
-            change_write(change, &step); /* a node that cannot be written counts as
-                                      away from then on */
+            change_write(change, &step); /* a node that cannot be written counts as away from then on */
             continue;
         }
         if (step.verdict != MEMBERSHIP_WAIT) {
@@ -289,8 +277,7 @@ static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struc
         if (nodes_pause(nodes, "waiting until what was granted with the old node has expired", left_ns,
                         pause_until(until)))
             continue;
-        nodes_tell(nodes, "the replacement was begun and is not finished: call it "
-                          "again, it goes on");
+        nodes_tell(nodes, "the replacement was begun and is not finished: call it again, it goes on");
         return REDLOCK_NODES_WAITING;
     }
 }

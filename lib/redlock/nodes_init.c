@@ -1,10 +1,8 @@
-/* A new lock group: everything is looked at first, and only then anything is
- * written.
+/* A new lock group: everything is looked at first, and only then anything is written.
  *
- * The nodes are written one after the other. Until a quorum of them has its
- * marker nobody votes; when one fails, those before it are taken back by
- * compare-and-delete. A process that dies in between leaves markers of a group
- * that is not whole, which the next `init` reports. */
+ * The nodes are written one after the other. Until a quorum of them has its marker nobody votes; when one fails, those
+ * before it are taken back by compare-and-delete. A process that dies in between leaves markers of a group that is not
+ * whole, which the next `init` reports. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +13,9 @@
 #define MAX_TTL_LEAST_NS REDLOCK_MS(1000)
 #define MAX_TTL_MOST_NS  REDLOCK_MS(600000)
 
-/* --- looking
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
-/* True when a key is in the way, or it could not be found out whether one is.
- */
+/* True when a key is in the way, or it could not be found out whether one is. */
 static bool keys_are_there(struct redlock_nodes *nodes, struct server *server)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -32,10 +27,8 @@ static bool keys_are_there(struct redlock_nodes *nodes, struct server *server)
     if (server->found.length == 0)
         return false;
     nodes_tell(nodes,
-               "%s: there are keys already, such as %s: a new group begins "
-               "without locks. Empty it, or, when these "
-               "nodes served a fleet before they were a group, keep the keys "
-               "(--keep-keys)",
+               "%s: there are keys already, such as %s: a new group begins without locks. Empty it, or, when these "
+               "nodes served a fleet before they were a group, keep the keys (--keep-keys)",
                server->name, log_quote(buffer_text(&server->found), quoted));
     return true;
 }
@@ -46,22 +39,17 @@ static void server_check(struct redlock_nodes *nodes, struct server *server, con
     if (!server->is_reached)
         nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
     else if (same != NULL && same < server)
-        nodes_tell(nodes,
-                   "%s: is the same server as %s (run id %s): every node needs a "
-                   "server of its own",
+        nodes_tell(nodes, "%s: is the same server as %s (run id %s): every node needs a server of its own",
                    server->name, same->name, server->sight.run_id);
     else if (server->has_marker)
         nodes_tell(nodes,
-                   "%s: belongs to a lock group already (%s, generation %u). "
-                   "`holdfast nodes` shows it; if that group "
+                   "%s: belongs to a lock group already (%s, generation %u). `holdfast nodes` shows it; if that group "
                    "is of no use to anybody, remove the key %s there first",
                    server->name, server->marker.group, (unsigned)server->marker.generation, MARKER_KEY);
     else if (server->bad_marker)
         nodes_tell(nodes, "%s: what is under its key %s is no marker: remove it", server->name, MARKER_KEY);
     else if (server->sight.evicts)
-        nodes_tell(nodes,
-                   "%s: evicts keys when its memory is full (maxmemory-policy %s): "
-                   "set it to noeviction",
+        nodes_tell(nodes, "%s: evicts keys when its memory is full (maxmemory-policy %s): set it to noeviction",
                    server->name, server->view.eviction);
     else if (!terms->keep_keys)
         keys_are_there(nodes, server);
@@ -81,9 +69,7 @@ static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, const struc
     return away == complaints ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_REFUSED;
 }
 
-/* --- writing
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void digits_draw(char *out, size_t digits)
 {
@@ -118,8 +104,7 @@ static void take_back(struct redlock_nodes *nodes, const struct marker *group, u
         text_of(nodes, *group, i, keep_keys, text);
         if (server_mark(&nodes->servers[i], text, "") == MARK_FAILED)
             nodes_tell(nodes,
-                       "%s: its marker could not be taken back (%s): remove the key "
-                       "%s there before you try again",
+                       "%s: its marker could not be taken back (%s): remove the key %s there before you try again",
                        nodes->servers[i].name, nodes->servers[i].trouble, MARKER_KEY);
     }
 }
@@ -132,9 +117,7 @@ static enum redlock_nodes_end all_write(struct redlock_nodes *nodes, const struc
         enum mark_outcome outcome = server_mark(&nodes->servers[i], "", text);
         if (outcome == MARK_DONE)
             continue;
-        nodes_tell(nodes,
-                   "%s: its marker could not be written: %s. There is no group; "
-                   "what was written is taken back",
+        nodes_tell(nodes, "%s: its marker could not be written: %s. There is no group; what was written is taken back",
                    nodes->servers[i].name,
                    outcome == MARK_FAILED ? nodes->servers[i].trouble : "somebody else wrote one at the same time");
         take_back(nodes, group, outcome == MARK_FAILED ? i + 1 : i, keep_keys); /* a lost reply may hide a success */

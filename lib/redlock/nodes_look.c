@@ -1,63 +1,32 @@
-/* What an inspection found, and how it is shown. Who votes, and why not, is
- * judged by trust.c alone. */
+/* What an inspection found, and how it is shown. Who votes, and why not, is judged by trust.c alone. */
 #include <stdio.h>
 #include <string.h>
 
 #include "redlock/nodes_private.h"
-#include "redlock/scripts.h"
+#include "redlock/sight.h"
 
-enum { INSPECTION_PARTS = 5 };
+_Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == SIGHT_POLICY_SIZE, "a view has the policy");
 
-/* --- inspecting
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- inspecting --------------------------------------------------------------------------------------------------- */
 
-static void text_take(const struct redis_reply *reply, char *out, size_t size)
-{
-    snprintf(out, size, "%s", reply->bytes);
-}
-
-static bool inspection_has_shape(const struct redis_reply *reply)
-{
-    if (reply->kind != REDIS_ARRAY || reply->count != INSPECTION_PARTS ||
-        reply->elements[INSPECTION_PARTS - 1].kind != REDIS_INTEGER)
-        return false;
-    for (size_t i = 0; i + 1 < INSPECTION_PARTS; i++)
-        if (reply->elements[i].kind != REDIS_STRING)
-            return false;
-    return true;
-}
-
-static void marker_take(struct server *server, const struct redis_reply *text)
-{
-    bool is_good = marker_parse(&server->marker, text->bytes, text->length, NULL);
-    server->has_marker = text->length > 0 && is_good;
-    server->bad_marker = text->length > 0 && !is_good;
-    server->sight.has_marker = text->length > 0;
-    /* Bytes that no marker has are not needed to tell that it is none. */
-    snprintf(server->sight.marker_text, sizeof server->sight.marker_text, "%s", server->bad_marker ? "?" : text->bytes);
-}
-
-static void inspection_take(struct server *server, const struct redis_reply *parts)
+static void inspection_take(struct server *server, const struct trust_sight *sight)
 {
     struct redlock_node_view *view = &server->view;
     server->is_reached = true;
-    server->sight = (struct trust_sight){.asked = server->asked, .answered = instant_now()};
-    marker_take(server, &parts[0]);
-    text_take(&parts[1], server->sight.run_id, sizeof server->sight.run_id);
-    server->sight.evicts = redis_reply_is_text(&parts[2], "1");
-    text_take(&parts[3], view->eviction, sizeof view->eviction);
-    server->sight.node_us = parts[4].integer;
-    view->latency_ns = instant_since(server->asked, server->sight.answered);
-    view->clock_ahead_us = server->sight.node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
+    server->sight = *sight;
+    server->has_marker = marker_parse(&server->marker, sight->marker_text, strlen(sight->marker_text), NULL);
+    server->bad_marker = sight->has_marker && !server->has_marker;
+    view->latency_ns = instant_since(sight->asked, sight->answered);
+    view->clock_ahead_us = sight->node_us - (wall_now().us - view->latency_ns / 2 / NS_PER_US);
 }
 
 static void was_inspected(struct server *server, const struct redis_result *result)
 {
     const struct redis_reply *reply = result->outcome == REDIS_VALUE ? result->reply : NULL;
+    struct trust_sight sight = {.asked = server->asked, .answered = instant_now()};
     server->is_refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
-    if (reply != NULL && inspection_has_shape(reply))
-        inspection_take(server, reply->elements);
+    if (reply != NULL && sight_read(&sight, server->view.eviction, reply))
+        inspection_take(server, &sight);
     else
         snprintf(server->trouble, sizeof server->trouble, "%s",
                  reply == NULL ? result->reason : "it answers an inspection in another shape than asked for");
@@ -69,8 +38,7 @@ static void server_inspect(struct server *server)
     struct buffer request = {0};
     server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
     server->view = (struct redlock_node_view){.name = server->name};
-    redis_request_script(&request, &redlock_script_inspect, 1, 0);
-    redis_request_text(&request, MARKER_KEY);
+    sight_ask(&request);
     server_ask(server, &request, was_inspected);
     buffer_fini(&request);
 }
@@ -82,10 +50,8 @@ static void take_due(struct redlock_nodes *nodes, node_set write)
         struct server *server = &nodes->servers[i];
         if ((write & (1U << i)) == 0)
             continue;
-        const char *expected = trust_marker_expected(&nodes->trust, i);
-        bool has_none = strcmp(expected, MARKER_NONE) == 0;
         server->is_due = true;
-        snprintf(server->due_expected, sizeof server->due_expected, "%s", has_none ? "" : expected);
+        memcpy(server->due_expected, nodes->trust.node[i].marker_text, sizeof server->due_expected);
         trust_marker_to_write(&nodes->trust, i, server->due_text);
     }
 }
@@ -135,9 +101,7 @@ const struct server *nodes_same_server(const struct redlock_nodes *nodes, const 
     return NULL;
 }
 
-/* --- showing
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- showing ------------------------------------------------------------------------------------------------------ */
 
 /* Whom it doubles, in words. That it does was judged by trust. */
 static void duplicate_show(struct server *server)

@@ -13,7 +13,8 @@
  *    nobody's, the end of an eviction policy, and a clock that stepped (E36, H10): quarantine for max_ttl x 1.01 + 2 ms
  *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the node is
  *    inspected once more: in a long pause of ours it may have been healed and doubted again (each doubt has a text of
- *    its own). If nothing new shows, the marker is written by compare-and-set with the run that was quarantined; the node votes once an inspection has seen it, so that whoever comes later need not wait again.
+ *    its own). If nothing new shows, the marker is written by compare-and-set with the run that was quarantined; the
+ *    node votes once an inspection has seen it, so that whoever comes later need not wait again.
  *  - A marker that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node was
  *    emptied a second time, after holds got their keys back there.
  *  - A node without a marker that this process never saw with one is excluded until an operator heals it: which place
@@ -24,8 +25,8 @@
  *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
- *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. Once
- *    sampled, a node whose offset is more than a second away from the median of the others is quarantined at first sight.
+ *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. At
+ *    first sight a node whose offset is more than a second away from the median of the others is quarantined.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */
@@ -147,15 +148,16 @@ struct instant trust_node_until(const struct trust *trust, unsigned node);
 
 node_set trust_voters(const struct trust *trust);
 /* Nodes whose key a hold may still have extended or planted again (lease_forgot's conditions): the voters and the
- * quarantined ones, also those that lost their marker: a restart without persistence is the usual way to forget. */
+ * quarantined ones, also those that lost their marker, once it is replaced by a doubt: a restart without persistence is
+ * the usual way to forget. */
 node_set trust_members(const struct trust *trust);
 /* 0 while there is no group, and with N = 1. */
 int64_t trust_max_ttl_ns(const struct trust *trust);
 /* The marker text that scripts on this node are to compare with; MARKER_NONE where there must be none, "" where
  * nothing is compared (N = 1). */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
-/* For a node of step.write, before anything else is told: what the marker is now is trust_marker_expected; this is
- * what it is to be. */
+/* For a node of step.write, before anything else is told: node[].marker_text is what the marker is now; this is what it
+ * is to be. */
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
 
 /* The latest time that the node's clock can show at `at`, in microseconds; 0 when nothing is known. */

@@ -1,0 +1,50 @@
+#include "redlock/sight.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redis/request.h"
+#include "redlock/scripts.h"
+
+enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
+
+void sight_ask(struct buffer *request)
+{
+    buffer_clear(request);
+    redis_request_script(request, &redlock_script_inspect, 1, 0);
+    redis_request_text(request, MARKER_KEY);
+}
+
+static bool has_shape(const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER)
+        return false;
+    for (size_t i = 0; i < TIME; i++)
+        if (reply->elements[i].kind != REDIS_STRING)
+            return false;
+    return true;
+}
+
+/* What C would cut is no marker: scripts compare all of it. */
+static void marker_read(struct trust_sight *sight, const struct redis_reply *text)
+{
+    bool is_cut = text->length >= sizeof sight->marker_text || strlen(text->bytes) != text->length;
+    sight->has_marker = text->length > 0;
+    snprintf(sight->marker_text, sizeof sight->marker_text, "%s", is_cut ? "?" : text->bytes);
+}
+
+bool sight_read(struct trust_sight *sight, char *policy, const struct redis_reply *reply)
+{
+    if (!has_shape(reply))
+        return false;
+    const struct redis_reply *parts = reply->elements, *run = &parts[RUN];
+    if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
+        return false;
+    marker_read(sight, &parts[MARKER]);
+    memcpy(sight->run_id, run->bytes, run->length + 1);
+    sight->evicts = redis_reply_is_text(&parts[EVICTS], "1");
+    sight->node_us = parts[TIME].integer;
+    if (policy != NULL)
+        snprintf(policy, SIGHT_POLICY_SIZE, "%s", parts[POLICY].bytes);
+    return true;
+}

@@ -1,0 +1,19 @@
+/* Private to lib/redlock: the question that decides about trust in a node (inspect.lua), and its answer as trust.h wants
+ * it. For the group, which asks again and again, and for the operator's session, which asks while it waits. */
+#ifndef REDLOCK_SIGHT_H
+#define REDLOCK_SIGHT_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "redis/reply.h"
+#include "redlock/trust.h"
+
+enum { SIGHT_POLICY_SIZE = 32 };
+
+/* Replaces what is in `request`. */
+void sight_ask(struct buffer *request);
+/* False when it is no answer to that. `asked` and `answered` are left as they are. `policy`, the eviction policy in
+ * words, may be NULL. */
+bool sight_read(struct trust_sight *sight, char *policy, const struct redis_reply *reply) MUST_CHECK;
+
+#endif
