@@ -136,7 +136,8 @@ static void grants_not_sent(struct batch *batch, node_set unsent)
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result);
 
-/* Releases of the turn have left before: a key that its lock has let go of meanwhile would be planted behind them (E30). */
+/* Releases of the turn have left before: a key that its lock has let go of meanwhile would be planted behind them
+ * (E30). */
 static bool is_planted_in_vain(const struct batch *batch)
 {
     return batch->kind == BATCH_REPLANT && batch->entries[0].lock->lease.round != batch->entries[0].round;

@@ -75,7 +75,7 @@ static node_set still_owed(const struct lease *lease, const struct lease_terms *
     return owed;
 }
 
-/* An unfenced hold can only extend what is still there: nothing would tell whether somebody else was there meanwhile. */
+/* An unfenced hold can only extend what is still there: nothing would tell whether somebody else was there since. */
 static struct lease_step extension_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     node_set owed = still_owed(lease, terms, now);

@@ -41,8 +41,8 @@ static void refuse_for_good(struct redlock_lock *lock, node_set all)
     lock_take_step(lock, lease_unsent(lease, &lock->terms, all, lease->round, loop_now(lock->group->loop)));
 }
 
-/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is known
- * for certain only now that a grant would leave. */
+/* Everybody is asked who may vote (batch.c knows); those who may not are told apart there. What the group allows is
+ * known for certain only now that a grant would leave. */
 void lock_grants_gather(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
