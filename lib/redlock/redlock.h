@@ -73,7 +73,7 @@ struct redlock_options {
     size_t node_count;
     const char *key_prefix;  /* NULL = none. Keys that begin with "hf:" are ours: no prefix and resource may make one,
                                 so it must not begin with "hf:" or be a beginning of that */
-    int64_t fence_ttl_ns;    /* how long a node remembers the last token of a resource that nobody locks; 0 = 7 days */
+    int64_t fence_ttl_ns;    /* how long a node remembers the token of a resource after its grant; 0 = 7 days */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
     bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */
 };
@@ -104,7 +104,7 @@ enum redlock_answer {
     REDLOCK_NO_QUORUM, /* a majority of the nodes cannot be reached, or answers with errors; the reason tells which */
     REDLOCK_TOO_SLOW,  /* a majority granted it, but more than half of the ttl was gone by then (E5) */
     REDLOCK_CANCELLED, /* released before it was acquired */
-    REDLOCK_INVALID, /* the request or the terms are outside the limits, the group's max_ttl included; nothing was sent */
+    REDLOCK_INVALID,   /* the request or the terms are outside the limits, the group's max_ttl too; nothing was sent */
 };
 
 /* Why a lock was lost. */
@@ -167,14 +167,15 @@ REDLOCK_API int64_t redlock_held_valid_for_ns(const struct redlock_held *held);
 /* No extension succeeded for two thirds of the ttl, or the maximum hold is near: finish what is safe to finish. By the
  * clock as well, any thread. */
 REDLOCK_API bool redlock_held_in_danger(const struct redlock_held *held);
-/* The fencing token of the hold, valid for each of its resources; it never changes while it is held. 0 = unfenced. Below
- * 2^53, so that every language's numbers can carry it; in JSON and in Redis write it as a decimal string all the same. */
+/* The fencing token of the hold, valid for each of its resources; it never changes while it is held. 0 = unfenced.
+ * Below 2^53, so that every language's numbers can carry it; in JSON and in Redis write it as a decimal string all the
+ * same. */
 REDLOCK_API uint64_t redlock_held_token(const struct redlock_held *held);
-/* Asks a majority of the nodes now, for an irreversible step that cannot check the token: true when it is still ours, and
- * was extended by the question. Blocks for at most a node's timeout and a little; any thread but one at a time. */
+/* Asks a majority of the nodes now, for an irreversible step that cannot check the token: true when it is still ours,
+ * and was extended by the question. Blocks for at most a node's timeout and a little; any thread but one at a time. */
 REDLOCK_API bool redlock_held_verify(struct redlock_held *held);
-/* A descriptor that becomes readable when the lock is lost, by the kernel's clock: for poll. The lock's own: do not read
- * or close it; gone with the release. -1 when there is none to be had. Any thread. */
+/* A descriptor that becomes readable when the lock is lost, by the kernel's clock: for poll. The lock's own: do not
+ * read or close it; gone with the release. -1 when there is none to be had. Any thread. */
 REDLOCK_API int redlock_held_descriptor(struct redlock_held *held);
 
 enum redlock_wait {

@@ -10,8 +10,8 @@
  *     redlock_lock_acquire(lock, &request);     ... ANSWER event; EXTENDED, DANGER, LOST while it is held
  *     redlock_lock_release(lock);               ... RELEASED event
  *
- * Threads: the loop's, with one exception: what struct redlock_validity has is for any thread. Extension intervals other
- * than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
+ * Threads: the loop's, with one exception: what struct redlock_validity has is for any thread. Extension intervals
+ * other than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
 #ifndef REDLOCK_LOOP_H
 #define REDLOCK_LOOP_H
 

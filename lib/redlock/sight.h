@@ -1,5 +1,5 @@
-/* Private to lib/redlock: the question that decides about trust in a node (inspect.lua), and its answer as trust.h wants
- * it. For the group, which asks again and again, and for the operator's session, which asks while it waits. */
+/* Private to lib/redlock: the question that decides about trust in a node (inspect.lua), and its answer as trust.h
+ * wants it. For the group, which asks again and again, and for the operator's session, which asks while it waits. */
 #ifndef REDLOCK_SIGHT_H
 #define REDLOCK_SIGHT_H
 

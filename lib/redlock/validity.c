@@ -1,9 +1,9 @@
 /* What other threads may know about a lock: two words that are compared with the clock, and a descriptor for poll.
  *
- * The loop publishes, anybody reads. The descriptor is a timerfd on CLOCK_BOOTTIME that the kernel makes readable at the
- * end of the validity, so that it tells also when the loop is stuck. It is made by the thread that first asks for it;
- * whoever changes the end, or makes the descriptor, sets it from the word and looks at the word again, so that the last
- * setting is always that of the last word. */
+ * The loop publishes, anybody reads. The descriptor is a timerfd on CLOCK_BOOTTIME that the kernel makes readable at
+ * the end of the validity, so that it tells also when the loop is stuck. It is made by the thread that first asks for
+ * it; whoever changes the end, or makes the descriptor, sets it from the word and looks at the word again, so that the
+ * last setting is always that of the last word. */
 #include "redlock/validity.h"
 
 #include <sys/timerfd.h>

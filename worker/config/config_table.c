@@ -235,8 +235,9 @@ static const struct config_key lock_keys[] = {
      .fallback = "7d",
      .min = 3600 * NS_PER_S,
      .max = DAYS(3653),
-     .help = "How long a lock node remembers the last token of a resource that nobody locks. A resource that remembers "
-             "tokens for longer than this is safe still, because new tokens follow the clock."},
+     .help =
+         "How long a lock node remembers the token of a resource after it was granted: more than the longest hold. A "
+         "store that remembers tokens for longer than this is safe still, because new tokens follow the clock."},
     {.name = "max_hold",
      .type = CONFIG_DURATION,
      FIELD(max_hold_ns),
