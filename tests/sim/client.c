@@ -45,6 +45,7 @@ void client_init(struct sim_client *client, struct world *world, unsigned index)
     client->timeout_ns = parameters->timeout_ns[index];
     client->quitting = false;
     client->stood_ns = 0;
+    client->went_on_at = (struct instant){0};
     client->wall_ns = wall_draw(world);
     memory_forget(client);
     event_init(&client->resume, EVENT_RESUME);
@@ -91,6 +92,7 @@ void client_leave(struct sim_client *client, int64_t ns)
         oracle_process_died(&client->locks[i]);
     events_clear(client);
     memory_forget(client);
+    client->went_on_at = (struct instant){0};
     client->paused = client->is_gone = true;
     event_set(world, &client->resume, world_in(world, ns));
 }
@@ -199,6 +201,8 @@ void client_resume(struct sim_client *client)
     }
     world_trace(world, "client %u: goes on", client->index);
     client->paused = false;
+    if (client->clock_stands)
+        oracle_clock_stood(client, instant_since(client->froze_at, world->now));
     if (client->clock_stands)
         client->stood_ns += instant_since(client->froze_at, world->now);
     client->clock_stands = false;

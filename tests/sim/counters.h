@@ -49,6 +49,7 @@
     X(quarantined)                                                                                                     \
     X(marked)                                                                                                          \
     X(forgot)                                                                                                          \
+    X(stood_unmistakably)                                                                                              \
     X(own_clock_stood)                                                                                                 \
     X(other_marker)                                                                                                    \
     X(too_late)                                                                                                        \

@@ -103,12 +103,22 @@ static void extension_note(const struct entry *entry, const struct sim_node *nod
         entry->lock->extended_at[node->index] = node->world->now;
 }
 
+/* While a node remembers, its fences never go back. */
+static void fences_stay_check(const struct sim_node *node, const struct node_model *before)
+{
+    int64_t clock_ms = node_model_clock_ms(&node->model, node->world->now);
+    for (unsigned key = 0; key < SIM_RESOURCES_MAX; key++)
+        if (node->model.fences[key].token < node_model_fence(before, key, clock_ms))
+            world_violated(node->world, "O7", "node %u sets the fence of key %u back", node->index, key);
+}
+
 static void execute_replant(struct message *message, struct entry *entry)
 {
     struct sim_node *node = message->connection->node;
     struct model_request request = model_request(message, entry);
     if (request.token == 0)
         world_violated(node->world, "O3", "lock %u has no token and plants its key again", entry->lock->number);
+    struct node_model before = node->model;
     struct model_answer answer = node_model_replant(&node->model, &request, node->world->now);
     message->answer.code = answer.code;
     entry->vote = answer.done ? LEASE_YES : LEASE_NO;
@@ -116,6 +126,7 @@ static void execute_replant(struct message *message, struct entry *entry)
     if (answer.done) {
         late_check(message, entry);
         fences_check(message, entry, request.token);
+        fences_stay_check(node, &before);
         excuse(message, entry->resources);
         extension_note(entry, node);
     }

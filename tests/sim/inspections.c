@@ -199,6 +199,7 @@ void inspection_node_up(struct connection *connection)
 void inspection_node_down(struct connection *connection)
 {
     struct sim_client *client = connection->client;
+    client->sharp &= (node_set)~(1u << connection->node->index); /* it may come back as another run */
     if (client->trusts)
         step_take(client, trust_unseen(&client->trust, connection->node->index, client_now(client)));
 }
@@ -219,6 +220,7 @@ void inspection_sampled(struct connection *connection, const struct message *mes
         trust_sampled(&client->trust, connection->node->index, message->asked, now, message->answer.node_us, now);
     if ((step.forgot | step.write | step.look | step.changed) != 0 || step.own_clock_stood)
         step_take(client, step);
+    oracle_time_heard(client, connection->node->index, message->asked);
 }
 
 /* 40 digits, as a server has them. */
@@ -252,6 +254,7 @@ static void inspected(struct message *message, enum outcome outcome)
     if (outcome == CALL_ANSWERED) {
         struct trust_sight sight = sight_of(message);
         step_take(client, trust_saw(&client->trust, node, &sight, sight.answered));
+        oracle_time_heard(client, node, message->asked);
     } else if (outcome == CALL_UNKNOWN) {
         timer_follow(client, instant_after(client_now(client), RETRY_NS));
     } else {

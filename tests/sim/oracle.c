@@ -154,6 +154,47 @@ void oracle_trust_changed(const struct sim_client *client, node_set nodes)
     }
 }
 
+/* Clocks of nodes may differ from ours by 1 % of the time since they were told, and by the width of that sample. */
+void oracle_clock_stood(struct sim_client *client, int64_t ns)
+{
+    const struct parameters *parameters = &client->world->parameters;
+    client->sharp = client->heard = 0;
+    client->went_on_at = (struct instant){0};
+    if (!client->trusts || !parameters_grouped(parameters) || set_has(parameters->faults, FAULT_STEP))
+        return;
+    for (unsigned i = 0; i < parameters->nodes; i++) {
+        const struct trust_clock *clock = &client->trust.node[i].clock;
+        int64_t width = trust_clock_high(clock, client_now(client)) - trust_clock_low(clock, client_now(client));
+        const struct connection *connection = &client->connections[i];
+        /* Else it may be another run, whose clock is unknown, or was blamed for something before. */
+        bool is_same = connection->up && !connection->broke && client->trust.node[i].quarantine == TRUST_FINE;
+        bool is_sharp = is_same && clock->is_known && 2 * width + 4 * client->timeout_ns + NS_PER_S < ns;
+        client->sharp |= (node_set)(is_sharp << i);
+    }
+    client->went_on_at = client->world->now;
+}
+
+void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked)
+{
+    struct world *world = client->world;
+    if (client->went_on_at.ns == 0 || instant_before(client_to_world(client, asked), client->went_on_at))
+        return;
+    client->heard |= (node_set)(client->sharp & 1u << node);
+    if (instant_since(client->went_on_at, world->now) > 2 * NS_PER_S)
+        client->went_on_at = (struct instant){0}; /* too long to be put down to one cause */
+    if (client->went_on_at.ns == 0 || count_of(client->heard & client->sharp) < quorum_of(world))
+        return;
+    world->counters->stood_unmistakably++;
+    for (unsigned i = 0; i < world->parameters.locks; i++)
+        if (client->locks[i].hold.active &&
+            instant_before(client_to_world(client, client->locks[i].hold.confirmed), client->went_on_at))
+            world_violated(world, "O9", "lock %u is held although our clock stood still", client->locks[i].number);
+    for (unsigned i = 0; i < world->parameters.nodes; i++)
+        if (set_has(client->heard, i) && client->trust.node[i].reason == TRUST_CLOCK_STEPPED)
+            world_violated(world, "O9", "client %u blames node %u for its own clock", client->index, i);
+    client->went_on_at = (struct instant){0};
+}
+
 /* --- O3 ----------------------------------------------------------------------------------------------------------- */
 
 void oracle_executed(struct sim_node *node)

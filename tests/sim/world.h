@@ -205,9 +205,12 @@ struct sim_client {
     bool clock_stands; /* with the process */
     bool is_gone;      /* between its death and the start of its successor */
     struct instant froze_at;
-    int64_t stood_ns;   /* how far its clock is behind everybody's */
-    int64_t wall_ns;    /* how far its wall clock is ahead */
-    struct trust trust; /* of an odd number of nodes */
+    struct instant went_on_at; /* after its clock stood still for so long that it must be noticed; 0 = was noticed */
+    node_set sharp;            /* nodes whose clocks it knew well then */
+    node_set heard;            /* those that told their time since */
+    int64_t stood_ns;          /* how far its clock is behind everybody's */
+    int64_t wall_ns;           /* how far its wall clock is ahead */
+    struct trust trust;        /* of an odd number of nodes */
     bool trusts;
     struct event resume, owed_timer, trust_timer;
     unsigned cut_node; /* paused while sending: nodes from here on get it after the pause */
@@ -396,6 +399,9 @@ void oracle_calm_over(struct world *world);
 void oracle_cleans_up(struct sim_lock *lock, node_set nodes);    /* our key is about to be deleted there */
 void oracle_node_changed(struct sim_node *node, uint32_t value); /* `value` was deleted there, or never came */
 void oracle_lease_check(struct sim_lock *lock);
+/* Its clock has stood still for so long; and a node told its time. */
+void oracle_clock_stood(struct sim_client *client, int64_t ns);
+void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked);
 void oracle_trust_changed(const struct sim_client *client, node_set nodes);
 void oracle_end(struct world *world);
 

@@ -1,0 +1,296 @@
+/* Nodes that forget while a lease is had or wanted (reference 5), clocks of ours that stood still, and being asked
+ * whether a lock is still held. */
+#include "tests/unit/lease_fixture.h"
+
+static struct lease_terms fenced_terms(unsigned nodes)
+{
+    struct lease_terms terms = terms_of(nodes);
+    terms.fenced = true;
+    return terms;
+}
+
+/* Held since START with token 40; a letter a node: y granted, n refused, blank silent. */
+static struct lease fenced_hold(const struct lease_terms *terms, const char *letters)
+{
+    struct lease lease = asked(terms);
+    uint32_t round = lease.round;
+    for (unsigned node = 0; letters[node] != '\0'; node++)
+        if (letters[node] != ' ')
+            lease_vote(&lease, terms, node, round, letters[node] == 'y' ? LEASE_YES : LEASE_NO, 40, ms_after(START, 1));
+    assert_int_equal(lease.state, LEASE_HELD);
+    return lease;
+}
+
+/* Answers to a round of extensions, a letter a node. */
+static struct lease_step answer(struct lease *lease, const struct lease_terms *terms, const char *letters,
+                                struct instant now)
+{
+    return votes(lease, terms, letters, now);
+}
+
+/* --- in a pass ---------------------------------------------------------------------------------------------------- */
+
+static void test_a_vote_for_an_undecided_pass_is_void(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = asked(&terms);
+    vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 1));
+    assert_empty(lease_forgot(&lease, &terms, 0, ms_after(START, 2)));
+    assert_empty(vote_now(&lease, &terms, 1, LEASE_YES, ms_after(START, 3)));
+    assert_int_equal(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 4)).news, LEASE_NEWS_ACQUIRED);
+}
+
+static void test_a_vote_that_is_still_on_its_way_is_void_too(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = asked(&terms);
+    assert_empty(lease_forgot(&lease, &terms, 0, ms_after(START, 1)));
+    assert_empty(vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 2)));
+    assert_empty(vote_now(&lease, &terms, 1, LEASE_YES, ms_after(START, 3)));
+    struct lease_step step = vote_now(&lease, &terms, 2, LEASE_NO, ms_after(START, 4));
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, 7); /* it may have been planted there */
+}
+
+static void test_a_raise_without_the_node_that_forgot(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = asked(&terms);
+    for (unsigned node = 0; node < 3; node++)
+        lease_vote(&lease, &terms, node, lease.round, LEASE_YES, 10 + node, ms_after(START, 1));
+    assert_int_equal(lease.state, LEASE_FENCING);
+    assert_empty(lease_forgot(&lease, &terms, 2, ms_after(START, 2))); /* the one that had the token already */
+    assert_empty(lease_vote(&lease, &terms, 0, lease.round, LEASE_YES, 12, ms_after(START, 3)));
+    struct lease_step step = lease_vote(&lease, &terms, 1, lease.round, LEASE_YES, 12, ms_after(START, 3));
+    assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
+}
+
+static void test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = asked(&terms);
+    assert_empty(lease_forgot(&lease, &terms, 0, START));
+    struct lease_step step = lease_unsent(&lease, &terms, 5, lease.round, START);
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, 2);
+}
+
+/* --- in a hold ---------------------------------------------------------------------------------------------------- */
+
+/* Conditions a and b hold: it granted, and it would still keep the key. */
+static void test_e26_the_key_is_planted_again_and_counts(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yy ");
+    struct instant now = ms_after(START, 500);
+    assert_empty(lease_forgot(&lease, &terms, 0, now));
+    assert_instant(lease_next(&lease, &terms), now); /* at once, and not at the next extension */
+    assert_instant(lease.kept_until[0], lease.valid_until);
+    struct lease_step step = lease_tick(&lease, &terms, now);
+    assert_int_equal(step.replant, 1);
+    assert_int_equal(step.extend, 6);
+    step = answer(&lease, &terms, "yyn", ms_after(now, 1));
+    assert_int_equal(step.news, LEASE_NEWS_EXTENDED);
+    assert_int_equal(lease.token, 40);
+    assert_int_equal(lease.forgot, 0);
+    step = lease_tick(&lease, &terms, lease_next(&lease, &terms));
+    assert_int_equal(step.replant, 0); /* it is one of ours again */
+    assert_int_equal(step.extend & 1, 1);
+}
+
+static void test_a_not_where_it_was_never_acknowledged(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yy ");
+    struct instant now = ms_after(START, 500);
+    lease_forgot(&lease, &terms, 2, now);
+    struct lease_step step = lease_tick(&lease, &terms, now);
+    assert_int_equal(step.replant, 0);
+    assert_int_equal(step.extend, 3);
+    assert_int_equal(lease.gone, 4);
+}
+
+static void test_a_not_where_it_was_refused(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(5);
+    struct lease lease = fenced_hold(&terms, "nyyy");
+    lease_forgot(&lease, &terms, 0, ms_after(START, 500));
+    struct lease_step step = lease_tick(&lease, &terms, lease_next(&lease, &terms));
+    assert_int_equal((step.replant | step.extend) & 1, 0);
+}
+
+/* Extended without node 0 from then on, which forgets when its own key would have expired. */
+static void test_b_not_when_it_would_not_keep_the_key_any_more(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant kept = lease.kept_until[0], now = START;
+    while (instant_before(now, kept)) {
+        now = lease_next(&lease, &terms);
+        lease_tick(&lease, &terms, now);
+        answer(&lease, &terms, "uyy", ms_after(now, 1));
+    }
+    assert_instant(lease.kept_until[0], kept);
+    assert_int_equal(lease.state, LEASE_HELD);
+    lease_forgot(&lease, &terms, 0, now);
+    now = lease_next(&lease, &terms);
+    struct lease_step step = lease_tick(&lease, &terms, now);
+    assert_int_equal(step.replant, 0);
+    assert_int_equal(step.extend, 6);
+}
+
+/* The script refuses: somebody else was there. */
+static void test_c_a_node_that_refuses_is_out(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant now = ms_after(START, 500);
+    lease_forgot(&lease, &terms, 0, now);
+    lease_tick(&lease, &terms, now);
+    assert_int_equal(answer(&lease, &terms, "nyy", ms_after(now, 1)).news, LEASE_NEWS_EXTENDED);
+    struct lease_step step = lease_tick(&lease, &terms, lease_next(&lease, &terms));
+    assert_int_equal((step.replant | step.extend) & 1, 0);
+}
+
+static void test_e25_an_unfenced_hold_plants_nothing(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = held(&terms);
+    struct instant now = ms_after(START, 500);
+    lease_forgot(&lease, &terms, 0, now);
+    struct lease_step step = lease_tick(&lease, &terms, now);
+    assert_int_equal(step.replant, 0);
+    assert_int_equal(step.extend, 7); /* what is still there may be extended */
+}
+
+static void test_a_majority_that_forgot_and_refuses_is_a_loss(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yy ");
+    struct instant now = ms_after(START, 500);
+    lease_forgot(&lease, &terms, 0, now);
+    lease_forgot(&lease, &terms, 1, now);
+    assert_int_equal(lease_tick(&lease, &terms, now).replant, 3);
+    struct lease_step step = answer(&lease, &terms, "nn", ms_after(now, 1));
+    assert_int_equal(step.news, LEASE_NEWS_LOST);
+    assert_int_equal(step.loss, LEASE_LOSS_TAKEN);
+}
+
+static void test_it_is_harmless_elsewhere(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease;
+    lease_init(&lease, 1);
+    assert_empty(lease_forgot(&lease, &terms, 0, START));
+    lease = fenced_hold(&terms, "yyy");
+    lease_release(&lease, &terms, ms_after(START, 5));
+    assert_empty(lease_forgot(&lease, &terms, 0, ms_after(START, 6)));
+    answer(&lease, &terms, "yy", ms_after(START, 7));
+    assert_int_equal(lease.state, LEASE_FREE);
+}
+
+/* --- our own clock ------------------------------------------------------------------------------------------------ */
+
+static void test_a_hold_over_a_time_that_nobody_knows_is_lost(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = held(&terms);
+    struct lease_step step = lease_doubt(&lease, &terms, ms_after(START, 5));
+    assert_int_equal(step.news, LEASE_NEWS_LOST);
+    assert_int_equal(step.loss, LEASE_LOSS_CLOCK);
+    assert_int_equal(lease_believed_until(&lease, &terms).ns, 0);
+    assert_int_equal(lease_release(&lease, &terms, ms_after(START, 6)).release, 7);
+}
+
+static void test_a_pass_over_such_a_time_fails(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = asked(&terms);
+    struct lease_step step = lease_doubt(&lease, &terms, ms_after(START, 5));
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, 7);
+    assert_empty(lease_doubt(&lease, &terms, ms_after(START, 6)));
+}
+
+/* --- verification --------------------------------------------------------------------------------------------------- */
+
+static void test_verified_by_a_round_of_its_own(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = held(&terms);
+    struct instant now = ms_after(START, 700);
+    struct lease_step step = lease_verify(&lease, &terms, now);
+    assert_int_equal(step.extend, 7);
+    assert_int_equal(step.news, LEASE_NEWS_NONE);
+    step = answer(&lease, &terms, "yy", ms_after(now, 3));
+    assert_int_equal(step.news, LEASE_NEWS_EXTENDED);
+    assert_instant(lease.confirmed, now);
+}
+
+static void test_e29_answers_to_the_round_before_verify_nothing(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = held(&terms);
+    lease_verify(&lease, &terms, ms_after(START, 700));
+    uint32_t before = lease.round;
+    lease_verify(&lease, &terms, ms_after(START, 710));
+    assert_int_not_equal(lease.round, before);
+    for (unsigned node = 0; node < 3; node++)
+        assert_empty(lease_vote(&lease, &terms, node, before, LEASE_YES, 0, ms_after(START, 720)));
+    assert_instant(lease.confirmed, START);
+    assert_int_equal(answer(&lease, &terms, "yy", ms_after(START, 721)).news, LEASE_NEWS_EXTENDED);
+    assert_instant(lease.confirmed, ms_after(START, 710));
+}
+
+static void test_verified_as_lost(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = held(&terms);
+    lease_verify(&lease, &terms, ms_after(START, 700));
+    assert_int_equal(answer(&lease, &terms, "nn", ms_after(START, 701)).loss, LEASE_LOSS_TAKEN);
+    assert_empty(lease_verify(&lease, &terms, ms_after(START, 702)));
+    lease = held(&terms);
+    struct lease_step step = lease_verify(&lease, &terms, lease_believed_until(&lease, &terms));
+    assert_int_equal(step.news, LEASE_NEWS_LOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_vote_for_an_undecided_pass_is_void),
+        cmocka_unit_test(test_a_vote_that_is_still_on_its_way_is_void_too),
+        cmocka_unit_test(test_a_raise_without_the_node_that_forgot),
+        cmocka_unit_test(test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up),
+        cmocka_unit_test(test_e26_the_key_is_planted_again_and_counts),
+        cmocka_unit_test(test_a_not_where_it_was_never_acknowledged),
+        cmocka_unit_test(test_a_not_where_it_was_refused),
+        cmocka_unit_test(test_b_not_when_it_would_not_keep_the_key_any_more),
+        cmocka_unit_test(test_c_a_node_that_refuses_is_out),
+        cmocka_unit_test(test_e25_an_unfenced_hold_plants_nothing),
+        cmocka_unit_test(test_a_majority_that_forgot_and_refuses_is_a_loss),
+        cmocka_unit_test(test_it_is_harmless_elsewhere),
+        cmocka_unit_test(test_a_hold_over_a_time_that_nobody_knows_is_lost),
+        cmocka_unit_test(test_a_pass_over_such_a_time_fails),
+        cmocka_unit_test(test_verified_by_a_round_of_its_own),
+        cmocka_unit_test(test_e29_answers_to_the_round_before_verify_nothing),
+        cmocka_unit_test(test_verified_as_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
