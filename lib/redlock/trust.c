@@ -105,6 +105,7 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
             trust_judge(trust, now, &step);
         return step;
     }
+    trust->has_new_marker = true;
     if (remember(trust, &trust->node[node], sight, now))
         step.forgot |= bit(node);
     trust_take_reading(trust, node, &reading, now, &step);

@@ -113,6 +113,7 @@ struct trust {
     unsigned nodes;
     int64_t timeout_ns;
     bool has_group;
+    bool has_new_marker; /* since the group was looked for */
     struct marker group; /* self and run are of no meaning */
     struct instant own_clock_stood_at;
     int own_clock_direction;  /* 1 or -1; 0 = it never stood */

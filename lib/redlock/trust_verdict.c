@@ -290,7 +290,9 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
 
 void trust_judge(struct trust *trust, struct instant now, struct trust_step *step)
 {
-    adopt_group(trust);
+    if (trust->has_new_marker)
+        adopt_group(trust);
+    trust->has_new_marker = false;
     trust_compare_clocks(trust, now, step);
     for (unsigned i = 0; i < trust->nodes; i++)
         judge_node(trust, i, now, step);

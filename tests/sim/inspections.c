@@ -199,7 +199,7 @@ void inspection_node_up(struct connection *connection)
 void inspection_node_down(struct connection *connection)
 {
     struct sim_client *client = connection->client;
-    client->sharp &= (node_set)~(1u << connection->node->index); /* it may come back as another run */
+    client->sharp &= (node_set) ~(1u << connection->node->index); /* it may come back as another run */
     if (client->trusts)
         step_take(client, trust_unseen(&client->trust, connection->node->index, client_now(client)));
 }

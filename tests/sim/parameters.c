@@ -42,11 +42,12 @@ static void profile_draw(struct parameters *p, struct chance *chance, enum profi
 static void group_draw(struct parameters *p, struct chance *chance)
 {
     static const unsigned any[] = {1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 7}, odd[] = {3, 3, 3, 5, 5, 7};
+    static const unsigned clients[] = {3, 3, 3, 4, 5};
     if (p->profile == PROFILE_STEPS)
         p->nodes = odd[chance_pick(chance, sizeof odd / sizeof odd[0])];
     else
         p->nodes = any[chance_pick(chance, sizeof any / sizeof any[0])];
-    p->clients = 3 + chance_pick(chance, SIM_CLIENTS_MAX - 2);
+    p->clients = clients[chance_pick(chance, sizeof clients / sizeof clients[0])];
     p->locks = chance_pick(chance, 4) == 0 ? SIM_LOCKS_MAX : 1;
     p->resources = 1 + chance_pick(chance, SIM_RESOURCES_MAX);
     p->herd = chance_pick(chance, 4) == 0;
@@ -171,9 +172,9 @@ static int64_t quarantine_in_calm(const struct parameters *p)
 
 static void times_draw(struct parameters *p, struct chance *chance)
 {
-    p->calm_from = instant_after(p->begin, chance_between(chance, 3, 8) * p->longest_ttl_ns / 2);
+    p->calm_from = instant_after(p->begin, chance_between(chance, 2, 7) * p->longest_ttl_ns / 2);
     p->progress_from = instant_after(p->calm_from, 2 * p->longest_ttl_ns + quarantine_in_calm(p));
-    p->drain_from = instant_after(p->progress_from, p->longest_ttl_ns * 3 / 2);
+    p->drain_from = instant_after(p->progress_from, p->longest_ttl_ns);
     if (p->abrupt)
         p->drain_from = p->calm_from;
     if (p->calm) /* without faults there is nothing to get over; a drain at any moment shows more leaks */

@@ -259,7 +259,8 @@ static void test_e5_too_little_is_left_after_the_raise(void **state)
     struct lease_terms terms = fenced_terms(3);
     struct lease_step step;
     struct lease lease = raising(&terms, &step);
-    step = token_vote(&lease, &terms, 0, 12, instant_after(START, terms.ttl_ns / 2));
+    struct instant last = instant_after(START, terms.ttl_ns - terms.drift_ns - terms.needed_ns);
+    step = token_vote(&lease, &terms, 0, 12, instant_after(last, 1)); /* also for a raise that began later */
     assert_int_equal(step.news, LEASE_NEWS_REFUSED);
     assert_int_equal(step.refusal, LEASE_TOO_SLOW);
     assert_int_equal(step.abandon, 7);
