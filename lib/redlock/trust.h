@@ -25,8 +25,9 @@
  *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
- *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. At
- *    first sight a node whose offset is more than a second away from the median of the others is quarantined.
+ *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. Once
+ *    sampled, a node whose offset is more than a second away from the median of the others is quarantined at first
+ *    sight, and what it granted before it was compared is no vote.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */

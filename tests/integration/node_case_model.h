@@ -34,6 +34,12 @@ static inline int64_t deadline_at(const struct operation *operation, int64_t now
     return operation->late_s > 0 ? now_us - operation->late_s * US_PER_S : now_us + 3600 * US_PER_S;
 }
 
+static inline void text_add(char *text, const char *more)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, TEXT_MAX - length, "%s", more);
+}
+
 /* A token that is near the clock is told by its distance, to the second: the two clocks are not the same one. */
 static inline void token_tell(char *text, int64_t token, int64_t now_us)
 {
@@ -99,7 +105,7 @@ static inline const char *model_grant(struct node_model *model, const struct ope
         if (answer.code != MODEL_DONE)
             return code_name(answer.code);
         if (i > 0)
-            strcat(text, " ");
+            text_add(text, " ");
         grant_tell(text, &answer);
     }
     return text;
@@ -115,7 +121,7 @@ static inline const char *model_of_token(struct node_model *model, const struct 
         return code_name(answer.code);
     if (!answer.done || !raises)
         return answer.done ? "1" : "0";
-    strcat(text, "+");
+    text_add(text, "+");
     token_tell(text, (int64_t)answer.token, CLOCK_US);
     return text;
 }

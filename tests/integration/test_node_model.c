@@ -1,6 +1,6 @@
-/* The simulated node of tests/sim answers and changes its keys, fences and marker exactly as a live server does with the
- * real scripts: one table of cases, each played on both. Otherwise the simulation would prove something about another
- * lock. */
+/* The simulated node of tests/sim answers and changes its keys, fences and marker exactly as a live server does with
+ * the real scripts: one table of cases, each played on both. Otherwise the simulation would prove something about
+ * another lock. */
 #include "tests/support/test.h"
 
 #include <stdarg.h>
@@ -125,12 +125,12 @@ static const char *live_results(char *reply, char *text, int64_t now_us, const s
     while (*reply != '\0') {
         const char *line = line_next(&reply);
         if (!is_first)
-            strcat(text, " ");
+            text_add(text, " ");
         is_first = false;
         if (grants || line[0] == '+')
             live_grant_tell(text, line, told_us);
         else
-            strcat(text, line);
+            text_add(text, line);
     }
     return text;
 }

@@ -5,7 +5,7 @@
  * while the process does (a virtual machine that is stopped); what is planned by it then happens later by that much. */
 #include "tests/sim/world.h"
 
-/* --- its clock ----------------------------------------------------------------------------------------------------- */
+/* --- its clock -------------------------------------------------------------------------------------------------- */
 
 struct instant client_now(const struct sim_client *client)
 {
@@ -18,7 +18,7 @@ struct instant client_to_world(const struct sim_client *client, struct instant a
     return instant_after(at, client->stood_ns);
 }
 
-/* --- its life ------------------------------------------------------------------------------------------------------ */
+/* --- its life --------------------------------------------------------------------------------------------------- */
 
 static int64_t wall_draw(struct world *world)
 {

@@ -12,7 +12,7 @@
 
 static void step_take(struct sim_client *client, struct trust_step step);
 
-/* --- what trust says ------------------------------------------------------------------------------------------------ */
+/* --- what trust says -------------------------------------------------------------------------------------------- */
 
 node_set client_voters(const struct sim_client *client)
 {
@@ -82,7 +82,7 @@ void request_address(struct request *request, struct connection *connection, con
     }
 }
 
-/* --- calls ---------------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------ */
 
 static void inspect(struct connection *connection)
 {
@@ -164,7 +164,7 @@ static void step_take(struct sim_client *client, struct trust_step step)
     timer_follow(client, trust_next(&client->trust));
 }
 
-/* --- what happens --------------------------------------------------------------------------------------------------- */
+/* --- what happens ----------------------------------------------------------------------------------------------- */
 
 void inspections_start(struct sim_client *client)
 {

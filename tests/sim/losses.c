@@ -7,7 +7,7 @@
 /* About when all schedules begin, by the wall clock. */
 #define NOBODYS_TIME_NS (INT64_C(1790000000) * NS_PER_S)
 
-/* --- markers ---------------------------------------------------------------------------------------------------------- */
+/* --- markers ---------------------------------------------------------------------------------------------------- */
 
 static void place_name(unsigned index, char id[MARKER_ID_DIGITS + 1])
 {
@@ -44,7 +44,7 @@ void nodes_heal(struct world *world)
     }
 }
 
-/* --- the beginning ---------------------------------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------------------------- */
 
 void node_init(struct sim_node *node, struct world *world, unsigned index, enum model_bug bug)
 {
@@ -61,7 +61,7 @@ void node_init(struct sim_node *node, struct world *world, unsigned index, enum 
     node->saved = node->model;
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------------------------- */
 
 /* What a node writes down lags behind by up to `save_ns` (appendfsync everysec). */
 void node_written(struct sim_node *node)
@@ -210,7 +210,7 @@ void node_roll_back(struct sim_node *node)
     memory_lost(node);
 }
 
-/* --- clocks ----------------------------------------------------------------------------------------------------------- */
+/* --- clocks ----------------------------------------------------------------------------------------------------- */
 
 /* A server deletes what has expired, so that setting the clock back does not bring it back. */
 static void expired_delete(struct sim_node *node)

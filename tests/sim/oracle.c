@@ -7,8 +7,8 @@
  *                  Looked at whenever a validity begins or a key goes away, and from there ahead to the end of the
  *                  validity, so that a key which will expire too early is found although nobody asks for it.
  *   O3 trespass    no release or extension changes a key with another value
- *   O4 liveness    after the faults somebody acquires; nothing that a lock planted is left when all is given up, nothing
- *                  is cleaned up where nothing was written, and nothing is left without a ttl
+ *   O4 liveness    after the faults somebody acquires; nothing that a lock planted is left when all is given up,
+ *                  nothing is cleaned up where nothing was written, and nothing is left without a ttl
  *   O5 told        DANGER and LOST in time, nothing after LOST, half of the ttl left at ACQUIRED, a majority's "not
  *                  yours" is believed, a majority that is down is not waited for, a release's ending is what happened,
  *                  an extension is what a majority did since it was asked (oracle_told.c)
@@ -114,8 +114,8 @@ void oracle_node_changed(struct sim_node *node, uint32_t value)
         oracle_lease_check(lock);
 }
 
-/* Whoever meets a node for the first time after its clock jumped, and knows fewer than a quorum of the others to compare
- * it with, cannot see it. From then on nothing is promised. */
+/* Whoever meets a node for the first time after its clock jumped, and knows fewer than a quorum of the others to
+ * compare it with, cannot see it. From then on nothing is promised. */
 static bool was_blind(const struct sim_lock *lock, unsigned node)
 {
     struct world *world = lock->client->world;
@@ -211,7 +211,7 @@ void oracle_executed(struct sim_node *node)
         world_violated(node->world, "O3", "node %u changed a key for a value that is not the key's", node->index);
 }
 
-/* --- all news ------------------------------------------------------------------------------------------------------- */
+/* --- all news --------------------------------------------------------------------------------------------------- */
 
 void oracle_step(struct sim_lock *lock, const struct lease_step *step)
 {

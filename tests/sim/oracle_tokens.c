@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* --- the order of tokens -------------------------------------------------------------------------------------------- */
+/* --- the order of tokens ---------------------------------------------------------------------------------------- */
 
 /* How many of those that are kept were completed long enough before it began. */
 static unsigned count_before(const struct resource *resource, const struct acquisition *later, int64_t gap_ns)
@@ -109,7 +109,7 @@ void oracle_acquired(struct sim_lock *lock)
     }
 }
 
-/* --- resources ------------------------------------------------------------------------------------------------------ */
+/* --- resources -------------------------------------------------------------------------------------------------- */
 
 /* Some other acquisition, which began after this one had been completed, wrote before. */
 static bool is_stale(const struct world *world, const struct acquisition *acquisition, struct instant latest_began)

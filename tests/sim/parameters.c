@@ -20,7 +20,7 @@ static bool has_fault(const struct parameters *p, enum fault fault)
     return (p->faults & 1u << fault) != 0;
 }
 
-/* --- who ----------------------------------------------------------------------------------------------------------- */
+/* --- who -------------------------------------------------------------------------------------------------------- */
 
 const char *const profile_names[PROFILES] = {"steady", "loss", "steps", "wild", "ruin"};
 
@@ -53,7 +53,7 @@ static void group_draw(struct parameters *p, struct chance *chance)
     p->herd = chance_pick(chance, 4) == 0;
 }
 
-/* --- terms --------------------------------------------------------------------------------------------------------- */
+/* --- terms ------------------------------------------------------------------------------------------------------ */
 
 /* Some are held shorter than they would be, some longer than a few extensions. */
 static int64_t max_hold_draw(const struct lease_terms *terms, struct chance *chance)
@@ -104,7 +104,7 @@ static void terms_draw(struct parameters *p, struct chance *chance)
     p->pulse_ns = chance_between(chance, p->max_ttl_ns / 5, p->max_ttl_ns / 2);
 }
 
-/* --- the network and the faults -------------------------------------------------------------------------------------- */
+/* --- the network and the faults --------------------------------------------------------------------------------- */
 
 static int64_t shortest_timeout(const struct parameters *p)
 {
@@ -159,7 +159,7 @@ static void faults_draw(struct parameters *p, struct chance *chance)
         p->save_ns = chance_scale(chance, NS_PER_MS, p->longest_ttl_ns / 2);
 }
 
-/* --- when ------------------------------------------------------------------------------------------------------------- */
+/* --- when ------------------------------------------------------------------------------------------------------- */
 
 /* Until everybody who has to has waited through a quarantine that began with the calm. */
 static int64_t quarantine_in_calm(const struct parameters *p)
@@ -181,7 +181,7 @@ static void times_draw(struct parameters *p, struct chance *chance)
         p->drain_from = instant_after(p->begin, chance_below(chance, 3 * p->longest_ttl_ns));
 }
 
-/* --- clocks and promises ----------------------------------------------------------------------------------------------- */
+/* --- clocks and promises ---------------------------------------------------------------------------------------- */
 
 /* Far more than a schedule lasts, also when everybody waits for a drain. */
 static int64_t longest_life(const struct parameters *p)

@@ -226,7 +226,7 @@ static void test_a_pass_over_such_a_time_fails(void **state)
     assert_empty(lease_doubt(&lease, &terms, ms_after(START, 6)));
 }
 
-/* --- verification --------------------------------------------------------------------------------------------------- */
+/* --- verification ----------------------------------------------------------------------------------------------- */
 
 static void test_verified_by_a_round_of_its_own(void **state)
 {
