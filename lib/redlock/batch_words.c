@@ -235,7 +235,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
         return LEASE_NO;
     const char *value = end + 1;
     *detail = owner_digest(value, text->length - (size_t)(value - text->bytes)); /* a value may have any bytes */
-    lock_refused_by(lock, value, pttl < REMAINING_MAX_MS ? pttl * NS_PER_MS : REMAINING_MAX_MS * NS_PER_MS);
+    lock_refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
     return LEASE_NO;
 }
 
