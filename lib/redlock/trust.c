@@ -161,7 +161,7 @@ struct instant trust_next(const struct trust *trust)
             next = instant_earlier(next, node->write_at);
         if (node->wants_look)
             next = instant_earlier(next, node->look_at);
-        else if (node->state == TRUST_QUARANTINED && !node->writes_marker)
+        else if (node->state == TRUST_QUARANTINED && !node->writes_marker && trust_proof_of(node) != PROOF_NO_MARKER)
             next = instant_earlier(next, trust_node_until(trust, i));
     }
     return next;

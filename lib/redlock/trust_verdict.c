@@ -239,7 +239,7 @@ static void decide_doubt(struct trust *trust, unsigned index, struct instant now
                    node->wants_look;
     node->doubt_wanted = node->doubt_wanted && !is_over;
     bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
-    bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER && !node->writes_marker && !node->wants_look;
+    bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER;
     node->doubts = node->state == TRUST_QUARANTINED && (is_shown || is_bare);
 }
 
@@ -261,12 +261,15 @@ static bool is_to_look(struct trust_node *node, struct instant now)
     return true;
 }
 
-/* A quarantine that is over is not the word: whoever was away for long knows nothing of what happened meanwhile. */
+/* A quarantine that is over is not the word: whoever was away for long knows nothing of what happened meanwhile. And a
+ * marker that is gone says nothing about when: others may have healed the node since, and it may have been emptied once
+ * more. So it is healed only from the doubt that was written there, and that was waited for. */
 static void decide_healing(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
     struct instant until = trust_node_until(trust, index);
-    bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) && instant_reached(now, until);
+    bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) &&
+                   trust_proof_of(node) != PROOF_NO_MARKER && instant_reached(now, until);
     node->writes_marker = is_over && instant_reached(node->seen_at, until);
     node->wants_look = is_over && !node->writes_marker;
 }

@@ -238,7 +238,7 @@ struct violation {
     char text[240];
 };
 
-enum { ACQUISITIONS_KEPT = 256, MARKERS_MAX = 128 };
+enum { ACQUISITIONS_KEPT = 256, MARKERS_MAX = 512 };
 
 /* A resource that checks tokens, and its twin that does not. */
 struct resource {

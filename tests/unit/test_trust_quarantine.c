@@ -234,6 +234,28 @@ static void a_node_that_is_emptied_twice_is_quarantined_twice(void **state)
     expect_quarantine_to_last(&world, 1, TRUST_DOUBTED);
 }
 
+/* A marker that is gone again looks as it did before: what happened while the node could not be asked is not known. Here
+ * others healed it, it gave grants, and was emptied once more. */
+static void a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    world.servers[1].text[0] = '\0';
+    look(&world, 1);
+    expect_step(&world, 2, 2, 2);
+    world.now = instant_after(world.now, NS_PER_MS);
+    world.step = trust_unreadable(&world.trust, 1, world.now); /* the doubt could not be written either */
+    world.now = instant_after(world.now, 3 * QUARANTINE_NS);
+    look(&world, 1);
+    expect_step(&world, 0, 2, 2);
+    assert_true(perform_write(&world, 1));
+    assert_contains(world.servers[1].text, "run=ffffffffffffffffffffffff");
+    look(&world, 1);
+    expect_quarantine_to_last(&world, 1, TRUST_DOUBTED);
+    expect_healing(&world, 1);
+}
+
 /* Somebody else doubted it again: the marker says another doubt than the one that we wait for. */
 static void a_newer_doubt_starts_it_anew(void **state)
 {
@@ -388,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_reconnect_does_not_start_it_anew),
         cmocka_unit_test(nothing_is_healed_unseen),
         cmocka_unit_test(a_node_that_is_emptied_twice_is_quarantined_twice),
+        cmocka_unit_test(a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed),
         cmocka_unit_test(a_newer_doubt_starts_it_anew),
         cmocka_unit_test(a_marker_that_others_healed_votes_at_once),
         cmocka_unit_test(healing_does_not_lift_what_it_does_not_cover),
