@@ -110,7 +110,7 @@ static char *entry_of(const char *set)
     return fleet_ask(&fleet, "ZRANGE %s 0 -1", set);
 }
 
-/* --- how a lock is lost -------------------------------------------------------------------------------------------- */
+/* --- how a lock is lost ------------------------------------------------------------------------------------------- */
 
 #define LATE_REASON "so its result was refused: it could not be extended in time"
 
@@ -181,7 +181,7 @@ static void a_lock_that_somebody_deleted_is_lost_and_says_so(void **state)
     assert_record("retry", "first", "a majority of the lock nodes had it no more");
 }
 
-/* --- the longest hold ---------------------------------------------------------------------------------------------- */
+/* --- the longest hold --------------------------------------------------------------------------------------------- */
 
 #define HOLD_2S "{ class = \"hold\"; max_hold = \"2s\"; }"
 
@@ -212,7 +212,7 @@ static void a_task_that_holds_too_long_too_often_is_buried(void **state)
     assert_record("dead", "long", "max_hold");
 }
 
-/* --- verify -------------------------------------------------------------------------------------------------------- */
+/* --- verify ------------------------------------------------------------------------------------------------------- */
 
 static void verify_tells_that_no_majority_answers_before_the_lock_is_lost(void **state)
 {
@@ -250,7 +250,7 @@ static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **stat
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
-/* --- tokens -------------------------------------------------------------------------------------------------------- */
+/* --- tokens ------------------------------------------------------------------------------------------------------- */
 
 static void tokens_rise_from_hold_to_hold_across_workers(void **state)
 {
@@ -334,7 +334,7 @@ static void the_token_of_a_running_task_is_told(void **state)
     assert_record("retry", "first", text + strlen("slot=0 fence="));
 }
 
-/* --- where the task goes ------------------------------------------------------------------------------------------- */
+/* --- where the task goes ------------------------------------------------------------------------------------------ */
 
 static void a_class_may_have_its_tasks_back_in_their_queue(void **state)
 {
@@ -360,7 +360,7 @@ static void a_class_may_have_its_tasks_looked_at(void **state)
     test_await(fleet_logged(&fleet, worker, "task_ended ending=dead jid=grave"));
 }
 
-/* --- the resource afterwards --------------------------------------------------------------------------------------- */
+/* --- the resource afterwards -------------------------------------------------------------------------------------- */
 
 /* What a handler waits for after a loss, when its third argument says so. */
 static void first_may_go_on(void)
@@ -411,7 +411,7 @@ static void the_resource_stays_occupied_until_the_handler_has_returned(void **st
     assert_record("retry", "first", "HF::LockLost");
 }
 
-/* --- lock nodes that are not what the configuration takes them for -------------------------------------------------- */
+/* --- lock nodes that are not what the configuration takes them for ------------------------------------------------ */
 
 static void lock_nodes_that_are_no_group_are_refused(void **state)
 {
@@ -446,7 +446,7 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     test_await(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
 }
 
-/* --- older plugins ------------------------------------------------------------------------------------------------- */
+/* --- older plugins ------------------------------------------------------------------------------------------------ */
 
 static void a_plugin_of_version_0_2_runs_under_its_lock(void **state)
 {

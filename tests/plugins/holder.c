@@ -2,9 +2,9 @@
  * process, how this worker is called.
  *
  * Class hold, which needs a lock. Arguments: [MILLISECONDS, LISTENS, AFTERWARDS]: it runs so long, or until it is
- * cancelled when LISTENS is not 0. When its lock was lost it waits for AFTERWARDS milliseconds more, or until there is a
- * file of the journal's name and ".go". Always returns HF_OK.
- * Lines, each written at once, with what happened, the jid, the process, and details:
+ * cancelled when LISTENS is not 0. When its lock was lost it waits for AFTERWARDS milliseconds more, or until there is
+ * a file of the journal's name and ".go". Always returns HF_OK. Lines, each written at once, with what happened, the
+ * jid, the process, and details:
  *
  *     begin JID PROCESS FENCE         the token of the first resource
  *     fences JID PROCESS ONE|...|     of all resources and of one that is none
