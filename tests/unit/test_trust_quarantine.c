@@ -234,8 +234,8 @@ static void a_node_that_is_emptied_twice_is_quarantined_twice(void **state)
     expect_quarantine_to_last(&world, 1, TRUST_DOUBTED);
 }
 
-/* A marker that is gone again looks as it did before: what happened while the node could not be asked is not known. Here
- * others healed it, it gave grants, and was emptied once more. */
+/* A marker that is gone again looks as it did before: what happened while the node could not be asked is not known.
+ * Here others healed it, it gave grants, and was emptied once more. */
 static void a_marker_that_is_gone_is_doubted_and_waited_for_before_it_is_healed(void **state)
 {
     (void)state;
