@@ -109,24 +109,6 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 
 /* --- inspections ------------------------------------------------------------------------------------------------ */
 
-static void inspected(struct redis_call *call, const struct redis_result *result)
-{
-    struct group_node *node = list_owner(call, struct group_node, inspect_call);
-    struct redlock_group *group = node->group;
-    struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
-    if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
-        step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));
-        return;
-    }
-    if (result->outcome == REDIS_UNKNOWN || (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_DOWN)) {
-        timer_follow(group, loop_after(group->loop, RETRY_NS));
-        return;
-    }
-    group_node_refused(node, result);
-    step_take(group, trust_unreadable(&group->trust, node->index, sight.answered));
-    timer_follow(group, loop_after(group->loop, PULSE_NS));
-}
-
 static void inspect(struct group_node *node)
 {
     struct redlock_group *group = node->group;
@@ -136,6 +118,36 @@ static void inspect(struct group_node *node)
     node->inspected_at = loop_now(group->loop);
     if (!redis_node_call(node->node, &group->request, loop_after(group->loop, node->timeout_ns), &node->inspect_call))
         return; /* its connection says when to ask again */
+}
+
+/* Where one marker changed, others may have: a change of members is followed at once, not at the next pulse. */
+static void others_inspect(struct redlock_group *group, struct instant now)
+{
+    for (unsigned i = 0; i < group->node_count; i++)
+        if (redis_node_state(group->nodes[i].node) == REDIS_NODE_UP &&
+            instant_reached(now, instant_after(group->nodes[i].inspected_at, RETRY_NS)))
+            inspect(&group->nodes[i]);
+}
+
+static void inspected(struct redis_call *call, const struct redis_result *result)
+{
+    struct group_node *node = list_owner(call, struct group_node, inspect_call);
+    struct redlock_group *group = node->group;
+    struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
+    if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
+        bool is_other = strcmp(group->trust.node[node->index].marker_text, sight.marker_text) != 0;
+        step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));
+        if (is_other)
+            others_inspect(group, sight.answered);
+        return;
+    }
+    if (result->outcome == REDIS_UNKNOWN || (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_DOWN)) {
+        timer_follow(group, loop_after(group->loop, RETRY_NS));
+        return;
+    }
+    group_node_refused(node, result);
+    step_take(group, trust_unreadable(&group->trust, node->index, sight.answered));
+    timer_follow(group, loop_after(group->loop, PULSE_NS));
 }
 
 static void trust_fire(struct loop_timer *timer)

@@ -201,6 +201,13 @@ static const char *loss_reason(enum lease_loss loss)
     return reasons[loss];
 }
 
+static const char *danger_reason(const struct redlock_lock *lock)
+{
+    struct instant starved_at = instant_after(lock->lease.confirmed, lock->terms.danger_after_ns);
+    return instant_reached(instant_now(), starved_at) ? "no extension succeeded for two thirds of the ttl"
+                                                      : "its maximum hold is nearly over";
+}
+
 /* Counts and logs the news and describes it as an event. */
 static void news_fill(struct redlock_lock *lock, const struct lease_step *step, struct redlock_event *event)
 {
@@ -220,10 +227,7 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
         return;
     case LEASE_NEWS_DANGER:
         counters->dangers++;
-        trouble_log(lock, "lock_in_danger",
-                    lock->lease.hold_until.ns == INSTANT_NEVER.ns
-                        ? "no extension succeeded for two thirds of the ttl"
-                        : "no extension succeeded for two thirds of the ttl, or its maximum hold is near");
+        trouble_log(lock, "lock_in_danger", danger_reason(lock));
         event->kind = REDLOCK_EVENT_DANGER;
         return;
     case LEASE_NEWS_LOST:

@@ -77,15 +77,19 @@ static bool change_write(struct change *change, const struct membership_step *st
 
 /* --- healing ------------------------------------------------------------------------------------------------------ */
 
+#define OTHERS_RETURN_NS (4 * NS_PER_S) /* the longest pause between two attempts to connect is 2 s */
+#define LOOK_AGAIN_NS    (500 * NS_PER_MS)
+
 struct healing {
     struct redlock_nodes *nodes;
     const bool *wanted; /* NULL = all */
     bool waits;
     struct change members, readmission; /* one at a time */
     bool is_readmitting;
-    bool is_stuck;       /* the membership itself is in the way: nobody can be let in */
-    bool wrote;          /* in this round */
-    struct instant next; /* when something is due; INSTANT_NEVER = nothing ever */
+    struct instant blank_since[REDLOCK_NODES_MAX]; /* 0 = it has a marker, or was not looked at */
+    bool is_stuck;                                 /* the membership itself is in the way: nobody can be let in */
+    bool wrote;                                    /* in this round */
+    struct instant next;                           /* when something is due; INSTANT_NEVER = nothing ever */
     unsigned refused, away, to_wait;
 };
 
@@ -145,6 +149,21 @@ static void node_readmit(struct healing *healing, unsigned index)
 }
 
 /* What trust says of a node decides what is tried for it. */
+/* A server that restarted empty may get its place back from a process that saw it there, and the locks that it forgot from
+ * their holders: both within the time in which they connect to it again. A new place would take that from them. */
+static bool may_be_known_to_others(struct healing *healing, unsigned index)
+{
+    struct instant now = instant_now(), *since = &healing->blank_since[index];
+    if (!healing->waits || healing->nodes->trust.node[index].reason != TRUST_NO_MARKER)
+        return false;
+    if (since->ns == 0)
+        *since = now;
+    if (instant_reached(now, instant_after(*since, OTHERS_RETURN_NS)))
+        return false;
+    healing_waits(healing, instant_earlier(instant_after(*since, OTHERS_RETURN_NS), instant_after(now, LOOK_AGAIN_NS)));
+    return true;
+}
+
 static void node_heal(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
@@ -158,7 +177,7 @@ static void node_heal(struct healing *healing, unsigned index)
         nodes_tell(nodes, "%s: its marker cannot be written: %s", server->name, server->unwritable);
     } else if (trusted->state == TRUST_QUARANTINED) {
         healing_waits(healing, trust_node_until(&nodes->trust, index));
-    } else if (healing->is_stuck) {
+    } else if (healing->is_stuck || may_be_known_to_others(healing, index)) {
         return;
     } else if (trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
                trusted->reason == TRUST_OTHER_GENERATION) {

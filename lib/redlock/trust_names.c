@@ -17,8 +17,10 @@ static const struct {
                              "server runs and can be reached."},
     [TRUST_UNREADABLE] = {"unreadable", "The server refuses INFO or the inspecting script: give the user of lock.nodes "
                                         "the right to run INFO, TIME, GET, SET, DEL and EVALSHA."},
-    [TRUST_NO_GROUP] = {"no_group", "The lock nodes are not a lock group yet, or too few of them were reached to know: "
-                                    "run `holdfast nodes init` once, with all of them up."},
+    [TRUST_NO_GROUP] =
+        {"no_group", "The lock nodes are not a lock group yet, or too few of them were reached to know: "
+                     "run `holdfast nodes init` once, with all of them up. If they were one before, let all locks end "
+                     "first: docs/lock-nodes.md."},
     [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal` when it "
                                       "is the right server."},
     [TRUST_BAD_MARKER] = {"bad_marker", "Something else is under the key hf:lock:group: see what wrote it, delete the "
