@@ -149,8 +149,8 @@ static void node_readmit(struct healing *healing, unsigned index)
 }
 
 /* What trust says of a node decides what is tried for it. */
-/* A server that restarted empty may get its place back from a process that saw it there, and the locks that it forgot from
- * their holders: both within the time in which they connect to it again. A new place would take that from them. */
+/* A server that restarted empty may get its place back from a process that saw it there, and the locks that it forgot
+ * from their holders: both within the time in which they connect to it again. A new place would take that from them. */
 static bool may_be_known_to_others(struct healing *healing, unsigned index)
 {
     struct instant now = instant_now(), *since = &healing->blank_since[index];

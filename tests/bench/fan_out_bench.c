@@ -1,7 +1,7 @@
-/* What a Redlock costs without this library: one user, a thread with a blocking connection for each node, and a majority
- * waited for. The yardstick for the time that one user waits for a lock; lock-bench --mode loop --conc 1 is what it is
- * compared with. Either with the textbook commands (SET NX PX, compare and delete by script) or, with --fenced, with
- * this library's scripts, so that only the ways of asking differ.
+/* What a Redlock costs without this library: one user, a thread with a blocking connection for each node, and a
+ * majority waited for. The yardstick for the time that one user waits for a lock; lock-bench --mode loop --conc 1 is
+ * what it is compared with. Either with the textbook commands (SET NX PX, compare and delete by script) or, with
+ * --fenced, with this library's scripts, so that only the ways of asking differ.
  *
  *     fan-out-bench --ports P,P,... [--secs S] [--fenced]
  *

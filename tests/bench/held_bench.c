@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "redlock/redlock_loop.h"
+#include "tests/support/cpu_time.h"
 #include "tests/support/loop_until.h"
 
 #define GRACE_NS (60 * NS_PER_S)
@@ -81,14 +81,6 @@ static void locks_take(struct redlock_group *group, const struct redlock_terms *
         fail("not every lock was had: is there a lock group, and nothing else at work?");
 }
 
-static double cpu_seconds(void)
-{
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
-}
-
 static void ports_take(char *text)
 {
     char *word = NULL;
@@ -129,10 +121,10 @@ int main(int count, char **words)
         fail(reason);
     (void)loop_until(loop, is_settled, group, GRACE_NS);
     locks_take(group, &terms);
-    double before = cpu_seconds();
+    int64_t before_us = cpu_time_us();
     uint64_t extended_before = extended;
     (void)loop_until(loop, never, NULL, (int64_t)(seconds * (double)NS_PER_S));
-    double used = (cpu_seconds() - before) / seconds;
+    double used = (double)(cpu_time_us() - before_us) / 1e6 / seconds;
     printf("{\"locks\": %u, \"secs\": %.1f, \"core\": %.4f, \"extended\": %" PRIu64 ", \"lost\": %u}\n", held, seconds,
            used, extended - extended_before, lost);
     fflush(stdout);

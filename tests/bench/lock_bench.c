@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/histogram.h"
@@ -29,6 +28,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "redlock/redlock_loop.h"
+#include "tests/support/cpu_time.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/zipf.h"
 
@@ -46,9 +46,8 @@ struct settings {
     const char *host;
     unsigned ports[REDLOCK_NODES_MAX];
     size_t port_count;
-    unsigned users, resources;
+    unsigned users, resources, fenced;
     double seconds, zipf;
-    bool unfenced;
     int64_t hold_ns, retry_ns, ttl_ns;
 };
 
@@ -69,7 +68,7 @@ struct user {
 };
 
 static struct settings settings = {
-    .host = "127.0.0.1", .users = 64, .seconds = 2, .retry_ns = 5 * NS_PER_MS, .ttl_ns = 10 * NS_PER_S};
+    .host = "127.0.0.1", .users = 64, .fenced = 1, .seconds = 2, .retry_ns = 5 * NS_PER_MS, .ttl_ns = 10 * NS_PER_S};
 static struct redlock_node nodes[REDLOCK_NODES_MAX];
 static struct redlock_options options;
 static struct redlock_terms terms;
@@ -93,7 +92,7 @@ static void usage(FILE *out)
           "  --retry-ms M    a refused user waits this long, and up to as much more (5)\n"
           "  --ttl-ms T      ttl of the locks, 500 to 60000 (10000)\n"
           "  --mode M        loop, threads or threads-background (loop)\n"
-          "  --unfenced      locks without fencing tokens\n"
+          "  --fenced F      locks with fencing tokens (1) or without (0)\n"
           "  --help          this text\n",
           out);
 }
@@ -125,6 +124,7 @@ static const struct number numbers[] = {
     {"resources", 0, RESOURCES_MAX, .count = &settings.resources},
     {"zipf", 0, 10, .real = &settings.zipf},
     {"hold-us", 0, 1e9, .ns = &settings.hold_ns, .unit_ns = NS_PER_US},
+    {"fenced", 0, 1, .count = &settings.fenced},
     {"retry-ms", 0, 60000, .ns = &settings.retry_ns, .unit_ns = NS_PER_MS},
     {"ttl-ms", 500, 60000, .ns = &settings.ttl_ns, .unit_ns = NS_PER_MS},
 };
@@ -183,8 +183,6 @@ static void option_take(int option, char *text)
         settings.host = text;
     } else if (option == OPTION_MODE) {
         mode_take(text);
-    } else if (option == OPTION_UNFENCED) {
-        settings.unfenced = true;
     } else if (option == OPTION_HELP) {
         usage(stdout);
         exit(0);
@@ -195,10 +193,9 @@ static void option_take(int option, char *text)
 
 static void command_line_take(int count, char **words)
 {
-    struct option known[NUMBERS + 6] = {[NUMBERS] = {"ports", required_argument, NULL, OPTION_PORTS},
+    struct option known[NUMBERS + 5] = {[NUMBERS] = {"ports", required_argument, NULL, OPTION_PORTS},
                                         {"host", required_argument, NULL, OPTION_HOST},
                                         {"mode", required_argument, NULL, OPTION_MODE},
-                                        {"unfenced", no_argument, NULL, OPTION_UNFENCED},
                                         {"help", no_argument, NULL, OPTION_HELP}};
     for (int i = 0; i < NUMBERS; i++)
         known[i] = (struct option){numbers[i].name, required_argument, NULL, i};
@@ -241,7 +238,7 @@ static void options_make(void)
                                    .tries = TRIES_MAX,
                                    .retry_delay_ns = retry_ns,
                                    .retry_jitter_ns = retry_ns,
-                                   .unfenced = settings.unfenced};
+                                   .unfenced = settings.fenced == 0};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
         fail(EXIT_USAGE, "%s", reason);
 }
@@ -258,20 +255,13 @@ static struct user *users_make(void)
 
 /* --- measuring ------------------------------------------------------------------------------------------------ */
 
-static int64_t cpu_us(void)
-{
-    struct rusage use;
-    invariant(getrusage(RUSAGE_SELF, &use) == 0);
-    return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * US_PER_S + use.ru_utime.tv_usec + use.ru_stime.tv_usec;
-}
-
 static int64_t cpu_used_us;
 
 static void measuring_begins(void)
 {
     started = instant_now();
     ends = instant_after(started, (int64_t)(settings.seconds * (double)NS_PER_S));
-    cpu_used_us = -cpu_us();
+    cpu_used_us = -cpu_time_us();
 }
 
 static bool is_over(struct instant now)
@@ -358,7 +348,7 @@ static void user_event(struct redlock_lock *lock, void *context, const struct re
 static void time_over(struct loop_timer *timer)
 {
     (void)timer;
-    cpu_used_us += cpu_us();
+    cpu_used_us += cpu_time_us();
     for (unsigned i = 0; i < settings.users; i++)
         if (users[i].waits)
             redlock_lock_release(users[i].lock);
@@ -488,7 +478,7 @@ static void threads_measure(void)
     pthread_barrier_wait(&ready);
     struct timespec until = {.tv_sec = ends.ns / NS_PER_S, .tv_nsec = ends.ns % NS_PER_S};
     clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
-    cpu_used_us += cpu_us();
+    cpu_used_us += cpu_time_us();
     users_join();
     redlock_client_counters(client, &counters);
     total.fails = counters.passes - counters.acquired;
