@@ -264,14 +264,9 @@ static void measuring_begins(void)
     cpu_used_us = -cpu_time_us();
 }
 
-static bool is_over(struct instant now)
-{
-    return instant_reached(now, ends);
-}
-
 static void cycle_count(struct user *user, struct instant now)
 {
-    if (is_over(now))
+    if (instant_reached(now, ends))
         return;
     user->figures->cycles++;
     histogram_record(&user->figures->acquire, instant_since(user->asked, user->had) / NS_PER_US);
@@ -300,7 +295,7 @@ static struct loop_timer end_timer;
 static void user_begin(struct user *user)
 {
     user->asked = instant_now();
-    if (is_over(user->asked)) {
+    if (instant_reached(user->asked, ends)) {
         if (--busy_users == 0)
             loop_stop(loop);
         return;
@@ -429,7 +424,7 @@ static void *user_run(void *argument)
     struct user *user = argument;
     pthread_barrier_wait(&ready); /* all are there */
     pthread_barrier_wait(&ready); /* the time was taken */
-    while (!is_over(instant_now()))
+    while (!instant_reached(instant_now(), ends))
         cycle_run(user);
     return NULL;
 }
