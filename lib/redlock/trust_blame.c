@@ -121,18 +121,24 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     return news.is_first || news.step_ns != 0 || vouch(trust, index, &news, reading) || !node->clock_compared;
 }
 
+/* A sample that was long on its way could hide the very distance that is looked for. */
+static bool is_sharp(const struct trust_clock *clock, struct instant now)
+{
+    return clock->is_known && trust_clock_high(clock, now) - trust_clock_low(clock, now) < OUTLIER_NS;
+}
+
 static bool is_outlier(const struct trust *trust, unsigned index, struct instant now, bool *is_certain)
 {
     int64_t lows[LEASE_NODES_MAX], highs[LEASE_NODES_MAX];
     unsigned others = 0;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_clock *clock = &trust->node[i].clock;
-        if (i == index || !clock->is_known || !is_recent(clock->heard, now, TRUST_FRESH_NS))
+        if (i == index || !is_sharp(clock, now) || !is_recent(clock->heard, now, TRUST_FRESH_NS))
             continue;
         lows[others] = trust_clock_low(clock, now);
         highs[others++] = trust_clock_high(clock, now);
     }
-    *is_certain = others >= quorum(trust);
+    *is_certain = others >= quorum(trust) && is_sharp(&trust->node[index].clock, now);
     if (!*is_certain)
         return false;
     const struct trust_clock *own = &trust->node[index].clock;

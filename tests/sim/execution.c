@@ -27,12 +27,13 @@ static struct model_request model_request(const struct message *message, const s
                                   .value = entry->value};
 }
 
-/* A key that a late request planted may have had its release before. */
+/* A key that a late request planted may have had its release before, or nobody owes it any more. */
 static void excuse(const struct message *message, unsigned keys)
 {
     struct sim_node *node = message->connection->node;
     node->excused = (uint16_t)(node->excused & ~keys);
-    if (message->dead)
+    int64_t age_ns = instant_since(message->sent, node->world->now);
+    if (message->dead || age_ns > message->connection->client->terms->ttl_ns)
         node->excused |= (uint16_t)keys;
 }
 

@@ -204,7 +204,8 @@ static bool clocks_matter(const struct parameters *p)
 
 static void clocks_draw(struct parameters *p, struct chance *chance)
 {
-    p->node_offset_ns = clocks_matter(p) ? clock_error(p) / 2 : chance_scale(chance, NS_PER_MS, 3600 * NS_PER_S);
+    p->node_offset_ns =
+        clocks_matter(p) || p->prompt ? clock_error(p) / 2 : chance_scale(chance, NS_PER_MS, 3600 * NS_PER_S);
     if (p->profile == PROFILE_STEPS) {
         p->step_least_ns = STEP_UNSEEN + longest_life(p) / 50 + 4 * p->longest_timeout_ns;
         p->step_most_ns = 4 * p->step_least_ns;

@@ -302,6 +302,32 @@ static void the_median_follows_the_majority(void **state)
 
 /* --- outliers ------------------------------------------------------------------------------------------------ */
 
+/* We stood still while the answers to our first questions waited for us: they tell too little to compare clocks, and a
+ * node whose clock jumped meanwhile would pass. */
+static void clocks_are_compared_by_sharp_samples(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct trust_sight sight = {.asked = instant_after(world.now, -20 * NS_PER_S),
+                                    .answered = world.now,
+                                    .has_marker = true,
+                                    .node_us = node_us(&world, i, instant_after(world.now, -NS_PER_S))};
+        memcpy(sight.marker_text, world.servers[i].text, sizeof sight.marker_text);
+        memcpy(sight.run_id, world.servers[i].run_id, sizeof sight.run_id);
+        trust_saw(&world.trust, i, &sight, world.now);
+    }
+    world.servers[1].offset_ns = 12 * NS_PER_S;
+    pass(&world, NS_PER_S);
+    sample(&world, 0);
+    sample(&world, 1);
+    expect_step(&world, 0, 0, 0);
+    sample(&world, 2);
+    expect_step(&world, 2, 0, 2);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
+}
+
 static void a_clock_far_from_all_others(void **state)
 {
     (void)state;
@@ -401,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_new_run_has_a_new_clock),
         cmocka_unit_test(bounds_widen_by_one_percent),
         cmocka_unit_test(the_median_follows_the_majority),
+        cmocka_unit_test(clocks_are_compared_by_sharp_samples),
         cmocka_unit_test(a_clock_far_from_all_others),
         cmocka_unit_test(a_clock_that_is_near_enough_or_has_too_few_beside_it),
         cmocka_unit_test(who_healed_a_doubted_marker_has_waited_for_us),
