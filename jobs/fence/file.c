@@ -8,11 +8,10 @@
  *
  *     enter     lock; PATH.fence is read and compared: a stale caller ends here and has changed nothing
  *     settle    what an earlier caller left half done is decided (record.h), the token is advanced: PATH.fence is
- *     replaced,
- *               and only then PATH.new removed, on whose being there the decision rested
+ *               replaced, and only then PATH.new removed, on whose being there the decision rested
  *     (read)    the content
  *     (write)   PATH.new is written and synchronized, then its name; PATH.fence says `writing JID`; PATH.new becomes
- *     PATH
+ *               PATH
  *
  * A file is synchronized before it gets its name and the directory after that, so a loss of power cannot leave the name
  * of an empty file, nor swap the order of two steps. */
