@@ -29,9 +29,9 @@ static void profile_draw(struct parameters *p, struct chance *chance, enum profi
     static const enum profile profiles[] = {PROFILE_STEADY, PROFILE_STEADY, PROFILE_STEADY, PROFILE_STEADY,
                                             PROFILE_LOSS,   PROFILE_LOSS,   PROFILE_LOSS,   PROFILE_STEPS,
                                             PROFILE_WILD,   PROFILE_RUIN};
-    p->calm = chance_pick(chance, 6) == 0 && (forced == PROFILES || forced == PROFILE_STEADY);
+    p->calm = chance_pick(chance, 5) == 0 && (forced == PROFILES || forced == PROFILE_STEADY);
     p->prompt = p->calm && chance_pick(chance, 2) == 0;
-    p->abrupt = !p->calm && chance_pick(chance, 3) == 0;
+    p->abrupt = !p->calm && chance_pick(chance, 2) == 0;
     p->replies_first = chance_pick(chance, 2) == 0;
     p->late_votes = chance_pick(chance, 2) == 0;
     p->profile = p->calm ? PROFILE_STEADY : profiles[chance_pick(chance, sizeof profiles / sizeof profiles[0])];
@@ -48,7 +48,7 @@ static void group_draw(struct parameters *p, struct chance *chance)
     else
         p->nodes = any[chance_pick(chance, sizeof any / sizeof any[0])];
     p->clients = clients[chance_pick(chance, sizeof clients / sizeof clients[0])];
-    p->locks = chance_pick(chance, 4) == 0 ? SIM_LOCKS_MAX : 1;
+    p->locks = chance_pick(chance, 6) == 0 ? SIM_LOCKS_MAX : 1;
     p->resources = 1 + chance_pick(chance, SIM_RESOURCES_MAX);
     p->herd = chance_pick(chance, 4) == 0;
 }
@@ -101,7 +101,7 @@ static void terms_draw(struct parameters *p, struct chance *chance)
     }
     p->max_ttl_ns = whole_ms(p->longest_ttl_ns + chance_below(chance, p->longest_ttl_ns / 4));
     p->quarantine_ns = p->max_ttl_ns;
-    p->pulse_ns = chance_between(chance, p->max_ttl_ns / 5, p->max_ttl_ns / 2);
+    p->pulse_ns = chance_between(chance, p->max_ttl_ns / 3, p->max_ttl_ns * 2 / 3);
 }
 
 /* --- the network and the faults --------------------------------------------------------------------------------- */
