@@ -91,6 +91,10 @@ static void execute_raise(struct message *message, struct entry *entry)
     struct sim_node *node = message->connection->node;
     struct model_request request = model_request(message, entry);
     struct model_answer answer = node_model_raise(&node->model, &request, node->world->now);
+    for (unsigned key = 0; key < SIM_RESOURCES_MAX && answer.done; key++)
+        if (set_has(entry->resources, key) && node->model.keys[key].value != entry->value)
+            world_violated(node->world, "O3", "lock %u raises the fence of a key that is not its own",
+                           entry->lock->number);
     message->answer.code = answer.code;
     entry->vote = answer.done ? LEASE_YES : LEASE_NO;
     entry->detail = answer.token;
