@@ -104,7 +104,7 @@ static inline struct trust_step tick(struct world *world)
     if (step.look != 0)
         pass(world, TRIP_NS);
     for (unsigned i = 0; i < world->trust.nodes; i++) {
-        if (!(step.look >> i & 1u))
+        if (!((unsigned)step.look >> i & 1u))
             continue;
         struct trust_step then = look(world, i);
         step.forgot |= then.forgot;
