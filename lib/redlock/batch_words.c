@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "redlock/inspection.h"
@@ -203,10 +204,7 @@ struct batch_answer batch_words_answer(const struct batch *batch, const struct r
 /* Tells owners apart without keeping their values; 0 is left for "not told". */
 static uint64_t owner_digest(const char *bytes, size_t length)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        digest = (digest ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    return digest | 1u;
+    return hash_bytes(0, bytes, length) | 1u;
 }
 
 static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_string_there)

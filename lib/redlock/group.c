@@ -18,11 +18,10 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/inspection.h"
-#include "redlock/scripts.h"
+#include "redlock/node_options.h"
 #include "redlock/terms.h"
 
-#define NODE_CONNECT_TIMEOUT_NS (1 * NS_PER_S)
-#define FENCE_TTL_DEFAULT_NS    (7 * 24 * 3600 * NS_PER_S)
+#define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
 
 #define REFUSAL_SILENCE_NS (1 * NS_PER_S)
 
@@ -136,33 +135,15 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
 {
     const struct redlock_node *wanted = &options->nodes[index];
     struct group_node *member = &group->nodes[index];
-    char name[128];
-    if (wanted->name != NULL)
-        snprintf(name, sizeof name, "%s", wanted->name);
-    else if (wanted->unix_path != NULL)
-        snprintf(name, sizeof name, "%s", wanted->unix_path);
-    else
-        snprintf(name, sizeof name, "%s:%u", wanted->host, wanted->port);
+    char name[NODE_NAME_SIZE];
+    node_name_write(wanted, name);
     *member = (struct group_node){.group = group, .index = index, .timeout_ns = redlock_node_timeout_ns(wanted)};
     list_init(&member->owed);
-    member->node = redis_node_create(
-        group->loop,
-        &(struct redis_node_options){
-            .name = name,
-            .host = wanted->host,
-            .port = wanted->port,
-            .unix_path = wanted->unix_path,
-            .user = wanted->user,
-            .password = wanted->password,
-            .database = wanted->database,
-            .client_name = options->client_name != NULL ? options->client_name : "redlock",
-            .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : NODE_CONNECT_TIMEOUT_NS,
-            .silence_limit_ns = GROUP_SILENCE_LIMIT_NS,
-            .scripts = redlock_scripts,
-            .script_count = REDLOCK_SCRIPT_COUNT,
-            .changed = node_changed,
-            .context = member,
-        });
+    struct redis_node_options connected = node_options_of(wanted, options, name);
+    connected.silence_limit_ns = GROUP_SILENCE_LIMIT_NS;
+    connected.changed = node_changed;
+    connected.context = member;
+    member->node = redis_node_create(group->loop, &connected);
 }
 
 static void waiting_init(struct redlock_group *group)

@@ -53,11 +53,7 @@ static void marker_write_to(struct group_node *node)
     if (redis_call_is_outstanding(&node->mark_call))
         return;
     trust_marker_to_write(trust, node->index, text);
-    buffer_clear(out);
-    redis_request_script(out, &redlock_script_mark, 1, 2);
-    redis_request_text(out, MARKER_KEY);
-    redis_request_text(out, trust->node[node->index].marker_text);
-    redis_request_text(out, text);
+    sight_mark(out, trust->node[node->index].marker_text, text);
     if (redis_node_call(node->node, out, loop_after(node->group->loop, node->timeout_ns), &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
 }

@@ -10,10 +10,11 @@
 #include "base/memory.h"
 #include "redlock/scripts.h"
 #include "redlock/terms.h"
+#include "redlock/node_options.h"
+#include "redlock/sight.h"
 
-#define CONNECT_TIMEOUT_NS (1 * NS_PER_S)
-#define SETTLE_SLACK_NS    (1 * NS_PER_S)
-#define ANSWER_LEAST_NS    (2 * NS_PER_S) /* an operator has more patience than a lock */
+#define SETTLE_SLACK_NS (1 * NS_PER_S)
+#define ANSWER_LEAST_NS (2 * NS_PER_S) /* an operator has more patience than a lock */
 
 enum { SCAN_PAGE = 1000, REPLY_LIMIT = 64 << 20, ELEMENT_LIMIT = 1 << 16, LINE_MAX_BYTES = 600 };
 
@@ -60,41 +61,17 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
         loop_stop(nodes->loop);
 }
 
-static void server_name(struct server *server, const struct redlock_node *wanted)
-{
-    if (wanted->name != NULL)
-        snprintf(server->name, sizeof server->name, "%s", wanted->name);
-    else if (wanted->unix_path != NULL)
-        snprintf(server->name, sizeof server->name, "%s", wanted->unix_path);
-    else
-        snprintf(server->name, sizeof server->name, "%s:%u", wanted->host, wanted->port);
-}
-
 void server_open(struct redlock_nodes *nodes, struct server *server, const struct redlock_node *wanted)
 {
-    const struct redlock_options *options = nodes->options;
     *server = (struct server){.all = nodes};
-    server_name(server, wanted);
+    node_name_write(wanted, server->name);
     server->view.name = server->name;
-    server->connection = redis_node_create(
-        nodes->loop,
-        &(struct redis_node_options){
-            .name = server->name,
-            .host = wanted->host,
-            .port = wanted->port,
-            .unix_path = wanted->unix_path,
-            .user = wanted->user,
-            .password = wanted->password,
-            .database = wanted->database,
-            .client_name = options->client_name != NULL ? options->client_name : "redlock",
-            .connect_timeout_ns = wanted->connect_timeout_ns > 0 ? wanted->connect_timeout_ns : CONNECT_TIMEOUT_NS,
-            .reply_limit = REPLY_LIMIT,
-            .element_limit = ELEMENT_LIMIT,
-            .scripts = redlock_scripts,
-            .script_count = REDLOCK_SCRIPT_COUNT,
-            .changed = changed,
-            .context = nodes,
-        });
+    struct redis_node_options connected = node_options_of(wanted, nodes->options, server->name);
+    connected.reply_limit = REPLY_LIMIT;
+    connected.element_limit = ELEMENT_LIMIT;
+    connected.changed = changed;
+    connected.context = nodes;
+    server->connection = redis_node_create(nodes->loop, &connected);
 }
 
 void server_close(struct server *server)
@@ -119,7 +96,7 @@ static void run_for(struct redlock_nodes *nodes, int64_t ns)
 
 void nodes_settle(struct redlock_nodes *nodes)
 {
-    int64_t patience_ns = CONNECT_TIMEOUT_NS;
+    int64_t patience_ns = NODE_CONNECT_TIMEOUT_NS;
     for (unsigned i = 0; i < nodes->count; i++)
         if (nodes->options->nodes[i].connect_timeout_ns > patience_ns)
             patience_ns = nodes->options->nodes[i].connect_timeout_ns;
@@ -236,10 +213,7 @@ static void was_marked(struct server *server, const struct redis_result *result)
 enum mark_outcome server_mark(struct server *server, const char *expected, const char *text)
 {
     struct buffer request = {0};
-    redis_request_script(&request, &redlock_script_mark, 1, 2);
-    redis_request_text(&request, MARKER_KEY);
-    redis_request_text(&request, expected);
-    redis_request_text(&request, text);
+    sight_mark(&request, expected, text);
     server_ask(server, &request, was_marked);
     nodes_run(server->all);
     buffer_fini(&request);

@@ -15,6 +15,15 @@ void sight_ask(struct buffer *request)
     redis_request_text(request, MARKER_KEY);
 }
 
+void sight_mark(struct buffer *request, const char *seen, const char *wanted)
+{
+    buffer_clear(request);
+    redis_request_script(request, &redlock_script_mark, 1, 2);
+    redis_request_text(request, MARKER_KEY);
+    redis_request_text(request, seen);
+    redis_request_text(request, wanted);
+}
+
 static bool has_shape(const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER)

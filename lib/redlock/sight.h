@@ -12,8 +12,11 @@ enum { SIGHT_POLICY_SIZE = 32 };
 
 /* Replaces what is in `request`. */
 void sight_ask(struct buffer *request);
-/* False when it is no answer to that. `asked` and `answered` are left as they are. `policy`, the eviction policy in
- * words, may be NULL. */
+/* Asks for another marker where there is the one that was seen ("" = none; to "" = delete it): mark.lua. Replaces what
+ * is in `request`. */
+void sight_mark(struct buffer *request, const char *seen, const char *wanted);
+/* False when it is no answer to the inspection. `asked` and `answered` are left as they are. `policy`, the eviction
+ * policy in words, may be NULL. */
 bool sight_read(struct trust_sight *sight, char *policy, const struct redis_reply *reply) MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/memory.h"
 
@@ -41,9 +42,7 @@ struct turns *turns_create(uint64_t seed)
 
 static uint64_t key_hash(const struct turns *turns, struct turn_key key)
 {
-    uint64_t hash = turns->seed ^ UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < key.length; i++)
-        hash = (hash ^ (unsigned char)key.bytes[i]) * UINT64_C(0x100000001b3);
+    uint64_t hash = hash_bytes(turns->seed, key.bytes, key.length);
     return hash ^ hash >> 32;
 }
 

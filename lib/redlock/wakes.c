@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -65,14 +66,6 @@ struct wakes {
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-static uint64_t key_hash(const char *key, size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static void bucket_channel(const struct wakes *wakes, unsigned bucket, char channel[WAKES_CHANNEL_MAX])
 {
     snprintf(channel, WAKES_CHANNEL_MAX, "%s%u", wakes->prefix, bucket);
@@ -80,12 +73,12 @@ static void bucket_channel(const struct wakes *wakes, unsigned bucket, char chan
 
 void wakes_channel(const struct wakes *wakes, const char *key, size_t length, char channel[WAKES_CHANNEL_MAX])
 {
-    bucket_channel(wakes, (unsigned)(key_hash(key, length) % WAKES_BUCKETS), channel);
+    bucket_channel(wakes, (unsigned)(hash_bytes(0, key, length) % WAKES_BUCKETS), channel);
 }
 
 bool wakes_are_warm(const struct wakes *wakes, const char *key, size_t length)
 {
-    return wakes->buckets[key_hash(key, length) % WAKES_BUCKETS].is_kept;
+    return wakes->buckets[hash_bytes(0, key, length) % WAKES_BUCKETS].is_kept;
 }
 
 /* All who share the nodes make the same name of them: where the nodes have different databases, none is named. */
@@ -138,7 +131,7 @@ static bool is_new(struct wake_want *want, const struct news *news, struct insta
 static void bucket_tell(struct wakes *wakes, struct bucket *bucket, const struct news *news)
 {
     struct list todo, *link = NULL;
-    uint64_t hash = news->key != NULL ? key_hash(news->key, news->length) : 0;
+    uint64_t hash = news->key != NULL ? hash_bytes(0, news->key, news->length) : 0;
     struct instant now = loop_now(wakes->loop);
     list_init(&todo);
     while ((link = list_take_first(&bucket->wants)) != NULL)
@@ -192,7 +185,7 @@ static void message_came(void *context, struct redis_node *connection, const cha
     struct news news = {.kind = WAKE_FREE, .node = node->index, .key = payload, .length = payload_length};
     if (!news_parse(payload, payload_length, &news))
         return;
-    unsigned bucket = (unsigned)(key_hash(news.key, news.length) % WAKES_BUCKETS);
+    unsigned bucket = (unsigned)(hash_bytes(0, news.key, news.length) % WAKES_BUCKETS);
     bucket_tell(node->wakes, &node->wakes->buckets[bucket], &news);
 }
 
@@ -444,7 +437,7 @@ void wakes_name_group(struct wakes *wakes, const char *group)
 void wakes_want(struct wakes *wakes, struct wake_want *want, const char *key, size_t length)
 {
     invariant(want->wakes == NULL);
-    uint64_t hash = key_hash(key, length);
+    uint64_t hash = hash_bytes(0, key, length);
     want->wakes = wakes;
     want->key = key;
     want->length = length;
