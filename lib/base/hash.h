@@ -1,5 +1,5 @@
-/* FNV-1a: tells byte strings apart in tables and channels. Not for secrets; tables whose keys strangers choose begin with
- * a random seed. */
+/* FNV-1a: tells byte strings apart in tables and channels. Not for secrets; tables whose keys strangers choose
+ * begin with a random seed. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
