@@ -1,0 +1,82 @@
+/* Waiting for a lock without holding anything: a task whose lock is held is parked, and whoever frees the lock wakes the
+ * one that has waited longest.
+ *
+ *                 queue_park                        queue_turn (freed), queue_free: WAKE the oldest
+ *   claim ───────────────────▶ waiting list ──────────────────────────────────────────────▶ head of its queue
+ *     ▲                         │     │ due by time (promoter.h): the fallback of the oldest
+ *     └──────── queue_heir ◀────┘     └─────────────────────────────────────────────────▶ its queue
+ *       the holder claims its successor before it ends
+ *
+ * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a place
+ * in the waiting list of what it waits for. Places are in the order in which the node recorded them; a task keeps its
+ * place, by its jid, until it has ended, however often it is claimed and parked again. Only the oldest that is parked
+ * has a near time in `schedule`; the others sleep long and move up by wakes, so that waiting costs nothing.
+ *
+ * No wake is lost between this node and the lock nodes. A freed list is stamped with this node's time. A park names the
+ * time at which its task was claimed (queue_seen_us): if the list was freed since, the lock may be free, and the answer is
+ * QUEUE_RETRY; if it was freed shortly before, the release may not have reached the lock nodes when they were asked, and
+ * the oldest looks again within milliseconds. So whoever parks for long was refused by a holder whose end comes later and
+ * finds it. A holder that dies wakes nobody: the oldest then comes back when the ttl is over.
+ *
+ * Lists are named: "resource:NAME" for a lock, "class:NAME" for a share of the runners. Threads: the loop's only. If the
+ * process dies, what is parked stays parked. */
+#ifndef QUEUE_WAITING_H
+#define QUEUE_WAITING_H
+
+#include "queue/queue.h"
+
+/* The longest name of a list: "resource:" and a resource, or "class:" and a class. */
+enum { WAITING_LIST_BYTES_MAX = 9 + 512 };
+
+struct waiting_task {
+    const char *list;
+    const char *jid, *queue, *class_name;
+    const char *set;      /* a digest of everything that it locks: the lock is handed on to an equal set only */
+    int64_t seen_us;      /* of the claim after which the lock was asked for (queue_seen_us) */
+    int64_t near_ns;      /* to the next look, as the oldest */
+    unsigned waiters_max; /* 0 = any number */
+    bool may_retry;       /* else it is parked for some milliseconds where QUEUE_RETRY would be answered */
+};
+
+/* Ends the slot's claim by parking its task as `payload`. Answers QUEUE_NOTHING when it is parked, QUEUE_RETRY when the
+ * lock may be free (the slot still has the task, and was claimed just now as far as queue_seen_us goes), QUEUE_FULL when
+ * too many wait (the slot still has it), QUEUE_LOST. */
+void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *task, const char *payload,
+                size_t length);
+
+/* Ends the slot's task as skipped, unless it was claimed before by a process that died, or has a place in the list: then
+ * QUEUE_RETRY, and the slot still has it. */
+void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
+
+/* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Answers QUEUE_CLAIMED, or
+ * QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the process's or is paused, its
+ * class is not among `classes`, it locks something else too), or is on its way elsewhere. */
+struct waiting_heir {
+    const char *list, *set;
+    const char *holder_jid; /* whose place in the list is given up: it holds the lock */
+    const char *const *classes;
+    unsigned class_count;
+};
+void queue_heir(struct queue *queue, unsigned slot, const struct waiting_heir *heir);
+
+/* What ends with a task that held locks, for queue_turn_free and queue_free. */
+struct waiting_end {
+    const char *const *lists;
+    unsigned list_count;
+    const char *jid;   /* gives up its places; NULL = nobody does */
+    bool is_handed_on; /* nobody is woken: the lock goes to an heir */
+    int64_t after_ns;  /* of queue_free: the lock stays for so long yet; 0 = it is free now */
+    unsigned wakes;    /* of queue_free: how many; 0 = 1 */
+};
+/* queue_turn for a task that held locks: what it held is free now, and the same call wakes the oldest of each list. */
+void queue_turn_free(struct queue *queue, unsigned slot, bool claim_next, const struct waiting_end *end);
+/* The same for tasks that end by another move, and for a release that took long. Repeated until answered; nobody is
+ * told. */
+void queue_free(struct queue *queue, const struct waiting_end *end);
+
+/* Inside `answered` of a queue_turn_free: somebody still waits for one of its lists. */
+bool queue_has_waiters(const struct queue *queue, unsigned slot);
+/* The node's time, in microseconds, when it claimed the slot's task or answered QUEUE_RETRY. */
+int64_t queue_seen_us(const struct queue *queue, unsigned slot);
+
+#endif
