@@ -1,4 +1,4 @@
-/* job.h: everything a Holdfast job handler needs. Version 0.3 of the interface.
+/* job.h: everything a Holdfast job handler needs. Version 0.4 of the interface.
  *
  * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
  * host offers is reached through a table that it passes to open(). The header uses libc types only and is clean C and
@@ -59,7 +59,7 @@ extern "C" {
 
 #define HF_MAGIC     UINT32_C(0x48464a42)
 #define HF_ABI_MAJOR 0
-#define HF_ABI_MINOR 3
+#define HF_ABI_MINOR 4
 #define HF_EXPORT    __attribute__((visibility("default")))
 
 /* What run() returns. */
@@ -187,6 +187,23 @@ enum {
     HF_PROGRESS = 32, /* run() reports progress or saves checkpoints: dashboards show it from the start */
 };
 
+/* What the locks of a class are for. docs/contention.md says what each promises. */
+enum hf_mode {
+    HF_MODE_USUAL,  /* correctness where the worker's locks are good for it, else efficiency */
+    HF_CORRECTNESS, /* two runs at once at one resource would do harm: needs tokens from three lock nodes or more */
+    HF_EFFICIENCY,  /* two runs at once would do the work twice, and nothing worse */
+    HF_UNLOCKED,    /* its tasks are never locked, also when they name a resource */
+};
+
+/* What becomes of a task whose lock somebody else holds. */
+enum hf_on_conflict {
+    HF_CONFLICT_USUAL, /* as HF_CONFLICT_PARK */
+    HF_CONFLICT_PARK,  /* it waits in line and is woken */
+    HF_CONFLICT_SKIP,  /* it ends as skipped: with HF_EFFICIENCY only */
+    HF_CONFLICT_DELAY, /* it comes again a little later, in no order */
+    HF_CONFLICT_FAIL,  /* as if run() had returned HF_FAIL */
+};
+
 typedef struct hf_handler {
     size_t size;       /* sizeof(hf_handler) */
     const char *name;  /* the task's "class" */
@@ -210,6 +227,21 @@ typedef struct hf_handler {
     /* A task that has not been started so many milliseconds after it was put into its queue is not worth running: it
      * ends as expired, and run() is not called. One that was started once does not expire. */
     int64_t expires_in_ms;
+
+    /* Since version 0.4: how its tasks are locked. Zero means that there is nothing unusual; the configuration may say
+     * otherwise for the class. */
+
+    enum hf_mode mode;
+    /* What a task locks that names no resource itself: templates of names, up to 16, the last one followed by NULL;
+     * NULL = none. "{0}" is the first argument, "{1.a.b}" the member b of the member a of the second, "{0.2}" the third
+     * element of the first, "{{" a brace. Only texts and whole numbers can stand there; a task whose arguments have
+     * something else, or nothing, is buried. Begin a template with a word and a colon, "account:{0}": resources that
+     * begin so belong to one mode, in all classes of a worker. With HF_LOCK_REQUIRED they are what is required. */
+    const char *const *resources;
+    enum hf_on_conflict on_conflict;
+    /* With HF_EFFICIENCY only: the lock of a task that went well stays for so many milliseconds, counted from when it
+     * was taken, so that the same work is not done again at once. Up to a minute. */
+    int64_t hold_at_least_ms;
 } hf_handler;
 
 typedef struct hf_plugin {

@@ -8,7 +8,6 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "worker/startup.h"
 #include "worker/worker_state.h"
 
 /* --- the claimed task ------------------------------------------------------------------------------------------ */
@@ -79,9 +78,8 @@ static struct flow_task task_look(struct slot *slot)
                              .is_unique = slot->envelope.unique[0] != '\0'};
     if (!task.is_known)
         return task;
-    enum config_lock_mode mode = startup_lock_mode(slot->worker->options.config, slot->handler);
-    task.must_lock = mode == CONFIG_LOCK_REQUIRED;
-    task.wants_lock = mode != CONFIG_LOCK_NONE && slot->envelope.resource_count > 0;
+    task.must_lock = rules->must_lock;
+    task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->envelope.resource_count > 0;
     task.on_lost = road_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
     task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue);

@@ -2,15 +2,8 @@
 
 #include <string.h>
 
+#include "worker/class_mode.h"
 #include "worker/config/suggest.h"
-
-enum config_lock_mode startup_lock_mode(const struct config *config, const struct plugin_handler *handler)
-{
-    enum config_lock_mode mode = config_class_lock(config, handler->class_name);
-    if (mode != CONFIG_LOCK_BY_HANDLER)
-        return mode;
-    return (handler->flags & HF_LOCK_REQUIRED) != 0 ? CONFIG_LOCK_REQUIRED : CONFIG_LOCK_OPTIONAL;
-}
 
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)
@@ -19,7 +12,7 @@ static void check_lock_nodes(const struct config *config, const struct plugins *
         return;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
         const struct plugin_handler *handler = plugins_handler_at(plugins, i);
-        if (startup_lock_mode(config, handler) == CONFIG_LOCK_NONE)
+        if (class_mode_of(config, config_class_find(config, handler->class_name), handler) == CONFIG_MODE_NONE)
             continue;
         findings_error(findings,
                        "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "

@@ -1,6 +1,8 @@
 /* Merging, one question at a time, each in the order task, configuration, handler, usual. */
 #include "worker/task_rules.h"
 
+#include "worker/class_mode.h"
+
 #define US_PER_MS (US_PER_S / MS_PER_S)
 
 /* A class without settings and a class without handler say nothing. */
@@ -49,6 +51,39 @@ static void lock_rules_merge(struct task_rules *rules, const struct config_class
     rules->on_lost = entry->on_lost;
 }
 
+static enum config_on_conflict conflict_of(const struct config_class *entry, const struct plugin_handler *handler,
+                                           enum config_mode mode)
+{
+    static const enum config_on_conflict of_handlers[] = {
+        [HF_CONFLICT_USUAL] = CONFIG_CONFLICT_PARK, [HF_CONFLICT_PARK] = CONFIG_CONFLICT_PARK,
+        [HF_CONFLICT_SKIP] = CONFIG_CONFLICT_SKIP,  [HF_CONFLICT_DELAY] = CONFIG_CONFLICT_DELAY,
+        [HF_CONFLICT_FAIL] = CONFIG_CONFLICT_FAIL,
+    };
+    if (entry->on_conflict != CONFIG_CONFLICT_BY_HANDLER)
+        return entry->on_conflict;
+    enum config_on_conflict by_handler = of_handlers[handler->on_conflict];
+    return by_handler == CONFIG_CONFLICT_SKIP && mode != CONFIG_MODE_EFFICIENCY ? CONFIG_CONFLICT_PARK : by_handler;
+}
+
+static void mode_rules_merge(struct task_rules *rules, const struct config *config, const struct config_class *entry,
+                             const struct plugin_handler *handler)
+{
+    rules->mode = class_mode_of(config, entry, handler);
+    rules->must_lock = class_mode_must_lock(rules->mode, entry, handler);
+    rules->on_conflict = conflict_of(entry, handler, rules->mode);
+    rules->conflict_delay_ns = entry->conflict_delay_ns > 0 ? entry->conflict_delay_ns : config->lock.park_delay_ns;
+    if (rules->mode == CONFIG_MODE_EFFICIENCY) {
+        rules->hold_at_least_ns =
+            entry->hold_at_least_ns > 0 ? entry->hold_at_least_ns : handler->hold_at_least_ms * NS_PER_MS;
+        rules->fails_open = entry->on_no_quorum == CONFIG_QUORUM_OPEN;
+    }
+    rules->waiters_max = entry->waiters_max > 0 ? entry->waiters_max : config->lock.waiters_max;
+    rules->on_crowd = entry->on_crowd;
+    /* A class without settings has no share: all of them. */
+    unsigned percent = entry->share > 0 ? entry->share : 100, threads = config->worker.threads;
+    rules->share = threads * percent / 100 > 0 ? threads * percent / 100 : 1;
+}
+
 static void refusal_of(struct task_rules *rules, const struct envelope *envelope, const struct config *config)
 {
     if (envelope->is_encrypted) {
@@ -79,6 +114,7 @@ struct task_rules task_rules_of(const struct envelope *envelope, const struct co
     rules.expiry = envelope_expiry(envelope, class_us);
     rules.at_most_once = answer_of(entry->at_most_once, (handler->flags & HF_AT_MOST_ONCE) != 0);
     lock_rules_merge(&rules, entry, &config->lock);
+    mode_rules_merge(&rules, config, entry, handler);
     refusal_of(&rules, envelope, config);
     return rules;
 }

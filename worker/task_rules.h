@@ -30,6 +30,16 @@ struct task_rules {
     int64_t max_hold_ns; /* of its lock; 0 = no limit */
     enum config_on_lost on_lost;
 
+    enum config_mode mode;               /* never CONFIG_MODE_BY_HANDLER */
+    bool must_lock;                      /* it is buried when it has nothing to lock; never in CONFIG_MODE_NONE */
+    enum config_on_conflict on_conflict; /* never CONFIG_CONFLICT_BY_HANDLER */
+    int64_t conflict_delay_ns;
+    int64_t hold_at_least_ns; /* since it was taken, unless the task failed; 0 in all but CONFIG_MODE_EFFICIENCY */
+    bool fails_open;          /* without a majority of the lock nodes it runs unlocked */
+    unsigned waiters_max;     /* for one resource; 0 = any number */
+    enum config_on_crowd on_crowd;
+    unsigned share; /* runners that its class may occupy at once, at least 1 */
+
     /* It must not be run at all, but buried with this class of error and this reason; NULL = it may. */
     const char *refused_class, *refused_reason;
 };

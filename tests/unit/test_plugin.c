@@ -7,6 +7,7 @@
 
 #include "tests/support/private_directory.h"
 #include "worker/plugin/plugin.h"
+#include "worker/class_mode.h"
 #include "worker/startup.h"
 
 /* A directory of plugins that every test fills for itself. */
@@ -230,7 +231,7 @@ static void wrong_descriptors_are_refused(void **state)
                    "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
                    "jobs/job.h");
     assert_refused(place->built, "other_major",
-                   "was built for version 1.3 of the interface, this worker has 0.3; build it with the job.h of this "
+                   "was built for version 1.4 of the interface, this worker has 0.4; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
                    "was built for version 0.4 of the interface, this worker has 0.3; build it with the job.h of this "
@@ -432,10 +433,18 @@ static void the_configuration_decides_over_the_flags_of_a_handler(void **state)
     struct plugins *plugins = load(place->built, "good", &findings);
     struct config_class class = {.name = (char[]){"good.first"}};
     struct config config = {.classes = &class, .class_count = 1};
-    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "good.first")), CONFIG_LOCK_REQUIRED);
-    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "another")), CONFIG_LOCK_OPTIONAL);
+    const struct plugin_handler *first = plugins_find(plugins, "good.first"), *other = plugins_find(plugins, "another");
+    assert_true(class_mode_must_lock(CONFIG_MODE_EFFICIENCY, &class, first));
+    assert_true(class_mode_must_lock(CONFIG_MODE_EFFICIENCY, NULL, first));
+    assert_false(class_mode_must_lock(CONFIG_MODE_EFFICIENCY, &class, other));
+    class.lock = CONFIG_LOCK_OPTIONAL;
+    assert_false(class_mode_must_lock(CONFIG_MODE_EFFICIENCY, &class, first));
+    class.lock = CONFIG_LOCK_REQUIRED;
+    assert_true(class_mode_must_lock(CONFIG_MODE_EFFICIENCY, &class, other));
+    assert_false(class_mode_must_lock(CONFIG_MODE_NONE, &class, other));
+    assert_int_equal(class_mode_of(&config, &class, first), CONFIG_MODE_EFFICIENCY);
     class.lock = CONFIG_LOCK_NONE;
-    assert_int_equal(startup_lock_mode(&config, plugins_find(plugins, "good.first")), CONFIG_LOCK_NONE);
+    assert_int_equal(class_mode_of(&config, &class, first), CONFIG_MODE_NONE);
     plugins_close(plugins);
 }
 

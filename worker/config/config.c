@@ -52,7 +52,7 @@ static bool kind_fits(const struct config_key *key, enum config_kind kind)
     case CONFIG_FLAG:
         return kind == CONFIG_IS_BOOL;
     case CONFIG_WORDS:
-        return kind == CONFIG_IS_LIST;
+        return kind == CONFIG_IS_LIST || (key->may_be_one && kind == CONFIG_IS_TEXT);
     case CONFIG_PAIRS:
         return kind == CONFIG_IS_GROUP;
     default:
@@ -60,23 +60,33 @@ static bool kind_fits(const struct config_key *key, enum config_kind kind)
     }
 }
 
+static void word_apply(struct reader *reader, const struct config_key *key, const struct config_value *item,
+                       const char *path, struct config_words *words)
+{
+    size_t longest = key->item_max > 0 ? key->item_max : CONFIG_ITEM_MAX;
+    char expected[96];
+    snprintf(expected, sizeof expected, "every item is to be a text of 1 to %zu bytes in quotes", longest);
+    if (item->kind != CONFIG_IS_TEXT || item->text[0] == '\0' || strlen(item->text) > longest)
+        value_error(reader, item, path, expected);
+    else if (config_words_hold(words, item->text))
+        value_error(reader, item, path, "names the same one twice");
+    else
+        config_words_add(words, item->text);
+}
+
 static void words_apply(struct reader *reader, const struct config_key *key, const struct config_value *value,
                         const char *path, struct config_words *field)
 {
     struct config_words words = {0};
-    if ((int64_t)value->count < key->min || (int64_t)value->count > key->max) {
+    bool is_one = value->kind == CONFIG_IS_TEXT;
+    const struct config_value *items = is_one ? value : value->items;
+    size_t count = is_one ? 1 : value->count;
+    if ((int64_t)count < key->min || (int64_t)count > key->max) {
         type_error(reader, key, value, path);
         return;
     }
-    for (size_t i = 0; i < value->count; i++) {
-        const struct config_value *item = &value->items[i];
-        if (item->kind != CONFIG_IS_TEXT || item->text[0] == '\0' || strlen(item->text) > 128)
-            value_error(reader, item, path, "every item is to be a text of 1 to 128 bytes in quotes");
-        else if (config_words_hold(&words, item->text))
-            value_error(reader, item, path, "names the same one twice");
-        else
-            config_words_add(&words, item->text);
-    }
+    for (size_t i = 0; i < count; i++)
+        word_apply(reader, key, &items[i], path, &words);
     for (size_t i = 0; i < field->count; i++)
         free(field->items[i]);
     free(field->items);

@@ -115,6 +115,38 @@ struct config_lock {
     bool fence;
     int64_t fence_ttl_ns;
     int64_t max_hold_ns; /* 0 = no limit */
+    unsigned hand_over_tasks;
+    int64_t hand_over_ns;
+    unsigned waiters_max; /* 0 = any number */
+};
+
+/* What a class needs its locks for; docs/contention.md says what each promises. */
+enum config_mode {
+    CONFIG_MODE_BY_HANDLER,
+    CONFIG_MODE_CORRECTNESS, /* two at once would do harm */
+    CONFIG_MODE_EFFICIENCY,  /* two at once would do the work twice */
+    CONFIG_MODE_NONE,        /* no lock is taken */
+};
+
+/* What becomes of a task whose lock somebody else holds. */
+enum config_on_conflict {
+    CONFIG_CONFLICT_BY_HANDLER,
+    CONFIG_CONFLICT_PARK,  /* it waits in line and is woken */
+    CONFIG_CONFLICT_SKIP,  /* it ends as skipped */
+    CONFIG_CONFLICT_DELAY, /* it comes again after conflict_delay, in no order */
+    CONFIG_CONFLICT_FAIL,  /* as if its handler had failed */
+};
+
+enum config_on_no_quorum {
+    CONFIG_QUORUM_CLOSED, /* nothing runs without its lock */
+    CONFIG_QUORUM_OPEN,   /* it runs unlocked */
+};
+
+/* What becomes of a task that would have to wait in a line that is full. */
+enum config_on_crowd {
+    CONFIG_CROWD_DEAD,
+    CONFIG_CROWD_DROP,
+    CONFIG_CROWD_DELAY, /* it comes again after conflict_delay, without a place in the line */
 };
 
 enum config_lock_mode {
@@ -163,6 +195,15 @@ struct config_class {
     enum config_fence fence;
     int64_t max_hold_ns; /* 0 = as lock.max_hold says */
     enum config_on_lost on_lost;
+    enum config_mode mode;
+    struct config_words resource; /* templates, see resource_template.h; none = as the handler says */
+    enum config_on_conflict on_conflict;
+    int64_t conflict_delay_ns; /* 0 = as lock.park_delay says */
+    int64_t hold_at_least_ns;  /* 0 = as the handler says */
+    enum config_on_no_quorum on_no_quorum;
+    unsigned waiters_max; /* 0 = as lock.max_waiters says */
+    enum config_on_crowd on_crowd;
+    unsigned share; /* percent of the threads */
 };
 
 struct config_plugin {

@@ -8,19 +8,12 @@
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const queue_orders[] = {"strict", "weighted", NULL};
-static const char *const lock_modes[] = {"handler", "required", "optional", "none", NULL};
-static const char *const answers[] = {"handler", "yes", "no", NULL};
 static const char *const timestamps[] = {"seconds", "ms", NULL};
 static const char *const promotions[] = {"served", "all", NULL};
 static const char *const batches[] = {"refuse", "run", NULL};
-static const char *const fences[] = {"lock", "yes", "no", NULL};
-static const char *const lost_roads[] = {"retry", "requeue", "dead", NULL};
 
 _Static_assert(LOG_DEBUG == 0 && LOG_ERROR == 3, "log_levels lists enum log_level in its order");
 _Static_assert(CONFIG_ORDER_STRICT == 0 && CONFIG_ORDER_WEIGHTED == 1, "queue_orders lists enum config_queue_order");
-_Static_assert(CONFIG_FENCE_BY_LOCK == 0 && CONFIG_FENCE_NO == 2, "fences lists enum config_fence");
-_Static_assert(CONFIG_LOST_RETRY == 0 && CONFIG_LOST_DEAD == 2, "lost_roads lists enum config_on_lost");
-_Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes lists enum config_lock_mode");
 
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
 
@@ -247,6 +240,32 @@ static const struct config_key lock_keys[] = {
      .is_reloadable = true,
      .help = "A lock is lost after so long, however often it was extended: a handler that hangs does not keep its "
              "resource for ever. It counts as a failure of the task. 0s: no limit. Otherwise at least lock.ttl."},
+    {.name = "hand_over_tasks",
+     .type = CONFIG_COUNT,
+     FIELD(hand_over_tasks),
+     .fallback = "64",
+     .min = 1,
+     .max = 1000000,
+     .is_reloadable = true,
+     .help = "When a task ends and others wait for its lock, the next that this process may run takes the lock over "
+             "without giving it up. After so many in a row it is given up, so that other hosts get their turn."},
+    {.name = "hand_over_time",
+     .type = CONFIG_DURATION,
+     FIELD(hand_over_ns),
+     .fallback = "1s",
+     .min = NS_PER_MS,
+     .max = 3600 * NS_PER_S,
+     .is_reloadable = true,
+     .help = "The same after so long, however few tasks it were."},
+    {.name = "max_waiters",
+     .type = CONFIG_COUNT,
+     FIELD(waiters_max),
+     .fallback = "0",
+     .min = 0,
+     .max = 100000000,
+     .is_reloadable = true,
+     .help = "How many tasks may wait for one resource, all hosts together; what comes then goes where on_crowd of its "
+             "class says. 0: any number."},
     {.name = NULL},
 };
 #undef FIELD
@@ -277,118 +296,6 @@ static const struct config_key queue_keys[] = {
      .example = "[\"transfer\"]",
      .is_reloadable = true,
      .help = "The classes that tasks of this queue may have; a task of another one is buried, not run. Default: all."},
-    {.name = NULL},
-};
-#undef FIELD
-
-#define FIELD(member) .offset = offsetof(struct config_class, member)
-static const struct config_key class_keys[] = {
-    {.name = "class",
-     .type = CONFIG_TEXT,
-     FIELD(name),
-     .min = 1,
-     .max = 256,
-     .is_required = true,
-     .example = "transfer",
-     .in_sample = true,
-     .is_reloadable = true,
-     .help = "The class of tasks that this entry is about."},
-    {.name = "lock",
-     .type = CONFIG_CHOICE,
-     FIELD(lock),
-     .fallback = "handler",
-     .choices = lock_modes,
-     .is_reloadable = true,
-     .help = "required: a task that names no resource is buried, never run. optional: locked if it names one. none: "
-             "never locked, which is how to see what a lock is good for. handler: required or optional, as the plugin "
-             "says."},
-    {.name = "retry",
-     .type = CONFIG_TEXT,
-     FIELD(retry),
-     .fallback = "handler",
-     .max = 7,
-     .is_reloadable = true,
-     .help =
-         "How often a failed task is tried again, if it names no number itself: a number in quotes; no, so that "
-         "the first failure is final; handler, as the plugin says, which is 25 times mostly. A task with \"retry\": "
-         "true says nothing in this sense, one with false is never tried again."},
-    {.name = "retry_for",
-     .type = CONFIG_DURATION,
-     FIELD(retry_for_ns),
-     .fallback = "0s",
-     .min = 0,
-     .max = DAYS(3653),
-     .is_reloadable = true,
-     .help = "Instead of a number: for how long after its first failure. 0s: as the plugin says."},
-    {.name = "retry_queue",
-     .type = CONFIG_TEXT,
-     FIELD(retry_queue),
-     .max = 128,
-     .example = "low",
-     .is_reloadable = true,
-     .help = "The queue in which it is tried again, if it names none itself. Default: as the plugin says, which is the "
-             "queue it came from mostly."},
-    {.name = "dead",
-     .type = CONFIG_CHOICE,
-     FIELD(dead),
-     .fallback = "handler",
-     .choices = answers,
-     .is_reloadable = true,
-     .help = "Whether a task that failed for good is put into the dead set. no: it is discarded. A task with \"dead\": "
-             "false is discarded in any case."},
-    {.name = "backtrace",
-     .type = CONFIG_COUNT,
-     FIELD(backtrace),
-     .fallback = "0",
-     .min = 0,
-     .max = ENVELOPE_BACKTRACE_ALL,
-     .is_reloadable = true,
-     .help = "How many lines of the call stack are kept in the record of a failure, if the task does not say."},
-    {.name = "expires_in",
-     .type = CONFIG_DURATION,
-     FIELD(expires_in_ns),
-     .fallback = "0s",
-     .min = 0,
-     .max = DAYS(3653),
-     .is_reloadable = true,
-     .help = "A task that was not started so long after it was put into its queue ends as expired, if it does not say "
-             "otherwise itself. 0s: as the plugin says, which is never mostly."},
-    {.name = "at_most_once",
-     .type = CONFIG_CHOICE,
-     FIELD(at_most_once),
-     .fallback = "handler",
-     .choices = answers,
-     .is_reloadable = true,
-     .help = "yes: the task is finished before it runs, so that neither a failure nor a crash ever runs it twice. A "
-             "failure goes to the dead set; a crash loses the task. no: it is finished after it ran, whatever the "
-             "plugin says."},
-    {.name = "fence",
-     .type = CONFIG_CHOICE,
-     FIELD(fence),
-     .fallback = "lock",
-     .choices = fences,
-     .is_reloadable = true,
-     .help = "Whether the locks of its tasks have fencing tokens. lock: as lock.fence says."},
-    {.name = "max_hold",
-     .type = CONFIG_DURATION,
-     FIELD(max_hold_ns),
-     .fallback = "0s",
-     .min = 0,
-     .max = DAYS(3653),
-     .example = "10m",
-     .is_reloadable = true,
-     .help = "How long its tasks may hold their locks at most, extensions included; at least lock.ttl. 0s: as "
-             "lock.max_hold says."},
-    {.name = "on_lost",
-     .type = CONFIG_CHOICE,
-     FIELD(on_lost),
-     .fallback = "retry",
-     .choices = lost_roads,
-     .is_reloadable = true,
-     .help = "Where a task goes whose lock was lost while it ran; its result is refused in any case. retry: it is "
-             "tried again after the usual delay, which uses up a retry only when it held its lock for longer than "
-             "max_hold. requeue: back to the head of its queue, as if it had not run. dead: to the dead set, for a "
-             "person to look at what it has done."},
     {.name = NULL},
 };
 #undef FIELD
@@ -435,7 +342,7 @@ const struct config_section config_sections[] = {
      .offset = offsetof(struct config, classes),
      .count_offset = offsetof(struct config, class_count),
      .item_size = sizeof(struct config_class),
-     .keys = class_keys,
+     .keys = config_class_keys,
      .help = "Settings for classes of tasks. A class that is not listed has the defaults."},
     {.name = "plugin_settings",
      .is_list = true,

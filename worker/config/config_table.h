@@ -23,12 +23,16 @@ enum config_type {
     CONFIG_PAIRS,    /* { key = "v"; }  struct config_pairs */
 };
 
+enum { CONFIG_ITEM_MAX = 128 };
+
 struct config_key {
     const char *name;
     enum config_type type;
     size_t offset;        /* in the struct of its section */
     const char *fallback; /* the default, as written but without quotes; NULL = empty */
     int64_t min, max;
+    size_t item_max;            /* bytes of one of CONFIG_WORDS; 0 = CONFIG_ITEM_MAX */
+    bool may_be_one;            /* of CONFIG_WORDS: a text alone is a list of it */
     const char *const *choices; /* ends with NULL */
     bool is_required;
     bool is_reloadable; /* takes effect while the worker runs: only the loop thread reads it */
@@ -50,8 +54,8 @@ struct config_section {
     const char *sample_more; /* of a list in the sample file: the items after the first */
 };
 
-/* Of sections whose keys are in config_table_lists.c. */
-extern const struct config_key config_plugin_keys[], config_periodic_keys[];
+/* Of sections whose keys are in config_table_lists.c and config_table_classes.c. */
+extern const struct config_key config_plugin_keys[], config_periodic_keys[], config_class_keys[];
 
 extern const struct config_section config_sections[]; /* ends with name == NULL */
 

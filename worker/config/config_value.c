@@ -361,7 +361,8 @@ void config_key_expects(const struct config_key *key, struct buffer *out)
         choices_print(key, out);
         break;
     case CONFIG_WORDS:
-        buffer_format(out, "a list of %lld to %lld texts: [\"a\", \"b\"]", (long long)key->min, (long long)key->max);
+        buffer_format(out, "%sa list of %lld to %lld texts: [\"a\", \"b\"]", key->may_be_one ? "a text, or " : "",
+                      (long long)key->min, (long long)key->max);
         break;
     case CONFIG_PAIRS:
         buffer_append_text(out, "a group of texts: { key = \"value\"; }");

@@ -24,7 +24,13 @@
 #include "queue/keys.h"
 #include "worker/plugin/plugin_file.h"
 
-enum { HANDLERS_PER_PLUGIN_MAX = 256, CLASS_NAME_MAX = 256, PLUGIN_NAME_MAX = 64, DESCRIPTOR_SIZE_MAX = 4096 };
+enum {
+    HANDLERS_PER_PLUGIN_MAX = 256,
+    CLASS_NAME_MAX = 256,
+    PLUGIN_NAME_MAX = 64,
+    DESCRIPTOR_SIZE_MAX = 4096,
+    HOLD_MS_MAX = 60000
+};
 
 /* Ten years. */
 #define TIME_MS_MAX (INT64_C(3653) * 24 * 3600 * MS_PER_S)
@@ -94,6 +100,15 @@ static bool descriptor_check(const hf_plugin *found, struct plugin *plugin, stru
 
 /* --- handlers ----------------------------------------------------------------------------------------------- */
 
+static bool lock_members_fit(const hf_handler *handler)
+{
+    bool for_efficiency = handler->on_conflict == HF_CONFLICT_SKIP || handler->hold_at_least_ms > 0;
+    bool contradicts = handler->mode == HF_UNLOCKED && (handler->flags & HF_LOCK_REQUIRED) != 0;
+    return (unsigned)handler->mode <= HF_UNLOCKED && (unsigned)handler->on_conflict <= HF_CONFLICT_FAIL &&
+           handler->hold_at_least_ms >= 0 && handler->hold_at_least_ms <= HOLD_MS_MAX &&
+           (!for_efficiency || handler->mode == HF_EFFICIENCY) && !contradicts;
+}
+
 static bool handler_check(const struct plugin *plugin, size_t index, hf_handler *handler, struct findings *findings)
 {
     const hf_handler *found = plugin->descriptor.handlers[index];
@@ -115,6 +130,12 @@ static bool handler_check(const struct plugin *plugin, size_t index, hf_handler 
                        "%s: the retry_queue of the handler of %s is not 1 to %d bytes without blanks, or begins with "
                        "hf:",
                        plugin->path, handler->name, ENVELOPE_QUEUE_BYTES_MAX);
+    else if (!lock_members_fit(handler))
+        findings_error(findings,
+                       "%s: the handler of %s states a mode or on_conflict that there is not, or a hold_at_least_ms "
+                       "outside 0 to %d, or HF_CONFLICT_SKIP or hold_at_least_ms without HF_EFFICIENCY, or "
+                       "HF_LOCK_REQUIRED with HF_UNLOCKED",
+                       plugin->path, handler->name, HOLD_MS_MAX);
     else
         return true;
     return false;
@@ -150,6 +171,10 @@ static void handler_add(struct plugins *plugins, const struct plugin *plugin, co
                                      .retry_for_ms = handler->retry_for_ms,
                                      .retry_queue = handler->retry_queue,
                                      .expires_in_ms = handler->expires_in_ms,
+                                     .mode = handler->mode,
+                                     .resources = handler->resources,
+                                     .on_conflict = handler->on_conflict,
+                                     .hold_at_least_ms = handler->hold_at_least_ms,
                                      .plugin = plugin};
     plugins->handlers = memory_resize(plugins->handlers, plugins->handler_count + 1, sizeof *plugins->handlers);
     plugins->handlers[plugins->handler_count++] = added;

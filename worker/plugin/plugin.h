@@ -33,6 +33,10 @@ struct plugin_handler {
     int64_t retry_for_ms;                                                            /* 0 = not limited by time */
     const char *retry_queue;                                                         /* NULL = where it came from */
     int64_t expires_in_ms;                                                           /* 0 = never */
+    enum hf_mode mode;
+    const char *const *resources; /* templates, ends with NULL; NULL = none */
+    enum hf_on_conflict on_conflict;
+    int64_t hold_at_least_ms; /* 0 = not at all */
     const struct plugin *plugin;
 };
 
