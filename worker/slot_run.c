@@ -1,6 +1,8 @@
 /* The run of a slot's task: handing it to the runners, running it, taking the result back. On the loop; only slot_run
  * is on a runner, between the two hand-offs, and touches nothing but the job, the code and the two facts about the
  * run. */
+#include <string.h>
+
 #include "base/invariant.h"
 #include "worker/worker_state.h"
 
@@ -146,6 +148,15 @@ static void run_count(struct slot *slot, enum flow_result result)
         presence_count(slot->worker->presence, slot, slot->hold != FLOW_HELD || is_failure(result));
 }
 
+/* Also of a run whose lock was lost: that is when a fence has something to refuse. */
+static void fenced_off_count(const struct slot *slot)
+{
+    if (slot->code == HF_FAIL && slot->envelope.resource_count > 0 &&
+        strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
+        lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->envelope.resources[0],
+                           LOCK_EVENT_FENCED_OFF);
+}
+
 void slot_ran(struct loop_message *message)
 {
     struct slot *slot = list_owner(message, struct slot, work.done);
@@ -155,6 +166,8 @@ void slot_ran(struct loop_message *message)
     worker->report.runs += slot->started;
     if (slot->started)
         histogram_record(&worker->report.run, instant_since(slot->run_started, loop_now(worker->loop)) / NS_PER_US);
+    if (slot->started)
+        fenced_off_count(slot);
     slot->hold = hold_of(slot);
     enum flow_result result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
     run_count(slot, result);

@@ -353,6 +353,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     queue_build(worker);
     if (!periodic_build(worker, error))
         return false;
+    worker->lock_metrics = lock_metrics_create();
     worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
@@ -369,6 +370,7 @@ static void worker_free(struct worker *worker)
     periodic_destroy(worker->periodic);
     if (worker->presence != NULL)
         presence_destroy(worker->presence);
+    lock_metrics_destroy(worker->lock_metrics);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_progress_free(&worker->slots[i]);
     dead_watch_destroy(worker->dead_watch);

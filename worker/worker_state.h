@@ -8,6 +8,7 @@
 #include "queue/queue.h"
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
+#include "worker/lock_metrics.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/job_verifier.h"
 #include "worker/periodic/periodic.h"
@@ -78,6 +79,7 @@ struct worker {
     struct envelope_limits limits;
     struct buffer text; /* where records are written */
     struct report report;
+    struct lock_metrics *lock_metrics; /* what presence writes of them */
     uint64_t claimed;       /* tasks taken or being asked for, for --max-tasks */
     uint64_t taken;         /* tasks claimed so far */
     struct list given_back; /* slots whose task goes back at the end of this turn, the last claimed first */
