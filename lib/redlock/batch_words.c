@@ -24,11 +24,13 @@ void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
     for (unsigned i = 0; i < lock->key_count; i++) {
         struct key_span key = lock_key(lock, i);
         redis_request_bytes(&batch->keys, key.bytes, key.length);
-        bool value_a_key = batch->kind == BATCH_RELEASE || batch->kind == BATCH_EXTEND || batch->kind == BATCH_GRANT;
-        if (value_a_key || i == 0)
+        bool one_value = batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE || batch->kind == BATCH_GRANT_ALL;
+        if (!one_value || i == 0)
             redis_request_bytes(&batch->values, lock->value, lock->value_length);
         if (batch->kind == BATCH_EXTEND)
             redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
+        if (batch->kind == BATCH_LINGER)
+            redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
         if (batch->kind == BATCH_RELEASE) {
             char channel[WAKES_CHANNEL_MAX];
             lock_wait_channel(lock, i, channel);
@@ -42,6 +44,8 @@ static const struct redis_script *script_of(enum batch_kind kind)
     switch (kind) {
     case BATCH_RELEASE:
         return &redlock_script_release;
+    case BATCH_LINGER:
+        return &redlock_script_linger;
     case BATCH_EXTEND:
         return &redlock_script_extend;
     case BATCH_REPLANT:
@@ -58,11 +62,18 @@ static const struct redis_script *script_of(enum batch_kind kind)
     invariant_unreachable("a kind outside its enum");
 }
 
+/* The only ones that a node executes also when its marker is another one: they take only what is ours. */
+static bool gives_up(const struct batch *batch)
+{
+    return batch->kind == BATCH_RELEASE || batch->kind == BATCH_LINGER;
+}
+
 /* Arguments beside the keys and, where there is one, the marker's key. */
 static size_t argument_count(const struct batch *batch)
 {
     switch (batch->kind) {
     case BATCH_RELEASE:
+    case BATCH_LINGER:
         return 2 * (size_t)batch->key_count;
     case BATCH_EXTEND:
         return 1 + 2 * (size_t)batch->key_count;
@@ -121,12 +132,11 @@ void batch_words_request(struct batch *batch, unsigned node)
     struct buffer *out = &batch->request;
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
-    redis_request_script(out, script_of(batch->kind), batch->key_count + (batch->kind != BATCH_RELEASE),
-                         argument_count(batch));
-    if (batch->kind != BATCH_RELEASE)
+    redis_request_script(out, script_of(batch->kind), batch->key_count + !gives_up(batch), argument_count(batch));
+    if (!gives_up(batch))
         redis_request_text(out, MARKER_KEY);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
-    if (batch->kind != BATCH_RELEASE)
+    if (!gives_up(batch))
         redis_request_text(out, trust_marker_expected(&group->trust, node));
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         grant_head(batch, node, now);
@@ -154,7 +164,7 @@ static size_t results_expected(const struct batch *batch)
 
 static bool reads_as_executed(const struct batch *batch, const struct redis_reply *reply)
 {
-    if (batch->kind == BATCH_RELEASE)
+    if (gives_up(batch))
         return is_string(reply) && reply->length == batch->key_count;
     if (reply->count != 2 + results_expected(batch))
         return false;
@@ -174,7 +184,7 @@ static bool reads_as_scripted(const struct redis_reply *reply)
 static struct batch_answer value_read(const struct batch *batch, const struct redis_reply *reply)
 {
     struct batch_answer answer = {.kind = ANSWER_NONE, .reply = reply};
-    if (batch->kind == BATCH_RELEASE) {
+    if (gives_up(batch)) {
         answer.kind = reads_as_executed(batch, reply) ? ANSWER_EXECUTED : ANSWER_NONE;
         return answer;
     }
@@ -296,6 +306,7 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
 {
     switch (batch->kind) {
     case BATCH_RELEASE:
+    case BATCH_LINGER:
         return keys_read(entry, reply->bytes);
     case BATCH_EXTEND:
         return keys_read(entry, reply->elements[2].bytes);

@@ -51,6 +51,7 @@ struct group_node {
 /* In the order in which they leave at the end of a turn. */
 enum batch_kind {
     BATCH_RELEASE,
+    BATCH_LINGER,
     BATCH_EXTEND,
     BATCH_REPLANT,
     BATCH_RAISE,
@@ -71,6 +72,7 @@ struct redlock_group {
     bool is_trust_told; /* changes of it are news from now on */
     struct turns *turns;
     struct wakes *wakes;
+    const struct redlock_lock *leaving;    /* whose turn is being handed on */
     struct buffer request;                 /* where what is sent once is encoded */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
     struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */
@@ -102,12 +104,16 @@ struct lock_wait {
     struct instant give_up_at; /* INSTANT_NEVER: the tries end it */
     struct instant starts_at;  /* queued, and has its turn: when its first pass begins */
     struct instant freed_at;   /* when a release was heard last */
+    struct instant row_began;  /* since when this process has had the resource, or asked for it, without a break */
+    unsigned row_most;         /* of the terms: so often it may be handed over, */
+    int64_t row_limit_ns;      /* and for so long */
     uint32_t planned_round;    /* of the lease, when it was decided how long to wait */
     unsigned polls;            /* waits in a row that only time ends */
     bool is_queued;            /* asked for, and its lease not yet: waits for its turn or for starts_at */
     bool is_long;              /* waits for a wake, or for the ttl of the holder */
     bool is_silent;            /* took its turn over from another of this process, and no other process was told */
     bool is_quiet;             /* what is being released is not worth a hint */
+    bool waits_here;           /* of the request: for others of this process without limit */
 };
 
 struct redlock_lock {
@@ -124,6 +130,8 @@ struct redlock_lock {
     void *context;
     struct instant asked_at, acquired_at;
     unsigned passes;
+    int64_t linger_ns;                        /* what is being released stays for so long; 0 = not */
+    bool was_handed_over;                     /* in the pass that won */
     bool was_refused;                         /* in this pass: a node answered with an error */
     bool clashes;                             /* in this pass: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
@@ -182,6 +190,8 @@ void lock_wait_begin(struct redlock_lock *lock);
 /* A pass was refused, and another will follow: decides when. */
 void lock_wait_plan(struct redlock_lock *lock);
 void lock_wait_won(struct redlock_lock *lock);
+/* It is given up, and its keys stay for linger_ns: the others wait so long. */
+void lock_wait_lingers(struct redlock_lock *lock);
 /* It is free again, or on the way there: whoever is next in this process has its turn. Before its releases gather. */
 void lock_wait_end(struct redlock_lock *lock);
 /* What is told about the keys that are released now: nothing, or the channel. */

@@ -123,6 +123,11 @@ struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *ter
     return (struct lease_step){0};
 }
 
+struct lease_step lease_forfeit(struct lease *lease)
+{
+    return lease->state == LEASE_HELD ? hold_lose(lease, LEASE_LOSS_FORFEIT) : (struct lease_step){0};
+}
+
 /* --- releasing ---------------------------------------------------------------------------------------------- */
 
 static struct lease_step release_end(struct lease *lease, const struct lease_terms *terms)

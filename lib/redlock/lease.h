@@ -96,6 +96,7 @@ enum lease_loss {
     LEASE_LOSS_TAKEN,    /* a majority of nodes says that the lock is not ours (expired there, or deleted by hand) */
     LEASE_LOSS_MAX_HOLD, /* it was held for as long as its terms allow */
     LEASE_LOSS_CLOCK,    /* our own clock stood still: how long it was held is not known (lease_doubt) */
+    LEASE_LOSS_FORFEIT,  /* somebody said so (lease_forfeit) */
 };
 
 enum lease_ending {
@@ -177,6 +178,8 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Our clock cannot be believed for the time before now: a hold is LOST, an undecided pass fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
+/* HELD only, else nothing happens: LOST, because somebody says so. */
+struct lease_step lease_forfeit(struct lease *lease);
 /* WAITING only, else nothing happens: the next pass begins at `at`, because the driver knows better than a fixed delay
  * when it is of use. Earlier or later than it was. */
 void lease_wait_until(struct lease *lease, struct instant at);

@@ -126,7 +126,7 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
         batch_add(group, BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
     lock->wait.is_quiet = false;
     if (step->release)
-        batch_add(group, BATCH_RELEASE, lock, round, step->release);
+        batch_add(group, lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
 }
 
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
@@ -225,6 +225,7 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
     snprintf(lock->owner, sizeof lock->owner, "%s", request->owner != NULL ? request->owner : "");
+    lock->wait.waits_here = request->waits_here;
     return true;
 }
 
@@ -236,8 +237,26 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
     lock->group->locks_in_use++;
     lock->asked_at = loop_now(lock->group->loop);
     lock->passes = 0;
+    lock->linger_ns = 0;
     lock_wait_begin(lock);
     return true;
+}
+
+/* Whoever of this process is next asks behind it, and hears how long it has to wait. */
+void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
+{
+    int64_t longest = trust_max_ttl_ns(&lock->group->trust);
+    bool is_held = lock->lease.state == LEASE_HELD;
+    lock->linger_ns = !is_held ? 0 : longest > 0 && ns > longest ? longest : ns;
+    if (lock->linger_ns > 0)
+        lock_wait_lingers(lock);
+    redlock_lock_release(lock);
+}
+
+void redlock_lock_forfeit(struct redlock_lock *lock)
+{
+    loop_assert_inside(lock->group->loop);
+    lock_take_step(lock, lease_forfeit(&lock->lease));
 }
 
 void redlock_lock_release(struct redlock_lock *lock)

@@ -186,6 +186,8 @@ static enum redlock_loss loss_of(enum lease_loss loss)
         return REDLOCK_LOST_MAX_HOLD;
     case LEASE_LOSS_CLOCK:
         return REDLOCK_LOST_CLOCK;
+    case LEASE_LOSS_FORFEIT:
+        return REDLOCK_LOST_FORFEIT;
     }
     invariant_unreachable("a loss outside its enum");
 }
@@ -197,6 +199,7 @@ static const char *loss_reason(enum lease_loss loss)
         [LEASE_LOSS_TAKEN] = "a majority of nodes says that it is not ours",
         [LEASE_LOSS_MAX_HOLD] = "it was held for as long as its terms allow",
         [LEASE_LOSS_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
+        [LEASE_LOSS_FORFEIT] = "it was taken away by hand",
     };
     return reasons[loss];
 }
@@ -217,6 +220,8 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
     case LEASE_NEWS_ACQUIRED:
         lock->acquired_at = lock->lease.pass_started;
         answer_fill(lock, event, REDLOCK_ACQUIRED);
+        event->handed_over = lock->was_handed_over;
+        counters->handed_over += lock->was_handed_over;
         return;
     case LEASE_NEWS_REFUSED:
         answer_fill(lock, event, refusal_answer(lock, step->refusal));

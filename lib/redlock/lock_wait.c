@@ -5,7 +5,8 @@
  * lock too, until it is released. One that must wait for its turn asks nobody. It gives up when its time is over:
  * `wait_ns`, or, when tries count, what its pauses between passes would have taken. When a release hands the turn on,
  * the next one asks in the same turn of the loop, behind the release on the same connections, so it is nearly certain
- * to win; other processes are not told, and go on sleeping. Every TURNS_IN_A_ROW-th time they are told, and the next
+ * to win; other processes are not told, and go on sleeping. When it was handed on so
+ * often, or for so long, as the terms allow (hand_over_tasks, hand_over_ns), they are told, and the next
  * one waits like them, so that a busy process does not keep a resource for ever.
  *
  * Then the nodes. Who has wait_ns goes on until then:
@@ -33,7 +34,7 @@
 #define LONG_MAX_NS        (60 * NS_PER_S)
 #define POLL_MIN_NS        (20 * NS_PER_MS)
 #define POLL_MAX_NS        (1 * NS_PER_S)
-enum { TURNS_IN_A_ROW = 8, HINT_NODES = 2 };
+enum { HINT_NODES = 2 };
 
 struct lock_want {
     struct wake_want want;
@@ -312,21 +313,33 @@ static void start(struct redlock_lock *lock)
     lock_take_step(lock, lease_acquire(&lock->lease, &lock->terms, now_of(lock)));
 }
 
+/* The process has not had it too often in a row, and not for too long. */
+static bool may_take_over(struct redlock_lock *lock)
+{
+    struct lock_wait *wait = &lock->wait;
+    wait->row_began = lock->group->leaving->wait.row_began;
+    return turn_claim_handed(&wait->claim) <= wait->row_most &&
+           instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
+}
+
 /* Inside the release of whoever had the turn before; that release has not gathered yet. */
 static void has_turn(struct turn_claim *claim)
 {
     struct redlock_lock *lock = list_owner(claim, struct redlock_lock, wait.claim);
-    if (turn_claim_handed(claim) % TURNS_IN_A_ROW != 0) {
-        lock->wait.give_up_at = lock->wait.limit_ns > 0 ? lock->wait.give_up_at : INSTANT_NEVER;
-        lock->wait.is_silent = true;
+    struct lock_wait *wait = &lock->wait;
+    if (wait->limit_ns == 0)
+        wait->give_up_at = INSTANT_NEVER;
+    else if (wait->waits_here)
+        wait->give_up_at = instant_after(now_of(lock), wait->limit_ns);
+    if (may_take_over(lock)) {
+        wait->is_silent = true;
         start(lock);
         return;
     }
-    lock->wait.starts_at = within(lock, WAKE_SPREAD_NS);
-    if (lock->wait.limit_ns > 0)
+    turn_claim_restart(claim);
+    wait->row_began = wait->starts_at = within(lock, WAKE_SPREAD_NS);
+    if (wait->limit_ns > 0)
         listen_for_release(lock); /* and for whoever is quicker */
-    else
-        lock->wait.give_up_at = INSTANT_NEVER;
     timer_follow(lock);
 }
 
@@ -371,6 +384,8 @@ void lock_wait_init(struct redlock_lock *lock)
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)
 {
     lock->wait.limit_ns = terms->wait_ns;
+    lock->wait.row_most = terms->hand_over_tasks;
+    lock->wait.row_limit_ns = terms->hand_over_ns;
     lock->wait.local_limit_ns = (int64_t)(terms->tries - 1) * (terms->retry_delay_ns + terms->retry_jitter_ns);
 }
 
@@ -385,6 +400,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     struct lock_wait *wait = &lock->wait;
     wait->starts_at = INSTANT_NEVER;
     wait->freed_at = (struct instant){0};
+    wait->row_began = now_of(lock);
     wait->planned_round = lock->lease.round;
     wait->polls = 0;
     wait->is_long = wait->is_silent = false;
@@ -399,7 +415,9 @@ void lock_wait_begin(struct redlock_lock *lock)
         return;
     }
     wait->is_queued = true;
-    wait->give_up_at = instant_after(lock->asked_at, wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns);
+    wait->give_up_at = wait->waits_here
+                           ? INSTANT_NEVER
+                           : instant_after(lock->asked_at, wait->limit_ns > 0 ? wait->limit_ns : wait->local_limit_ns);
     timer_follow(lock);
 }
 
@@ -407,9 +425,17 @@ void lock_wait_won(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->wait.timer);
     listen_no_more(lock);
+    lock->was_handed_over = lock->wait.is_silent;
+    if (!lock->wait.is_silent)
+        lock->wait.row_began = now_of(lock);
     if (!lock->wait.is_silent) /* else nobody was told that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
+}
+
+void lock_wait_lingers(struct redlock_lock *lock)
+{
+    say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->linger_ns);
 }
 
 void lock_wait_end(struct redlock_lock *lock)
@@ -420,6 +446,7 @@ void lock_wait_end(struct redlock_lock *lock)
     loop_timer_clear(lock->group->loop, &wait->timer);
     listen_no_more(lock);
     wait->is_queued = wait->is_silent = false;
+    lock->group->leaving = lock;
     turns_leave(lock->group->turns, &wait->claim);
     if (says_free)
         say_free_belatedly(lock);

@@ -80,14 +80,16 @@ struct redlock_options {
 
 /* Terms of a lock. Zero means the default in brackets. */
 struct redlock_terms {
-    int64_t ttl_ns;          /* [10 s], 500 ms to 60 s */
-    double drift_factor;     /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
-    unsigned tries;          /* passes over the nodes before the answer is no [3], at most 1000 */
-    int64_t retry_delay_ns;  /* between passes, when somebody holds it [20 ms] */
-    int64_t retry_jitter_ns; /* up to this much more, at random [30 ms] */
-    int64_t wait_ns;         /* wait for it for so long, woken by its release; tries do not count then [0 = do not] */
-    int64_t max_hold_ns;     /* LOST after so long, however often it was extended (E37) [0 = never] */
-    bool unfenced;           /* no fencing token: cheaper, and only good for efficiency */
+    int64_t ttl_ns;           /* [10 s], 500 ms to 60 s */
+    double drift_factor;      /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
+    unsigned tries;           /* passes over the nodes before the answer is no [3], at most 1000 */
+    int64_t retry_delay_ns;   /* between passes, when somebody holds it [20 ms] */
+    int64_t retry_jitter_ns;  /* up to this much more, at random [30 ms] */
+    int64_t wait_ns;          /* wait for it for so long, woken by its release; tries do not count then [0 = do not] */
+    int64_t max_hold_ns;      /* LOST after so long, however often it was extended (E37) [0 = never] */
+    unsigned hand_over_tasks; /* in this process it goes straight from one to the next so often in a row [8], */
+    int64_t hand_over_ns;     /* or for so long [1 s]; then other processes get their chance */
+    bool unfenced;            /* no fencing token: cheaper, and only good for efficiency */
 };
 
 /* What to lock, and who wants it. Several resources are locked all or none; order and repetition do not matter. */
@@ -95,6 +97,8 @@ struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
     const char *owner; /* for people: "host:pid:slot:jid"; NULL = none */
+    bool waits_here;   /* wait for others of this process without limit, also without `wait_ns`; `tries` and `wait_ns`
+                          begin to count when none of them is before it any more */
 };
 
 enum redlock_answer {
@@ -113,6 +117,7 @@ enum redlock_loss {
     REDLOCK_LOST_TAKEN,    /* a majority says that it is not ours: it expired there, or was deleted by hand (E49) */
     REDLOCK_LOST_MAX_HOLD, /* it was held for as long as its terms allow */
     REDLOCK_LOST_CLOCK,    /* the machine stood still and its clock with it */
+    REDLOCK_LOST_FORFEIT,  /* it was declared lost (redlock_lock_forfeit) */
 };
 
 /* What became of a release (E39). All of them end the lock. */
@@ -134,8 +139,9 @@ REDLOCK_API bool redlock_terms_check(struct redlock_terms *terms, const struct r
 /* What happened since the client or group was made. */
 struct redlock_counters {
     uint64_t acquired, busy, split, no_quorum, too_slow, cancelled, invalid;
-    uint64_t passes;     /* over all acquires */
-    uint64_t extensions; /* successful rounds */
+    uint64_t passes;      /* over all acquires */
+    uint64_t extensions;  /* successful rounds */
+    uint64_t handed_over; /* of the acquired: straight from another one of this process */
     uint64_t dangers, lost;
     uint64_t released, expired, foreign, unknown;
     uint64_t owed; /* releases that had to be sent again on a new connection */

@@ -49,6 +49,7 @@ struct redlock_event {
     int64_t remaining_ns; /* of ANSWER = BUSY: until it is free at the latest, if nobody extends it; 0 = unknown */
     unsigned passes;      /* of ANSWER: passes made */
     int64_t waited_ns;    /* of ANSWER: since redlock_lock_acquire */
+    bool handed_over;     /* of ANSWER = ACQUIRED: straight from another lock of this process; it was never free */
     int64_t held_ns;      /* of LOST, RELEASED: since the acquisition */
 };
 
@@ -66,6 +67,14 @@ REDLOCK_API bool redlock_lock_acquire(struct redlock_lock *lock, const struct re
 /* Gives it up in any state but free: held and lost locks end with RELEASED; one being acquired ends with ANSWER =
  * CANCELLED, from inside this call. Once this returned, nothing extends it any more (E30). */
 REDLOCK_API void redlock_lock_release(struct redlock_lock *lock);
+/* The same, but its keys stay for `ns` more, at most the max_ttl of the group, on the nodes that can be reached; nobody
+ * is told that it is free, and nobody can have it before that, those of this process included. What is no hold any more
+ * is given up as usual. RELEASED means that a majority keeps it for so long; a node that cannot be asked keeps it until
+ * the ttl of the last extension is over. For work that is not to be repeated too soon; nothing is safer by it. */
+REDLOCK_API void redlock_lock_linger(struct redlock_lock *lock, int64_t ns);
+/* Somebody who knows better says that the hold is over: it is LOST, told from inside this call, with its keys as they
+ * are. It must still be released. Nothing happens to what is not held. */
+REDLOCK_API void redlock_lock_forfeit(struct redlock_lock *lock);
 REDLOCK_API bool redlock_lock_is_free(const struct redlock_lock *lock);
 
 /* What other threads may know about a lock, for as long as it exists: words that the loop publishes after every change,

@@ -17,6 +17,10 @@
 #define RETRY_DELAY_DEFAULT_NS  REDLOCK_MS(20)
 #define RETRY_JITTER_DEFAULT_NS REDLOCK_MS(30)
 #define RETRY_MAX_NS            REDLOCK_MS(60000)
+#define HAND_OVER_TASKS_DEFAULT 8
+#define HAND_OVER_TASKS_MAX     1000000
+#define HAND_OVER_DEFAULT_NS    REDLOCK_MS(1000)
+#define HAND_OVER_MAX_NS        REDLOCK_MS(3600000)
 #define NODE_TIMEOUT_DEFAULT_NS REDLOCK_MS(50)
 #define NODE_TIMEOUT_MIN_NS     REDLOCK_MS(1)
 #define FENCE_TTL_MIN_NS        REDLOCK_MS(60000)
@@ -118,6 +122,10 @@ static void terms_fill(struct redlock_terms *terms)
         terms->retry_delay_ns = RETRY_DELAY_DEFAULT_NS;
     if (terms->retry_jitter_ns == 0)
         terms->retry_jitter_ns = RETRY_JITTER_DEFAULT_NS;
+    if (terms->hand_over_tasks == 0)
+        terms->hand_over_tasks = HAND_OVER_TASKS_DEFAULT;
+    if (terms->hand_over_ns == 0)
+        terms->hand_over_ns = HAND_OVER_DEFAULT_NS;
 }
 
 bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
@@ -137,6 +145,10 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
         return refuse(reason, reason_size, "the wait must not be negative");
     if (terms->max_hold_ns < 0)
         return refuse(reason, reason_size, "the maximum hold must not be negative");
+    if (terms->hand_over_tasks > HAND_OVER_TASKS_MAX)
+        return refuse(reason, reason_size, "it may be handed over at most %d times in a row", HAND_OVER_TASKS_MAX);
+    if (terms->hand_over_ns < 0 || terms->hand_over_ns > HAND_OVER_MAX_NS)
+        return refuse(reason, reason_size, "it may be handed over for up to 1 h at a time");
     if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
         return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;

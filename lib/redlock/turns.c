@@ -201,3 +201,9 @@ unsigned turn_claim_handed(const struct turn_claim *claim)
             most = claim->turns[i]->handed;
     return most;
 }
+
+void turn_claim_restart(struct turn_claim *claim)
+{
+    for (unsigned i = 0; i < claim->had; i++)
+        claim->turns[i]->handed = 0;
+}

@@ -67,5 +67,7 @@ struct turn_claim *turn_claim_blocker(const struct turn_claim *claim);
 /* How often in a row its turns were handed on from one to the next, this time included; of several the most. 0 when it
  * waited for none. */
 unsigned turn_claim_handed(const struct turn_claim *claim);
+/* Counts from 0 again, for the turns that it has. */
+void turn_claim_restart(struct turn_claim *claim);
 
 #endif
