@@ -100,6 +100,12 @@ static void queues_fill(struct presence *presence)
     }
 }
 
+static unsigned lock_counts_take(void *context, struct wall_time at, struct buffer *arguments)
+{
+    const struct presence *presence = context;
+    return lock_metrics_take(presence->worker->lock_metrics, at, arguments);
+}
+
 /* --- what is called --------------------------------------------------------------------------------------------- */
 
 static void task_cancel(struct worker *worker, const char *jid)
@@ -175,6 +181,8 @@ struct presence *presence_create(struct worker *worker)
                                                              .identity = worker->identity,
                                                              .timeout_ns = node->call_timeout_ns,
                                                              .look = facts_fill,
+                                                             .take = lock_counts_take,
+                                                             .others = LOCK_METRICS_OTHERS_NAME,
                                                              .context = presence,
                                                          });
     presence->control = control_create(worker->loop, &(struct control_options){

@@ -152,8 +152,8 @@ static void run_count(struct slot *slot, enum flow_result result)
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
 static void fenced_off_count(const struct slot *slot)
 {
-    if (slot->code == HF_FAIL && slot->envelope.resource_count > 0 &&
-        strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
+    bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
+    if (has_failed && slot->envelope.resource_count > 0 && strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
         lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->envelope.resources[0],
                            LOCK_EVENT_FENCED_OFF);
 }

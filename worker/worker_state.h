@@ -80,9 +80,9 @@ struct worker {
     struct buffer text; /* where records are written */
     struct report report;
     struct lock_metrics *lock_metrics; /* what presence writes of them */
-    uint64_t claimed;       /* tasks taken or being asked for, for --max-tasks */
-    uint64_t taken;         /* tasks claimed so far */
-    struct list given_back; /* slots whose task goes back at the end of this turn, the last claimed first */
+    uint64_t claimed;                  /* tasks taken or being asked for, for --max-tasks */
+    uint64_t taken;                    /* tasks claimed so far */
+    struct list given_back;            /* slots whose task goes back at the end of this turn, the last claimed first */
     struct loop_hook give_back;
     bool ready;  /* lock nodes were tried and a quorum is there */
     bool judged; /* the lock nodes were found to be what the configuration says */
