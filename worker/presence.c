@@ -117,6 +117,16 @@ static void task_cancel(struct worker *worker, const char *jid)
     }
 }
 
+/* Its handler is told, and its end is that of a task that lost its lock. A lock that is not held yet is not lost. */
+static void task_lose(struct worker *worker, const char *jid)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.has_task && slot->lock != NULL && strcmp(slot->jid, jid) == 0)
+            redlock_lock_forfeit(slot->lock);
+    }
+}
+
 static void called(void *context, enum control_call call, const char *jid)
 {
     struct presence *presence = context;
@@ -139,6 +149,9 @@ static void called(void *context, enum control_call call, const char *jid)
         return;
     case CONTROL_CANCEL:
         task_cancel(worker, jid);
+        return;
+    case CONTROL_LOSE:
+        task_lose(worker, jid);
         return;
     }
 }
