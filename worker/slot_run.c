@@ -121,7 +121,7 @@ static const char *loss_text(const struct slot *slot)
             "a majority of the lock nodes had it no more: it had expired there, or somebody deleted it",
         [REDLOCK_LOST_MAX_HOLD] = "it was held for as long as its class may (max_hold)",
         [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
-        [REDLOCK_LOST_FORFEIT] = "it was taken away by hand",
+        [REDLOCK_LOST_FORFEIT] = "an operator took it away (holdfast unlock)",
     };
     if (atomic_load_explicit(&slot->job.lost, memory_order_relaxed) != HF_NOT_CANCELLED)
         return texts[slot->loss];
