@@ -1,5 +1,7 @@
 #include "worker/class_mode.h"
 
+#include "base/clock.h"
+
 bool class_mode_is_fenced(const struct config *config, const struct config_class *entry)
 {
     if (entry == NULL || entry->fence == CONFIG_FENCE_BY_LOCK)
@@ -38,6 +40,15 @@ bool class_mode_must_lock(enum config_mode mode, const struct config_class *entr
     if (entry == NULL || entry->lock == CONFIG_LOCK_BY_HANDLER)
         return (handler->flags & HF_LOCK_REQUIRED) != 0;
     return entry->lock == CONFIG_LOCK_REQUIRED;
+}
+
+int64_t class_mode_hold_at_least_ns(enum config_mode mode, const struct config_class *entry,
+                                    const struct plugin_handler *handler)
+{
+    if (mode != CONFIG_MODE_EFFICIENCY)
+        return 0;
+    return entry != NULL && entry->hold_at_least_ns > 0 ? entry->hold_at_least_ns
+                                                        : handler->hold_at_least_ms * NS_PER_MS;
 }
 
 const char *class_mode_name(enum config_mode mode)

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/class_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/lock_setup.h"
 #include "worker/service_notify.h"
@@ -22,6 +23,7 @@ enum { END_WAIT_S = 1 };
 struct retired {
     struct list link;
     struct config *config;
+    struct class_resources *class_resources;
     uint64_t taken; /* tasks before this number may use them */
 };
 
@@ -101,6 +103,7 @@ static void ttl_check(const struct worker *worker, struct findings *findings)
     if (standing.max_ttl_ns > 0 && config->lock.ttl_ns > standing.max_ttl_ns)
         findings_error(findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms", config->path,
                        (long long)(standing.max_ttl_ns / NS_PER_MS));
+    startup_check_holds(config, worker->options.plugins, standing.max_ttl_ns, findings);
 }
 
 /* What plugins and lock nodes that run say to the configuration as it would be. */
@@ -148,6 +151,7 @@ static void retired_free(struct reload *reload, uint64_t oldest)
             continue;
         list_remove(link);
         config_free(retired->config);
+        class_resources_free(retired->class_resources);
         free(retired);
     }
 }
@@ -156,6 +160,7 @@ static void fresh_retire(struct reload *reload)
 {
     struct retired *retired = memory_new(struct retired);
     retired->config = reload->fresh;
+    retired->class_resources = worker_resources_take(reload->worker);
     retired->taken = reload->worker->taken;
     reload->fresh = NULL;
     list_init(&retired->link);

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "worker/class_mode.h"
+#include "worker/class_resources.h"
 #include "worker/config/suggest.h"
 
 /* One finding is enough: the remedy is the same for every class. */
@@ -21,6 +23,93 @@ static void check_lock_nodes(const struct config *config, const struct plugins *
         return;
     }
 }
+
+/* --- modes ------------------------------------------------------------------------------------------------------ */
+
+/* What is said about the class in the mode correctness takes something away that it needs. */
+static void check_correctness(const struct config *config, const struct config_class *entry,
+                              const struct plugin_handler *handler, struct findings *findings)
+{
+    const char *where = entry != NULL ? entry->source.where : plugin_path(handler->plugin), *name = handler->class_name;
+    const char *remedy = "when two of its tasks at once would do no harm, give the class mode = \"efficiency\"";
+    if (config->lock_node_count > 0 && config->lock_node_count < CLASS_MODE_NODES_LEAST)
+        findings_error(findings,
+                       "%s: the class %s has the mode correctness, which needs at least %d lock_nodes, and there are "
+                       "%zu; add nodes or, %s",
+                       where, name, CLASS_MODE_NODES_LEAST, config->lock_node_count, remedy);
+    if (!class_mode_is_fenced(config, entry))
+        findings_error(findings,
+                       "%s: the class %s has the mode correctness and no fencing tokens; set fence = \"yes\" for it "
+                       "or, %s",
+                       where, name, remedy);
+    if (entry == NULL)
+        return;
+    if (entry->on_no_quorum == CONFIG_QUORUM_OPEN)
+        findings_error(findings,
+                       "%s: on_no_quorum = \"open\": the class %s has the mode correctness, which never "
+                       "runs without its lock; %s",
+                       where, name, remedy);
+    if (entry->on_conflict == CONFIG_CONFLICT_SKIP)
+        findings_error(findings,
+                       "%s: on_conflict = \"skip\": the class %s has the mode correctness, and work that is "
+                       "skipped is lost; %s",
+                       where, name, remedy);
+    if (entry->hold_at_least_ns > 0)
+        findings_error(findings,
+                       "%s: hold_at_least: the class %s has the mode correctness, whose locks end with their "
+                       "tasks; %s",
+                       where, name, remedy);
+}
+
+/* Again one finding for all classes. */
+static void warn_of_one_node(const struct config *config, const char *class_name, bool *told, struct findings *findings)
+{
+    if (config->lock_node_count != 1 || *told)
+        return;
+    *told = true;
+    findings_warn(findings,
+                  "%s: there is one lock node, which is not a Redlock: when it fails or forgets, so do all locks. Good "
+                  "for efficiency only, for which the class %s uses it",
+                  config->path, class_name);
+}
+
+static void check_modes(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    bool told = false;
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        const struct config_class *entry = config_class_find(config, handler->class_name);
+        enum config_mode mode = class_mode_of(config, entry, handler);
+        if (mode == CONFIG_MODE_CORRECTNESS)
+            check_correctness(config, entry, handler, findings);
+        else if (mode == CONFIG_MODE_EFFICIENCY)
+            warn_of_one_node(config, handler->class_name, &told, findings);
+        else if (entry != NULL && entry->lock == CONFIG_LOCK_REQUIRED && entry->mode == CONFIG_MODE_BY_HANDLER)
+            findings_error(findings,
+                           "%s: lock = \"required\": the handler of %s says that its tasks are never locked; give the "
+                           "class a mode",
+                           entry->source.where, entry->name);
+    }
+    class_resources_free(class_resources_create(config, plugins, findings));
+}
+
+void startup_check_holds(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
+                         struct findings *findings)
+{
+    for (size_t i = 0; max_ttl_ns > 0 && i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        const struct config_class *entry = config_class_find(config, handler->class_name);
+        enum config_mode mode = class_mode_of(config, entry, handler);
+        if (class_mode_hold_at_least_ns(mode, entry, handler) > max_ttl_ns)
+            findings_error(findings,
+                           "%s: hold_at_least of the class %s: is above the max_ttl of the lock group, which is %lld "
+                           "ms",
+                           entry != NULL ? entry->source.where : plugin_path(handler->plugin), handler->class_name,
+                           (long long)(max_ttl_ns / NS_PER_MS));
+    }
+}
+
+/* --- what reaches nobody ---------------------------------------------------------------------------------------- */
 
 /* A warning only: another worker may serve the class, and files are shared between them. */
 static void check_class(const struct config_class *entry, const struct plugins *plugins, struct findings *findings)
@@ -92,6 +181,7 @@ void startup_check_periodic(const struct config *config, const struct plugins *p
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
     check_lock_nodes(config, plugins, findings);
+    check_modes(config, plugins, findings);
     for (size_t i = 0; i < config->class_count; i++)
         check_class(&config->classes[i], plugins, findings);
     for (size_t i = 0; i < config->plugin_count; i++)

@@ -72,11 +72,8 @@ static void mode_rules_merge(struct task_rules *rules, const struct config *conf
     rules->must_lock = class_mode_must_lock(rules->mode, entry, handler);
     rules->on_conflict = conflict_of(entry, handler, rules->mode);
     rules->conflict_delay_ns = entry->conflict_delay_ns > 0 ? entry->conflict_delay_ns : config->lock.park_delay_ns;
-    if (rules->mode == CONFIG_MODE_EFFICIENCY) {
-        rules->hold_at_least_ns =
-            entry->hold_at_least_ns > 0 ? entry->hold_at_least_ns : handler->hold_at_least_ms * NS_PER_MS;
-        rules->fails_open = entry->on_no_quorum == CONFIG_QUORUM_OPEN;
-    }
+    rules->hold_at_least_ns = class_mode_hold_at_least_ns(rules->mode, entry, handler);
+    rules->fails_open = rules->mode == CONFIG_MODE_EFFICIENCY && entry->on_no_quorum == CONFIG_QUORUM_OPEN;
     rules->waiters_max = entry->waiters_max > 0 ? entry->waiters_max : config->lock.waiters_max;
     rules->on_crowd = entry->on_crowd;
     /* A class without settings has no share: all of them. */

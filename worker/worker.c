@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "worker/class_resources.h"
+#include "worker/lock_judge.h"
 #include "worker/lock_setup.h"
 #include "worker/node_options.h"
 #include "worker/reload.h"
@@ -122,35 +124,18 @@ static bool has_quorum(const struct redlock_standing *standing)
     return standing->voters >= standing->nodes / 2 + 1;
 }
 
-static bool locks_refuse(struct worker *worker, const char *event, const char *reason)
+/* True when the worker stops because of what the lock nodes are. */
+static bool locks_are_wrong(struct worker *worker, const struct redlock_standing *standing)
 {
+    char reason[LOCK_JUDGE_REASON_MAX];
+    const char *event = lock_judge(worker->options.config, worker->options.plugins, standing, reason);
+    worker->judged = event == NULL && has_quorum(standing);
+    if (event == NULL)
+        return false;
     log_event(LOG_ERROR, event, "%s", reason);
     worker->exit_code = EXIT_CODE_FAILURE;
     worker_stop(worker, event);
     return true;
-}
-
-/* Once, when the lock nodes can be judged: whether they are what the configuration takes them for. If not, waiting
- * would not help, and tasks would only be parked again and again. True when the worker stops for it. */
-static bool locks_are_wrong(struct worker *worker, const struct redlock_standing *standing)
-{
-    char reason[256];
-    const struct config *config = worker->options.config;
-    if (standing->blank >= standing->nodes / 2 + 1) {
-        snprintf(reason, sizeof reason,
-                 "nodes=%u blank=%u advice=\"the lock nodes are no lock group yet: make them one with holdfast nodes "
-                 "init\"",
-                 standing->nodes, standing->blank);
-        return locks_refuse(worker, "lock_group_missing", reason);
-    }
-    if (standing->max_ttl_ns > 0 && config->lock.ttl_ns > standing->max_ttl_ns) {
-        snprintf(reason, sizeof reason,
-                 "ttl_ms=%lld max_ttl_ms=%lld advice=\"lock.ttl is above the max_ttl of the lock group: lower it\"",
-                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(standing->max_ttl_ns / NS_PER_MS));
-        return locks_refuse(worker, "lock_ttl_too_long", reason);
-    }
-    worker->judged = has_quorum(standing);
-    return false;
 }
 
 static void locks_ready(struct worker *worker)
@@ -247,6 +232,16 @@ static bool locks_create(struct worker *worker, struct error *error)
     worker->verify_patience_ns = lock_setup_verify_patience_ns(config);
     worker->locks = redlock_group_create(worker->loop, &options, reason, sizeof reason);
     return worker->locks != NULL || error_set(error, "%s: lock_nodes: %s", config->path, reason);
+}
+
+/* What is wrong with them was told when the configuration was checked. */
+struct class_resources *worker_resources_take(struct worker *worker)
+{
+    struct findings findings = {0};
+    struct class_resources *former = worker->class_resources;
+    worker->class_resources = class_resources_create(worker->options.config, worker->options.plugins, &findings);
+    findings_fini(&findings);
+    return former;
 }
 
 void worker_limits_take(struct worker *worker)
@@ -354,6 +349,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (!periodic_build(worker, error))
         return false;
     worker->lock_metrics = lock_metrics_create();
+    worker_resources_take(worker);
     worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
@@ -371,6 +367,7 @@ static void worker_free(struct worker *worker)
     if (worker->presence != NULL)
         presence_destroy(worker->presence);
     lock_metrics_destroy(worker->lock_metrics);
+    class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_progress_free(&worker->slots[i]);
     dead_watch_destroy(worker->dead_watch);

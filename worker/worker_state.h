@@ -94,9 +94,10 @@ struct worker {
     _Atomic int64_t pulse;   /* until then, in nanoseconds, the process has not been away for as long as its lease */
     struct loop_timer look;  /* at the lock nodes, and whether all is drained */
     struct loop_timer limit; /* of the present phase of stopping */
-    struct instant cancel_at, abandon_at; /* of the handlers, while stopping */
-    bool only_node;                       /* while stopping: no handler runs any more */
-    struct instant leave_by;              /* when waiting for answers to releases ends */
+    struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
+    bool only_node;                          /* while stopping: no handler runs any more */
+    struct instant leave_by;                 /* when waiting for answers to releases ends */
+    struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
     struct signals *signals;
     struct reload *reload;
@@ -144,7 +145,9 @@ bool worker_may_claim(struct worker *worker);
 void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, const char *reason);
 void worker_listen(struct worker *worker); /* after a change of what is idle or may be claimed */
 
-void worker_limits_take(struct worker *worker); /* from the configuration, which may have changed */
+/* From the configuration, which may have changed. The former ones are the caller's. */
+struct class_resources *worker_resources_take(struct worker *worker);
+void worker_limits_take(struct worker *worker); /* as well */
 
 /* stop.c: each may be called at any time and again; a later one in this order goes further, none goes back. `reason` is
  * a word for the log. */

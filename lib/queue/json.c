@@ -2,6 +2,8 @@
  * that were checked before are scanned again without limits, because they passed them. Pure; any thread. */
 #include "queue/json.h"
 
+#include <string.h>
+
 #include "queue/json_scan.h"
 #include "queue/json_text.h"
 
@@ -25,6 +27,36 @@ struct text_span json_array_element(struct text_span array, size_t index)
             if (i == index)
                 return item.value;
     return (struct text_span){NULL, 0};
+}
+
+static bool name_is(const struct json_item *item, struct text_span name, struct buffer *unescaped)
+{
+    struct text_span found = item->name;
+    if (item->name_escaped) {
+        size_t length;
+        buffer_clear(unescaped);
+        if (!json_text_unescape(found, buffer_reserve(unescaped, found.length), &length))
+            return false; /* half a surrogate pair, which no text has */
+        found = (struct text_span){unescaped->bytes, length};
+    }
+    return found.length == name.length && memcmp(found.bytes, name.bytes, name.length) == 0;
+}
+
+size_t json_object_member(struct text_span object, struct text_span name, struct text_span *value)
+{
+    struct json_scan scan;
+    struct json_item item;
+    struct buffer unescaped = {0};
+    size_t found = 0;
+    json_scan_begin(&scan, object.bytes, object.length, &checked_before, NULL);
+    if (json_scan_open(&scan, '{'))
+        while (json_scan_next(&scan, &item))
+            if (name_is(&item, name, &unescaped)) {
+                *value = item.value;
+                found++;
+            }
+    buffer_fini(&unescaped);
+    return found;
 }
 
 bool json_string(struct text_span value, struct buffer *out)

@@ -40,6 +40,10 @@ bool json_check(const char *text, size_t length, const struct envelope_limits *l
 /* The index-th element of a valid raw JSON array; bytes == NULL when there are fewer. */
 struct text_span json_array_element(struct text_span array, size_t index);
 
+/* How many members of a valid raw JSON object are called `name` (a text as it is when its escapes are undone), and the
+ * value of the last of them in `value`. */
+size_t json_object_member(struct text_span object, struct text_span name, struct text_span *value);
+
 /* Whether a valid raw JSON value is a string / an integer that fits, and its value. The string is appended to `out`,
  * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */
 bool json_string(struct text_span value, struct buffer *out);

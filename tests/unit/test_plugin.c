@@ -234,7 +234,7 @@ static void wrong_descriptors_are_refused(void **state)
                    "was built for version 1.4 of the interface, this worker has 0.4; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
-                   "was built for version 0.4 of the interface, this worker has 0.3; build it with the job.h of this "
+                   "was built for version 0.5 of the interface, this worker has 0.4; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "no_handlers", "has no handler");
     char text[128];

@@ -71,6 +71,10 @@ static void class_check(const struct config *config, const struct config_class *
     if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
         findings_error(findings, "%s: has both retry and retry_for; keep one", where);
     hold_check(config, where, "max_hold", entry->max_hold_ns, findings);
+    bool takes_locks = entry->mode == CONFIG_MODE_CORRECTNESS || entry->mode == CONFIG_MODE_EFFICIENCY;
+    if ((entry->lock == CONFIG_LOCK_NONE && takes_locks) ||
+        (entry->lock == CONFIG_LOCK_REQUIRED && entry->mode == CONFIG_MODE_NONE))
+        findings_error(findings, "%s: lock and mode contradict each other; keep one", where);
 }
 
 void config_classes_check(const struct config *config, struct findings *findings)
