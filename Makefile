@@ -4,7 +4,8 @@
 # is another value of B (the sanitizer and clang trees of `make ci` are below build/). Sources are
 # found by their place, so a new file needs no change here:
 #
-#   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer
+#   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
+#                                                                      lib/LAYER/scripts/include/*.lua
 #   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
@@ -62,6 +63,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
+layer_includes = $(wildcard lib/$(1)/scripts/include/*.lua)
 SCRIPTED    := $(foreach layer,$(LAYERS),$(if $(call layer_scripts,$(layer)),$(layer)))
 GENERATED   := $(SCRIPTED:%=$(B)/generated/%/scripts.h)
 
@@ -241,9 +243,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
 $(B)/generated/%/scripts.h: $(B)/generated/%/scripts.c
 	@test -f $@
 define embed
-$$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) scripts/embed-scripts $$(B)/sources
+$$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) $$(call layer_includes,$(1)) scripts/embed-scripts $$(B)/sources
 	$$(call say,LUA,lib/$(1)/scripts)
-	$$(Q)scripts/embed-scripts $(1) $$(@D) $$(filter %.lua,$$^)
+	$$(Q)scripts/embed-scripts $(1) $$(@D) $$(call layer_scripts,$(1))
 endef
 $(foreach layer,$(SCRIPTED),$(eval $(call embed,$(layer))))
 

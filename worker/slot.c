@@ -147,6 +147,9 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
     case QUEUE_CANCELLED:
         slot_perform(slot, flow_unwanted(&slot->flow));
         return;
+    case QUEUE_KEPT:
+    case QUEUE_FULL:
+        invariant_unreachable("nobody was parked or skipped");
     }
     invariant_unreachable("an answer outside its enum");
 }

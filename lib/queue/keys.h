@@ -40,6 +40,11 @@ struct queue_keys {
     char *receipt_prefix;   /* "hf:2:receipt:" */
     char *dropped_prefix;   /* "hf:2:dropped:" */
     char *producer_prefix;  /* "hf:2:producer:" */
+    /* of the waiting lists, before the name of one */
+    char *waiting_prefix; /* "hf:2:waiting:" */
+    char *places_prefix;  /* "hf:2:places:" */
+    char *freed_prefix;   /* "hf:2:freed:" */
+    char *contended;
     /* of workers of scheme 1, which had no leases; only operators' commands look at them */
     char *former_processes, *former_claims_prefix, *former_bell_prefix;
     char *space;

@@ -42,13 +42,14 @@ static void leave_send(struct queue *queue)
         return; /* the timer tries again */
 }
 
-/* A slot whose last call is on its way, or waits to be repeated: a task that is done must not be given back. */
+/* A slot whose last call is on its way, or waits to be repeated: a task that is done must not be given back. What was
+ * freed should be told too: others wait for it. */
 static bool slots_settle(const struct queue *queue)
 {
     for (unsigned i = 0; i < queue->options.slots; i++)
         if (queue->slots[i].asking)
             return true;
-    return false;
+    return waiting_frees(queue);
 }
 
 static void leave_look(struct loop_timer *timer)

@@ -78,14 +78,20 @@ static void page_answered(struct redis_call *call, const struct redis_result *re
 static void page_send(struct promoter *promoter)
 {
     struct buffer *out = &promoter->request;
+    const struct queue_keys *keys = queue_keys_of(promoter->queue);
+    bool examines = promoter->set == SET_SCHEDULE;
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, 1, 3);
+    redis_request_script(out, &queue_script_due, examines ? 2 : 1, 5);
     redis_request_text(out, set_key(promoter));
+    if (examines)
+        redis_request_text(out, keys->contended);
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
     redis_request_integer(out, BYTES_A_PAGE);
+    redis_request_text(out, keys->waiting_prefix);
+    redis_request_text(out, keys->places_prefix);
     promoter->call.done = page_answered;
     if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
         look_later(promoter);

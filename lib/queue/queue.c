@@ -13,7 +13,7 @@
 
 #define CLAIM_BYTES_DEFAULT (1 << 20)
 
-enum { TASK_NAME_MAX = 256 };
+enum { TASK_NAME_MAX = 256, CLAIM_NOTES = 4 };
 
 /* One script call: the slots that share it. */
 struct turn {
@@ -101,8 +101,8 @@ static void slot_tell(struct queue *queue, unsigned number, enum queue_answer an
 {
     struct claim_slot *slot = &queue->slots[number];
     slot->asking = false;
-    slot->holds =
-        answer == QUEUE_CLAIMED || answer == QUEUE_CANCELLED || (answer == QUEUE_OPENED && !slot->opens_empty);
+    slot->holds = answer == QUEUE_CLAIMED || answer == QUEUE_CANCELLED || answer == QUEUE_KEPT ||
+                  answer == QUEUE_FULL || (answer == QUEUE_OPENED && !slot->opens_empty);
     queue->counters.claims += answer == QUEUE_CLAIMED;
     queue->options.answered(queue->options.context, number, answer, name, payload, length);
 }
@@ -156,9 +156,10 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
-static void slot_read(struct queue *queue, unsigned number, const struct redis_reply *place)
+void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us)
 {
     struct claim_slot *slot = &queue->slots[number];
+    slot->seen_us = seen_us;
     bool tells = place->kind == REDIS_STRING;
     bool is_ours = tells && place->length >= CLAIM_ID_BYTES && memcmp(place->bytes, slot->next, CLAIM_ID_BYTES) == 0;
     if (!is_ours) {
@@ -171,13 +172,16 @@ static void slot_read(struct queue *queue, unsigned number, const struct redis_r
     }
 }
 
-/* What the call saw on its way: which queues are paused (the bells, which come first, stand for them), and whether
- * there are tasks to be cancelled. */
+/* What the call saw on its way: which queues are paused (the bells, which come first, stand for them), whether there
+ * are tasks to be cancelled, and for which slots' locks somebody waits; between these the node's time. */
 static void turn_notes(struct queue *queue, const struct turn *turn, const struct redis_reply *notes)
 {
     if (notes[0].kind == REDIS_STRING && notes[0].length >= queue->options.name_count)
         queue_note_paused(queue, turn->order, notes[0].bytes, queue->options.name_count);
     queue->has_cancels = notes[1].kind == REDIS_STRING && notes[1].length == 1 && notes[1].bytes[0] == '1';
+    bool tells = notes[3].kind == REDIS_STRING && notes[3].length == turn->count;
+    for (unsigned i = 0; i < turn->count; i++)
+        queue->slots[turn->slots[i]].has_waiters = tells && notes[3].bytes[i] == '1';
 }
 
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length)
@@ -191,11 +195,12 @@ static void turn_done(struct errand *errand, const struct redis_reply *reply)
     static const struct redis_reply missing = {.kind = REDIS_NIL};
     struct turn *turn = list_owner(errand, struct turn, errand);
     struct queue *queue = turn->queue;
-    bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count + 2;
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == turn->count + CLAIM_NOTES;
     if (fits)
         turn_notes(queue, turn, &reply->elements[turn->count]);
+    int64_t seen_us = fits ? reply->elements[turn->count + 2].integer : 0;
     for (unsigned i = 0; i < turn->count; i++)
-        slot_read(queue, turn->slots[i], fits ? &reply->elements[i] : &missing);
+        queue_slot_read(queue, turn->slots[i], fits ? &reply->elements[i] : &missing, seen_us);
     list_append(&queue->idle_turns, &turn->idle_link);
 }
 
@@ -233,18 +238,8 @@ static void lists_encode(struct queue *queue, const unsigned *order, struct buff
         queue_keys_request_queue(&queue->keys, queue->names[order[i]], out);
 }
 
-static void turn_encode(struct turn *turn)
+static void slots_encode(struct queue *queue, const struct turn *turn, struct buffer *out)
 {
-    struct queue *queue = turn->queue;
-    struct buffer *out = &turn->errand.request;
-    size_t lists = 2 * (size_t)queue->options.name_count;
-    serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_claim, 3 + lists, 1 + lists + 4 * (size_t)turn->count);
-    lists_encode(queue, turn->order, out);
-    redis_request_integer(out, (int64_t)queue->options.claim_bytes);
-    for (size_t i = 0; i < lists; i++)
-        redis_request_text(out, queue->names[turn->order[i % queue->options.name_count]]);
     for (unsigned i = 0; i < turn->count; i++) {
         struct claim_slot *slot = &queue->slots[turn->slots[i]];
         redis_request_integer(out, turn->slots[i]);
@@ -252,6 +247,36 @@ static void turn_encode(struct turn *turn)
         redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
         redis_request_bytes(out, slot->wants ? "1" : "0", 1);
     }
+}
+
+static unsigned turn_freed_lists(const struct turn *turn)
+{
+    unsigned lists = 0;
+    for (unsigned i = 0; i < turn->count; i++)
+        lists += turn->queue->slots[turn->slots[i]].freed_lists;
+    return lists;
+}
+
+static void turn_encode(struct turn *turn)
+{
+    struct queue *queue = turn->queue;
+    struct buffer *out = &turn->errand.request;
+    size_t lists = 2 * (size_t)queue->options.name_count, freed = turn_freed_lists(turn);
+    serving_order_draw(turn->order, queue->options.weights, queue->options.name_count, random_below, NULL);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_claim, 3 + lists + (freed > 0 ? 1 + 3 * freed : 0),
+                         3 + lists + 4 * (size_t)turn->count + (freed > 0 ? 1 + 3 * freed : 0));
+    lists_encode(queue, turn->order, out);
+    if (freed > 0)
+        waiting_encode_freed_keys(queue, turn->slots, turn->count, out);
+    redis_request_integer(out, (int64_t)queue->options.claim_bytes);
+    redis_request_integer(out, (int64_t)lists);
+    redis_request_integer(out, turn->count);
+    for (size_t i = 0; i < lists; i++)
+        redis_request_text(out, queue->names[turn->order[i % queue->options.name_count]]);
+    slots_encode(queue, turn, out);
+    if (freed > 0)
+        waiting_encode_freed(queue, turn->slots, turn->count, out);
 }
 
 static void gather_send(struct loop_hook *hook)
@@ -276,11 +301,17 @@ struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number)
     return slot;
 }
 
+void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next)
+{
+    queue_slot_ask(queue, number)->wants = claim_next;
+    queue->gathered[queue->gathered_count++] = number;
+    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+}
+
 void queue_turn(struct queue *queue, unsigned slot, bool claim_next)
 {
-    queue_slot_ask(queue, slot)->wants = claim_next;
-    queue->gathered[queue->gathered_count++] = slot;
-    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+    queue->slots[slot].freed_lists = 0;
+    queue_slot_gather(queue, slot, claim_next);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
@@ -345,6 +376,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     errands_init(&queue->errands, loop, options->timeout_ns, &queue->counters.repeats);
     queue->errands.refused = call_refused;
     moves_init(queue);
+    waiting_init(queue);
     errand_init(&queue->presence, &queue->errands, presence_done);
     node_open(queue);
     queue->errands.node = queue->node;
@@ -373,6 +405,7 @@ void queue_destroy(struct queue *queue)
     redis_node_destroy(queue->node);
     turns_free(queue);
     moves_fini(queue);
+    waiting_fini(queue);
     errand_fini(&queue->presence);
     errands_fini(&queue->errands);
     queue_keys_fini(&queue->keys);

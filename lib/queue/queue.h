@@ -44,6 +44,9 @@ enum queue_answer {
     QUEUE_LOST,      /* somebody else took the claim; the slot has none */
     QUEUE_OPENED,    /* of queue_open: it may run */
     QUEUE_CANCELLED, /* of queue_open: it must not run; the slot still has it */
+    QUEUE_KEPT,      /* of queue_park and queue_skip (waiting.h): it may be tried again, or has to be parked; the slot
+                        still has it */
+    QUEUE_FULL,      /* of queue_park: too many wait; the slot still has it */
 };
 
 #define QUEUE_LEASE_DEFAULT_NS (15 * NS_PER_S)

@@ -1,5 +1,5 @@
 /* Private to lib/queue: queue.c (turns of slots), moves.c (of single tasks), bell.c (waking), beat.c (the lease),
- * recovery.c (of the dead), leave.c (the end), backlog.c (what there is to do). */
+ * waiting.c (for locks), recovery.c (of the dead), leave.c (the end), backlog.c (what there is to do). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -23,6 +23,14 @@ struct claim_slot {
     struct errand move; /* the moves of one task */
     struct errand absolve;
     bool absolving;
+    /* waiting.c */
+    struct errand wait;
+    struct buffer freed_keys; /* of the lists whose locks end with the turn, encoded */
+    struct buffer freed_jid;  /* who gives up its places in them */
+    unsigned freed_lists;
+    bool is_handed_on; /* the locks go to an heir */
+    bool has_waiters;
+    int64_t seen_us; /* the node's time of its last claim, or later: when its lock had not been asked for yet */
 };
 
 /* A connection as the server calls it. */
@@ -68,6 +76,8 @@ struct queue {
     bool was_up; /* else nothing can have been claimed */
     struct buffer request;
     struct queue_counters counters;
+    struct list frees; /* errands of queue_free, and those that are not in use */
+    struct list idle_frees;
     /* leaving */
     bool leaving;
     struct loop_timer leave_timer;
@@ -102,6 +112,9 @@ void queue_slot_holds(struct claim_slot *slot, const void *id);
 void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);
 /* The claim is gone; `place` is what the node has instead of it. */
 void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length);
+/* What a claim left in the slot's place, at the node's time `seen_us`. */
+void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us);
+void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next);
 void queue_enlist(struct queue *queue);
 void queue_request_lease(const struct queue *queue, struct buffer *out);
 /* One '0' or '1' for each queue, in the order of `order` (NULL: as configured). */
@@ -111,6 +124,15 @@ void queue_note_paused(struct queue *queue, const unsigned *order, const char *f
 void moves_init(struct queue *queue);
 void moves_fini(struct queue *queue);
 void moves_give_back(struct queue *queue, unsigned number, const char *name);
+
+/* waiting.c */
+void waiting_init(struct queue *queue);
+void waiting_fini(struct queue *queue);
+/* What was freed by these slots, as the claim script wants it; one of them freed something. */
+void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
+void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out);
+/* A queue_free waits for its answer. */
+bool waiting_frees(const struct queue *queue);
 
 /* beat.c */
 void beat_create(struct queue *queue);

@@ -1,25 +1,28 @@
-/* Waiting for a lock without holding anything: a task whose lock is held is parked, and whoever frees the lock wakes the
- * one that has waited longest.
+/* Waiting for a lock without holding anything: a task whose lock is held is parked, and whoever frees the lock wakes
+ * the one that has waited longest.
  *
- *                 queue_park                        queue_turn (freed), queue_free: WAKE the oldest
+ *                 queue_park                      queue_turn_free, queue_free: WAKE the oldest
  *   claim ───────────────────▶ waiting list ──────────────────────────────────────────────▶ head of its queue
  *     ▲                         │     │ due by time (promoter.h): the fallback of the oldest
- *     └──────── queue_heir ◀────┘     └─────────────────────────────────────────────────▶ its queue
+ *     └──────── queue_heir ◀────┘     └───────────────────────────────────────────────────▶ its queue
  *       the holder claims its successor before it ends
  *
- * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a place
- * in the waiting list of what it waits for. Places are in the order in which the node recorded them; a task keeps its
- * place, by its jid, until it has ended, however often it is claimed and parked again. Only the oldest that is parked
- * has a near time in `schedule`; the others sleep long and move up by wakes, so that waiting costs nothing.
+ * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a
+ * place in the waiting list of what it waits for. Places are in the order in which the node recorded them; a task keeps
+ * its place, by its jid, until it has ended, however often it is claimed and parked again. Only the oldest that is
+ * parked has a near time in `schedule`; the others sleep long and move up by wakes, so that waiting costs nothing.
  *
  * No wake is lost between this node and the lock nodes. A freed list is stamped with this node's time. A park names the
- * time at which its task was claimed (queue_seen_us): if the list was freed since, the lock may be free, and the answer is
- * QUEUE_RETRY; if it was freed shortly before, the release may not have reached the lock nodes when they were asked, and
- * the oldest looks again within milliseconds. So whoever parks for long was refused by a holder whose end comes later and
- * finds it. A holder that dies wakes nobody: the oldest then comes back when the ttl is over.
+ * time at which its task was claimed (queue_seen_us): if the list was freed since, the lock may be free, and the answer
+ * is QUEUE_KEPT; if it was freed shortly before, the release may not have reached the lock nodes when they were asked,
+ * and the oldest looks again within milliseconds. So whoever parks for long was refused by a holder whose end comes
+ * later and finds it. A holder that dies wakes nobody: the oldest then comes back when the ttl is over.
  *
- * Lists are named: "resource:NAME" for a lock, "class:NAME" for a share of the runners. Threads: the loop's only. If the
- * process dies, what is parked stays parked. */
+ * One that was woken is on its way for a minute at most: so long nobody behind it is woken. Where that goes wrong (it
+ * was deleted, or its process died), the promoters' looks make the next one due.
+ *
+ * Lists are named: "resource:NAME" for a lock, "class:NAME" for a share of the runners. Threads: the loop's only. If
+ * the process dies, what is parked stays parked, and what it had claimed is recovered with its place. */
 #ifndef QUEUE_WAITING_H
 #define QUEUE_WAITING_H
 
@@ -35,17 +38,17 @@ struct waiting_task {
     int64_t seen_us;      /* of the claim after which the lock was asked for (queue_seen_us) */
     int64_t near_ns;      /* to the next look, as the oldest */
     unsigned waiters_max; /* 0 = any number */
-    bool may_retry;       /* else it is parked for some milliseconds where QUEUE_RETRY would be answered */
+    bool may_retry;       /* else it is parked for some milliseconds where QUEUE_KEPT would be answered */
 };
 
-/* Ends the slot's claim by parking its task as `payload`. Answers QUEUE_NOTHING when it is parked, QUEUE_RETRY when the
- * lock may be free (the slot still has the task, and was claimed just now as far as queue_seen_us goes), QUEUE_FULL when
- * too many wait (the slot still has it), QUEUE_LOST. */
+/* Ends the slot's claim by parking its task as `payload`. Answers QUEUE_NOTHING when it is parked; QUEUE_KEPT when the
+ * lock may be free: the slot still has the task, and queue_seen_us is now, so the lock is to be asked for again;
+ * QUEUE_FULL when too many wait: the slot still has it; QUEUE_LOST. */
 void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *task, const char *payload,
                 size_t length);
 
-/* Ends the slot's task as skipped, unless it was claimed before by a process that died, or has a place in the list: then
- * QUEUE_RETRY, and the slot still has it. */
+/* Ends the slot's task as skipped: QUEUE_NOTHING. But if it was claimed before by a process that died, or has a place
+ * in the list: QUEUE_KEPT, and the slot still has it, to be parked. Or QUEUE_LOST. */
 void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
 
 /* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Answers QUEUE_CLAIMED, or
@@ -76,7 +79,7 @@ void queue_free(struct queue *queue, const struct waiting_end *end);
 
 /* Inside `answered` of a queue_turn_free: somebody still waits for one of its lists. */
 bool queue_has_waiters(const struct queue *queue, unsigned slot);
-/* The node's time, in microseconds, when it claimed the slot's task or answered QUEUE_RETRY. */
+/* The node's time, in microseconds, when it claimed the slot's task or answered QUEUE_KEPT. */
 int64_t queue_seen_us(const struct queue *queue, unsigned slot);
 
 #endif

@@ -72,6 +72,8 @@ static const struct {
     {"tick", "tests/integration/test_periodic.c"},        {"ticks", "tests/integration/test_periodic.c"},
     {"call", "tests/integration/test_control.c"},     /* moves no task */
     {"cancel", "tests/integration/test_iteration.c"}, /* moves no task */
+    {"park", "tests/integration/test_waiting_lists.c"},   {"free", "tests/integration/test_waiting_lists.c"},
+    {"heir", "tests/integration/test_waiting_lists.c"},   {"skip", "tests/integration/test_waiting_lists.c"},
 };
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */

@@ -1,32 +1,43 @@
--- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop.
+-- include: waiting_list.lua
+-- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop. What a task
+-- held as a lock is free when it is settled: that is stamped, and the oldest who waits for it is woken.
 --
--- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues.
--- ARGV: bytes of payload that one call may claim, then the name of the queue behind each list,
---       then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or '0' to only settle.
+-- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if tasks
+--       end that held locks, `schedule`, and for each lock the order of its waiting list, its places, when it was freed.
+-- ARGV: bytes of payload that one call may claim, how many lists to claim from, how many slots; then the name of the
+--       queue behind each list; then for each slot: number, id that its place holds ('' = none), new id, '1' to claim or
+--       '0' to only settle; then, if tasks end that held locks, the prefix of the queues' keys, and for each lock: which
+--       of the slots it was (from 1), the jid that gives up its place in the list ('' = none), '1' when the lock goes to
+--       an heir and nobody is to be woken.
 -- Answers for each slot what its place holds at the end: the new id, and behind it queue, newline and payload of the
--- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0' for each list whose queue is paused or not ('' = nobody wanted
--- to claim), and '1' when something was claimed and there are tasks to be cancelled, else '0'.
+-- task it has claimed; anything else means that the claim is lost. Behind them, what was seen on the way: a '1' or '0'
+-- for each list whose queue is paused or not ('' = nobody wanted to claim); '1' when something was claimed and there are
+-- tasks to be cancelled, else '0'; the node's time in microseconds; and '1' or '0' for each slot, whether somebody waits
+-- for what its task held ('' = no task held anything).
 --
 -- A place always holds the id of the last call that changed it, so a repetition after a lost reply is recognised by
 -- the new id and answered the same, and a call that arrives late finds another id and changes nothing. A place is
 -- opened only for a process that is listed: the late call of one that has left, or was recovered, claims nothing.
-local process, lists = KEYS[1], #KEYS - 3
-local budget = tonumber(ARGV[1])
-local first = 2 + lists
+local process = KEYS[1]
+local budget, lists, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local first = 4 + lists
 local numbers = {'queues'}
-for i = first, #ARGV, 4 do
-    numbers[#numbers + 1] = ARGV[i]
+for s = 1, slots do
+    numbers[s + 1] = ARGV[first + (s - 1) * 4]
 end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local places = redis.call('HMGET', process, unpack(numbers))
 
-local answers, moved, wanted, opens = {}, {}, 0, false
-for s = 1, #numbers - 1 do
+local answers, moved, has_moved, wanted, opens = {}, {}, {}, 0, false
+for s = 1, slots do
     local at = first + (s - 1) * 4
     local place = places[s + 1]
     local id = place and string.sub(place, 1, 16) or ''
     answers[s] = place or ''
     if id == ARGV[at + 1] and id ~= ARGV[at + 2] then
         moved[#moved + 1] = s
+        has_moved[s] = true
         opens = opens or not place
         if ARGV[at + 3] == '1' then
             wanted = wanted + 1
@@ -39,9 +50,39 @@ end
 -- A script that has written already may write on a node that is out of memory; that this removes nothing is enough.
 redis.call('HDEL', process, '')
 
+-- Before the next are claimed: whoever is woken now may be the next.
+local waits, ends = '', first + 4 * slots
+if ends < #ARGV then
+    local slot_waits = {}
+    for s = 1, slots do
+        slot_waits[s] = '0'
+    end
+    local freed_at = string.format('%.0f', now)
+    for i = ends + 1, #ARGV, 3 do
+        local s, key = tonumber(ARGV[i]), 5 + lists + (i - ends - 1)
+        local is_handed_on = ARGV[i + 2] == '1'
+        if has_moved[s] and not is_handed_on then
+            redis.call('SET', KEYS[key + 2], freed_at, 'PX', 60000)
+        end
+        local exists = redis.call('EXISTS', KEYS[key])
+        if exists == 1 and has_moved[s] then
+            local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], now)
+            list.drop(ARGV[i + 1])
+            if not is_handed_on then
+                list.wake(1, ARGV[ends])
+            end
+            exists = redis.call('EXISTS', KEYS[key])
+        end
+        if exists == 1 then
+            slot_waits[s] = '1'
+        end
+    end
+    waits = table.concat(slot_waits)
+end
+
 local paused, seen = nil, ''
 if wanted > 0 then
-    paused = redis.pcall('SMISMEMBER', KEYS[2], unpack(ARGV, 2, 1 + lists))
+    paused = redis.pcall('SMISMEMBER', KEYS[2], unpack(ARGV, 4, 3 + lists))
     paused = not paused.err and paused or nil
     seen = paused and table.concat(paused) or ''
 end
@@ -72,7 +113,7 @@ for l = 1, lists do
                 end
                 budget = budget - #popped[i]
                 tasks[#tasks + 1] = popped[i]
-                names[#tasks] = ARGV[1 + l]
+                names[#tasks] = ARGV[3 + l]
                 taken = i
             end
             for i = #popped, taken + 1, -1 do
@@ -101,4 +142,6 @@ if #fields > 0 then
 end
 answers[#answers + 1] = seen
 answers[#answers + 1] = next_task > 1 and redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0'
+answers[#answers + 1] = now
+answers[#answers + 1] = waits
 return answers

@@ -1,10 +1,42 @@
+-- include: waiting_list.lua
 -- A page of the entries of a sorted set that are due by the node's own clock, oldest first. Finding a page by its rank
 -- costs the same wherever it lies.
--- KEYS: the sorted set. ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is
--- always given).
+--
+-- Beside that, the waiting lists whose examination is due: the oldest that is parked is due at once when it would sleep
+-- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
+-- looks for due entries calls anyway.
+--
+-- KEYS: the sorted set, then, if lists are to be examined, `contended`.
+-- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
+--       prefixes of the orders and the places of waiting lists.
 -- Answers 1 when more are due behind the page, else 0, and then its entries.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local function examine(name, now_us)
+    local order, places = ARGV[4] .. name, ARGV[5] .. name
+    redis.call('ZREM', KEYS[2], name)
+    if redis.pcall('ZCARD', order) == 0 then
+        if type(redis.pcall('HLEN', places)) == 'number' then
+            redis.call('DEL', places)
+        end
+        return
+    end
+    local list = waiting_list(order, places, KEYS[1], now_us)
+    if not list.works() then
+        return
+    end
+    redis.call('ZADD', KEYS[2], string.format('%.6f', now + 15), name)
+    local oldest, out = list.oldest()
+    if oldest and out == 0 and tonumber(oldest.due) > now + 30 then
+        list.move(oldest, now_us)
+    end
+end
+if KEYS[2] then
+    local names = redis.pcall('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.6f', now), 'LIMIT', 0, 16)
+    for i = 1, #names do
+        examine(names[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
+    end
+end
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local page = redis.call('ZRANGE', KEYS[1], first, first + count, 'WITHSCORES') -- one more, to see whether there is
 local budget, answer = tonumber(ARGV[3]), {0}

@@ -1,0 +1,42 @@
+-- include: waiting_list.lua
+-- Claims the oldest of a waiting list into an empty place of the process that holds the lock, to hand the lock on.
+--
+-- KEYS: the process, paused, cancels, `schedule`, the list's order, its places.
+-- ARGV: slot, id that its place holds ('' = none), new id; jid of the holder, which gives up its place in the list; the
+--       set that it locks; how many queues; their names; then classes.
+-- Answers what the place holds at the end (as claim.lua does: the new id, and behind it queue, newline and task; anything
+-- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds.
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
+local function answer(holds)
+    return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now}
+end
+if id ~= ARGV[2] or id == ARGV[3] or #place > 16 then
+    return answer(place)
+end
+if place == '' and redis.call('HEXISTS', KEYS[1], 'queues') == 0 then
+    return redis.error_reply('UNLISTED ' .. KEYS[1] .. ' names no queues')
+end
+local function among(name, first, last)
+    for i = first, last do
+        if ARGV[i] == name then
+            return true
+        end
+    end
+end
+
+redis.call('HDEL', KEYS[1], ARGV[1])
+local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], now)
+list.drop(ARGV[4])
+local first_class = 7 + tonumber(ARGV[6])
+local heir, out = list.oldest()
+local holds = ARGV[3]
+if heir and out == 0 and heir.set == ARGV[5] and among(heir.queue, 7, first_class - 1)
+    and among(heir.class, first_class, #ARGV) and redis.pcall('SISMEMBER', KEYS[2], heir.queue) ~= 1 then
+    list.take(heir)
+    holds = ARGV[3] .. heir.queue .. '\n' .. heir.task
+end
+redis.call('HSET', KEYS[1], ARGV[1], holds)
+return answer(holds)

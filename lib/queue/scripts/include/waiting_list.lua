@@ -1,0 +1,132 @@
+-- A waiting list, for the scripts that include this (docs/data-model.md: waiting for a lock). `order` is the sorted set
+-- of jids by their sequence, `places` the hash of what is known of each, `now` the node's time in microseconds.
+--
+-- A place is PARKED while `schedule` has an entry of its digest at exactly its due time. It is OUT since its due time
+-- when it has no digest (it was woken, or claimed), or is due and its entry is gone (it was promoted). When its entry
+-- is gone before it is due, the task was deleted, and the place goes too. One that is OUT is on its way to the lock for
+-- a minute; after that it is passed over, and after a day forgotten.
+--
+-- Values of another type under `order` and `places` are nobody's places; they are left as they are.
+local function waiting_list(order, places, schedule, now)
+    local on_its_way, forgotten, looked_at, page = 60, 86400, 128, 16
+    local list, now_seconds = {}, now / 1000000
+    local function is_out_lately(place)
+        local since = now_seconds - tonumber(place.due)
+        return since > -1 and since < on_its_way
+    end
+
+    function list.works()
+        return type(redis.pcall('ZCARD', order)) == 'number' and type(redis.pcall('HLEN', places)) == 'number'
+    end
+
+    function list.has(jid)
+        return type(redis.pcall('ZSCORE', order, jid)) == 'string'
+    end
+
+    function list.drop(jid)
+        redis.pcall('ZREM', order, jid)
+        redis.pcall('HDEL', places, jid)
+    end
+
+    -- What is known of a task; `task` is its entry of `schedule` while it is parked. Nothing when it has no place.
+    function list.place(jid)
+        local text = redis.pcall('HGET', places, jid)
+        local place = {jid = jid}
+        if type(text) == 'string' then
+            place.due, place.digest, place.rest = string.match(text, '^(%d+%.%d+)\n(%x*)\n(.*)$')
+        end
+        if not place.rest then
+            return nil
+        end
+        place.queue, place.set, place.class = string.match(place.rest, '^([^\n]*)\n([^\n]*)\n(.*)$')
+        if not place.queue then
+            return nil
+        end
+        if place.digest ~= '' then
+            local entries = redis.pcall('ZRANGEBYSCORE', schedule, place.due, place.due, 'LIMIT', 0, 64)
+            for i = 1, #entries do
+                if redis.sha1hex(entries[i]) == place.digest then
+                    place.task = entries[i]
+                end
+            end
+            if not place.task and tonumber(place.due) > now_seconds then
+                return nil
+            end
+        end
+        return place
+    end
+
+    -- The oldest that is parked and accepted (nil: any), looking no further than `behind` (nil: at all); and how many
+    -- before it are on their way. Looks at a bounded number: behind so many that are OUT, nobody is found.
+    function list.oldest(accepts, behind)
+        local out, from = 0, 0
+        for _ = 1, looked_at / page do
+            local jids = redis.pcall('ZRANGE', order, from, from + page - 1)
+            for i = 1, #jids do
+                if jids[i] == behind then
+                    return nil, out
+                end
+                local place = list.place(jids[i])
+                if not place or (not place.task and now_seconds - tonumber(place.due) > forgotten) then
+                    list.drop(jids[i])
+                else
+                    from = from + 1
+                    if not place.task then
+                        out = out + (is_out_lately(place) and 1 or 0)
+                    elseif not accepts or accepts(place) then
+                        return place, out
+                    end
+                end
+            end
+            if #jids < page then
+                break
+            end
+        end
+        return nil, out
+    end
+
+    -- Puts a task into `schedule`, where no other entry has its time, and notes it at its place. What is to be removed
+    -- for it has been: a script that has written may go on when the node is out of memory.
+    function list.park(jid, due, task, rest)
+        local score = string.format('%.6f', due / 1000000)
+        for _ = 1, 64 do
+            if redis.call('ZCOUNT', schedule, score, score) == 0 then
+                break
+            end
+            due = due + 1
+            score = string.format('%.6f', due / 1000000)
+        end
+        redis.call('ZADD', schedule, score, task)
+        redis.call('HSET', places, jid, score .. '\n' .. redis.sha1hex(task) .. '\n' .. rest)
+    end
+
+    -- The one that is parked is due at another time.
+    function list.move(place, due)
+        redis.call('ZREM', schedule, place.task)
+        list.park(place.jid, due, place.task, place.rest)
+    end
+
+    -- Takes the one that is parked out of `schedule`.
+    function list.take(place)
+        redis.call('ZREM', schedule, place.task)
+        redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
+    end
+
+    -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue's key holds
+    -- a foreign value is passed over.
+    function list.wake(count, queue_prefix)
+        local function can_go(place)
+            return type(redis.pcall('LLEN', queue_prefix .. place.queue)) == 'number'
+        end
+        for _ = 1, count do
+            local place, out = list.oldest(can_go)
+            if not place or out >= count then
+                break
+            end
+            list.take(place)
+            redis.call('RPUSH', queue_prefix .. place.queue, place.task)
+        end
+    end
+
+    return list
+end

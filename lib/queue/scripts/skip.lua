@@ -1,0 +1,32 @@
+-- Ends a task whose lock is held elsewhere as skipped; but not one that was claimed before by a process that died, nor
+-- one that has waited: these are to be parked.
+--
+-- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, from whom it was recovered, the
+--       list's order.
+-- ARGV: slot, id that its place holds, new id, jid, '1' when it was cancelled or '0'.
+-- Answers 1 when ended, 2 when it is to be parked: then the place keeps it under the new id; the same to a repetition;
+-- 0 when the claim is lost.
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(place, 1, 16)
+if id == ARGV[3] then
+    return #place == 16 and 1 or 2
+end
+if id ~= ARGV[2] or id == '' then
+    return 0
+end
+redis.call('HDEL', KEYS[1], ARGV[1])
+if redis.call('EXISTS', KEYS[5]) == 1 or type(redis.pcall('ZSCORE', KEYS[6], ARGV[4])) == 'string' then
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
+    return 2
+end
+if KEYS[2] ~= '' and redis.pcall('GET', KEYS[2]) == ARGV[4] then
+    redis.call('DEL', KEYS[2])
+end
+if ARGV[5] == '1' then
+    redis.pcall('ZREM', KEYS[3], ARGV[4])
+    if redis.pcall('HEXISTS', KEYS[4], 'cancelled') == 1 then
+        redis.call('UNLINK', KEYS[4])
+    end
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1

@@ -1,0 +1,314 @@
+/* The calls of waiting.h: each encodes one script. What ends with a turn is kept at the slot until the turn of all
+ * slots that asked is encoded. */
+#include "queue/waiting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "queue/queue_private.h"
+#include "queue/scripts.h"
+
+/* Who may be tried any moment looks again after so long, */
+#define SOON_MIN_NS (5 * NS_PER_MS)
+#define SOON_MAX_NS (50 * NS_PER_MS)
+/* and who is not the oldest, or nobody would wake it at all. */
+#define FAR_MIN_NS (3600 * NS_PER_S)
+#define FAR_MAX_NS (7200 * NS_PER_S)
+
+enum { PARK_LOST, PARK_PARKED, PARK_AGAIN, PARK_FULL };
+enum { SKIP_LOST, SKIP_ENDED, SKIP_WAITS };
+
+/* A queue_free: in queue->frees until the queue is destroyed, in queue->idle_frees while it is not in use. */
+struct free_call {
+    struct list link, idle_link;
+    struct errand errand;
+    struct queue *queue;
+    bool is_asking;
+};
+
+static struct queue *errand_queue(const struct errand *errand)
+{
+    return list_owner(errand->errands, struct queue, errands);
+}
+
+static void slot_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)
+{
+    redis_request_integer(out, number);
+    redis_request_bytes(out, slot->id, slot->has_id ? CLAIM_ID_BYTES : 0);
+    redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
+}
+
+static void list_encode(const struct queue *queue, const char *list, struct buffer *out)
+{
+    queue_keys_request(queue->keys.waiting_prefix, list, out);
+    queue_keys_request(queue->keys.places_prefix, list, out);
+    queue_keys_request(queue->keys.freed_prefix, list, out);
+}
+
+static void microseconds_encode(int64_t ns, struct buffer *out)
+{
+    redis_request_integer(out, ns / NS_PER_US);
+}
+
+/* --- parking ------------------------------------------------------------------------------------------------------ */
+
+/* The slot still has its task; its place has the new id, so that no copy of the call is taken for a new one. */
+static void slot_keeps(struct queue *queue, unsigned number, enum queue_answer answer)
+{
+    queue_slot_holds(&queue->slots[number], queue->slots[number].next);
+    queue_slot_answer(queue, number, answer);
+}
+
+static void park_done(struct errand *errand, const struct redis_reply *reply)
+{
+    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
+    struct queue *queue = errand_queue(errand);
+    unsigned number = (unsigned)(slot - queue->slots);
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == 2;
+    switch (fits ? reply->elements[0].integer : PARK_LOST) {
+    case PARK_PARKED:
+        slot_keeps(queue, number, QUEUE_NOTHING);
+        return;
+    case PARK_AGAIN:
+        slot->seen_us = reply->elements[1].integer;
+        slot_keeps(queue, number, QUEUE_KEPT);
+        return;
+    case PARK_FULL:
+        slot_keeps(queue, number, QUEUE_FULL);
+        return;
+    default:
+        queue_slot_lost(queue, number, NULL, 0);
+    }
+}
+
+void queue_park(struct queue *queue, unsigned number, const struct waiting_task *task, const char *payload,
+                size_t length)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->wait.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_park, 6, 15);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.schedule);
+    list_encode(queue, task->list, out);
+    redis_request_text(out, queue->keys.contended);
+    slot_encode(slot, number, out);
+    redis_request_text(out, task->list);
+    redis_request_text(out, task->jid);
+    redis_request_text(out, task->queue);
+    redis_request_text(out, task->class_name);
+    redis_request_text(out, task->set);
+    redis_request_integer(out, task->seen_us);
+    microseconds_encode(task->near_ns, out);
+    microseconds_encode(random_between(FAR_MIN_NS, FAR_MAX_NS), out);
+    microseconds_encode(random_between(SOON_MIN_NS, SOON_MAX_NS), out);
+    redis_request_integer(out, task->waiters_max);
+    redis_request_text(out, task->may_retry ? "1" : "0");
+    redis_request_bytes(out, payload, length);
+    slot->wait.done = park_done;
+    errand_start(&slot->wait);
+}
+
+/* --- skipping ----------------------------------------------------------------------------------------------------- */
+
+static void skip_done(struct errand *errand, const struct redis_reply *reply)
+{
+    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
+    struct queue *queue = errand_queue(errand);
+    unsigned number = (unsigned)(slot - queue->slots);
+    switch (reply->kind == REDIS_INTEGER ? reply->integer : SKIP_LOST) {
+    case SKIP_ENDED:
+        slot_keeps(queue, number, QUEUE_NOTHING);
+        return;
+    case SKIP_WAITS:
+        slot_keeps(queue, number, QUEUE_KEPT);
+        return;
+    default:
+        queue_slot_lost(queue, number, NULL, 0);
+    }
+}
+
+void queue_skip(struct queue *queue, unsigned number, const struct queue_task_name *task, const char *list)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->wait.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_skip, 6, 5);
+    redis_request_text(out, queue->keys.process);
+    if (task->unique != NULL)
+        queue_keys_request(queue->keys.unique_prefix, task->unique, out);
+    else
+        redis_request_text(out, "");
+    redis_request_text(out, queue->keys.cancels);
+    queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
+    queue_keys_request(queue->keys.recovered_prefix, task->jid, out);
+    queue_keys_request(queue->keys.waiting_prefix, list, out);
+    slot_encode(slot, number, out);
+    redis_request_text(out, task->jid);
+    redis_request_text(out, task->is_cancelled ? "1" : "0");
+    slot->wait.done = skip_done;
+    errand_start(&slot->wait);
+}
+
+/* --- heirs -------------------------------------------------------------------------------------------------------- */
+
+static void heir_done(struct errand *errand, const struct redis_reply *reply)
+{
+    static const struct redis_reply missing = {.kind = REDIS_NIL};
+    struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
+    struct queue *queue = errand_queue(errand);
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == 3;
+    if (fits)
+        queue->has_cancels = reply->elements[1].kind == REDIS_STRING && reply->elements[1].bytes[0] == '1';
+    queue_slot_read(queue, (unsigned)(slot - queue->slots), fits ? &reply->elements[0] : &missing,
+                    fits ? reply->elements[2].integer : 0);
+}
+
+void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir *heir)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->wait.request;
+    invariant(!slot->holds);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_heir, 6, 6 + (size_t)queue->options.name_count + heir->class_count);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.paused);
+    redis_request_text(out, queue->keys.cancels);
+    redis_request_text(out, queue->keys.schedule);
+    queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
+    queue_keys_request(queue->keys.places_prefix, heir->list, out);
+    slot_encode(slot, number, out);
+    redis_request_text(out, heir->holder_jid);
+    redis_request_text(out, heir->set);
+    redis_request_integer(out, queue->options.name_count);
+    for (unsigned i = 0; i < queue->options.name_count; i++)
+        redis_request_text(out, queue->names[i]);
+    for (unsigned i = 0; i < heir->class_count; i++)
+        redis_request_text(out, heir->classes[i]);
+    slot->wait.done = heir_done;
+    errand_start(&slot->wait);
+}
+
+/* --- ends --------------------------------------------------------------------------------------------------------- */
+
+void queue_turn_free(struct queue *queue, unsigned number, bool claim_next, const struct waiting_end *end)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    buffer_clear(&slot->freed_keys);
+    buffer_clear(&slot->freed_jid);
+    for (unsigned i = 0; i < end->list_count; i++)
+        list_encode(queue, end->lists[i], &slot->freed_keys);
+    buffer_append_text(&slot->freed_jid, end->jid != NULL ? end->jid : "");
+    slot->freed_lists = end->list_count;
+    slot->is_handed_on = end->is_handed_on;
+    queue_slot_gather(queue, number, claim_next);
+}
+
+void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
+{
+    redis_request_text(out, queue->keys.schedule);
+    for (unsigned i = 0; i < count; i++) {
+        const struct claim_slot *slot = &queue->slots[slots[i]];
+        if (slot->freed_lists > 0)
+            buffer_append(out, slot->freed_keys.bytes, slot->freed_keys.length);
+    }
+}
+
+void waiting_encode_freed(const struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
+{
+    redis_request_text(out, queue->keys.queue_prefix);
+    for (unsigned i = 0; i < count; i++) {
+        const struct claim_slot *slot = &queue->slots[slots[i]];
+        for (unsigned l = 0; l < slot->freed_lists; l++) {
+            redis_request_integer(out, (int64_t)i + 1);
+            redis_request_bytes(out, slot->freed_jid.bytes, slot->freed_jid.length);
+            redis_request_text(out, slot->is_handed_on ? "1" : "0");
+        }
+    }
+}
+
+static void free_done(struct errand *errand, const struct redis_reply *reply)
+{
+    (void)reply;
+    struct free_call *call = list_owner(errand, struct free_call, errand);
+    call->is_asking = false;
+    list_append(&call->queue->idle_frees, &call->idle_link);
+}
+
+static struct free_call *free_call_new(struct queue *queue)
+{
+    struct list *idle = list_take_first(&queue->idle_frees);
+    if (idle != NULL)
+        return list_owner(idle, struct free_call, idle_link);
+    struct free_call *call = memory_new(struct free_call);
+    call->queue = queue;
+    list_init(&call->link);
+    list_init(&call->idle_link);
+    errand_init(&call->errand, &queue->errands, free_done);
+    list_append(&queue->frees, &call->link);
+    return call;
+}
+
+void queue_free(struct queue *queue, const struct waiting_end *end)
+{
+    struct free_call *call = free_call_new(queue);
+    struct buffer *out = &call->errand.request;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_free, 1 + 3 * (size_t)end->list_count, 5);
+    redis_request_text(out, queue->keys.schedule);
+    for (unsigned i = 0; i < end->list_count; i++)
+        list_encode(queue, end->lists[i], out);
+    redis_request_text(out, queue->keys.queue_prefix);
+    redis_request_text(out, end->jid != NULL ? end->jid : "");
+    redis_request_text(out, end->is_handed_on ? "1" : "0");
+    redis_request_integer(out, end->wakes > 0 ? end->wakes : 1);
+    microseconds_encode(end->after_ns, out);
+    call->is_asking = true;
+    errand_start(&call->errand);
+}
+
+bool waiting_frees(const struct queue *queue)
+{
+    for (const struct list *link = queue->frees.next; link != &queue->frees; link = link->next)
+        if (list_owner(link, const struct free_call, link)->is_asking)
+            return true;
+    return false;
+}
+
+/* --- what is known ------------------------------------------------------------------------------------------------ */
+
+bool queue_has_waiters(const struct queue *queue, unsigned slot)
+{
+    return queue->slots[slot].has_waiters;
+}
+
+int64_t queue_seen_us(const struct queue *queue, unsigned slot)
+{
+    return queue->slots[slot].seen_us;
+}
+
+void waiting_init(struct queue *queue)
+{
+    list_init(&queue->frees);
+    list_init(&queue->idle_frees);
+    for (unsigned i = 0; i < queue->options.slots; i++)
+        errand_init(&queue->slots[i].wait, &queue->errands, park_done);
+}
+
+void waiting_fini(struct queue *queue)
+{
+    struct list *link = NULL;
+    while ((link = list_take_first(&queue->frees)) != NULL) {
+        struct free_call *call = list_owner(link, struct free_call, link);
+        errand_fini(&call->errand);
+        free(call);
+    }
+    for (unsigned i = 0; i < queue->options.slots; i++) {
+        errand_fini(&queue->slots[i].wait);
+        buffer_fini(&queue->slots[i].freed_keys);
+        buffer_fini(&queue->slots[i].freed_jid);
+    }
+}
