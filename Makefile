@@ -12,7 +12,7 @@
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   tests/preload/*.c                          -> tests/preload/*.so   loaded into programs that are not ours
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
-#   the other tests/sim/*.c                    -> lib/libsim.a         the simulation, linked into every test
+#   the other tests/sim/*.c, tests/sim/queue/*.c -> lib/libsim.a       the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
@@ -45,7 +45,7 @@ JOBS        := $(wildcard jobs/*.c)
 FENCE       := $(wildcard jobs/fence/*.c)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
-SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
+SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
 TEST_KINDS  := unit sim integration chaos
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 PLUGINS     := $(wildcard tests/plugins/*.c)
@@ -87,7 +87,7 @@ LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
 # that begin with scripts/setup work on a machine that has nothing yet.
-PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib cmocka
+PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib cmocka lua5.1
 once      = $(eval $(1) := $(2))$($(1))
 find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
@@ -103,12 +103,15 @@ redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis))
 worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson zlib) -ldl)
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
+lua_LIBS     = $(call once,lua_LIBS,$(call libs_of,lua5.1))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
 # What a job needs beyond libc, and a test beyond our own, by the name of its file.
 transfer_LIBS = $(call archive,fence) $(sqlite3_LIBS)
 test_transfer_LIBS = $(sqlite3_LIBS)
 test_transfer_fence_LIBS = $(sqlite3_LIBS)
 test_fence_sqlite_LIBS = $(sqlite3_LIBS)
+test_contention_schedules_LIBS = $(lua_LIBS)
+test_redis_model_LIBS = $(lua_LIBS)
 
 # ------------------------------------------------------------------------------------------ flags
 accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))

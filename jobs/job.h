@@ -99,7 +99,8 @@ typedef struct hf_job_api {
     int (*arg_integer)(const hf_job *job, unsigned index, int64_t *value);
     int (*arg_text)(const hf_job *job, unsigned index, const char **text);
     void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-    /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. */
+    /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. Of a run that ends because a fence
+     * refused its write the class is "HF::FencedOff" (HF_FENCED_OFF of holdfast/fence.h): the worker counts these. */
     void (*error)(hf_job *job, const char *error_class, const char *format, ...) __attribute__((format(printf, 3, 4)));
 } hf_job_api;
 

@@ -22,6 +22,7 @@ BEGIN {
     home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^worker/"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite)\\.[ch]$)"
+    home["^lua5\\.1/"] = "^tests/sim/queue/script_host\\.c$"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"
 
     split("strcpy strcat sprintf vsprintf gets strtok atoi atol rand srand system popen alloca", banned, " ")

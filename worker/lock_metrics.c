@@ -101,7 +101,6 @@ static unsigned name_place(const char *name)
 
 static struct pair *pair_find(struct lock_metrics *metrics, const char *name)
 {
-    static const char others[] = LOCK_METRICS_OTHERS "||";
     unsigned place = name_place(name);
     for (; metrics->places[place] != NO_PAIR; place = (place + 1) % PLACES) {
         struct pair *known = &metrics->pairs[metrics->places[place] - 1];
@@ -109,8 +108,8 @@ static struct pair *pair_find(struct lock_metrics *metrics, const char *name)
             return known;
     }
     bool is_full = metrics->count >= LOCK_METRICS_PAIRS - 1;
-    if (is_full && strcmp(name, others) != 0)
-        return pair_find(metrics, others);
+    if (is_full && strcmp(name, LOCK_METRICS_OTHERS_NAME) != 0)
+        return pair_find(metrics, LOCK_METRICS_OTHERS_NAME);
     struct pair *added = &metrics->pairs[metrics->count++];
     metrics->places[place] = (unsigned char)metrics->count;
     *added = (struct pair){.is_counted = false};

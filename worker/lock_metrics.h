@@ -23,7 +23,8 @@
 
 enum { LOCK_METRICS_PAIRS = 128, LOCK_METRICS_PREFIX_BYTES = 64 };
 
-#define LOCK_METRICS_OTHERS "hf.others"
+#define LOCK_METRICS_OTHERS      "hf.others"
+#define LOCK_METRICS_OTHERS_NAME LOCK_METRICS_OTHERS "||"
 
 enum lock_event {
     LOCK_EVENT_ACQUIRED,    /* a task had its lock */

@@ -100,6 +100,12 @@ static void queues_fill(struct presence *presence)
     }
 }
 
+static unsigned lock_counts_take(void *context, struct wall_time at, struct buffer *arguments)
+{
+    const struct presence *presence = context;
+    return lock_metrics_take(presence->worker->lock_metrics, at, arguments);
+}
+
 /* --- what is called --------------------------------------------------------------------------------------------- */
 
 static void task_cancel(struct worker *worker, const char *jid)
@@ -108,6 +114,16 @@ static void task_cancel(struct worker *worker, const char *jid)
         struct slot *slot = &worker->slots[i];
         if (slot->flow.has_task && strcmp(slot->jid, jid) == 0)
             slot_cancel(slot);
+    }
+}
+
+/* Its handler is told, and its end is that of a task that lost its lock. A lock that is not held yet is not lost. */
+static void task_lose(struct worker *worker, const char *jid)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.has_task && slot->lock != NULL && strcmp(slot->jid, jid) == 0)
+            redlock_lock_forfeit(slot->lock);
     }
 }
 
@@ -133,6 +149,9 @@ static void called(void *context, enum control_call call, const char *jid)
         return;
     case CONTROL_CANCEL:
         task_cancel(worker, jid);
+        return;
+    case CONTROL_LOSE:
+        task_lose(worker, jid);
         return;
     }
 }
@@ -175,6 +194,8 @@ struct presence *presence_create(struct worker *worker)
                                                              .identity = worker->identity,
                                                              .timeout_ns = node->call_timeout_ns,
                                                              .look = facts_fill,
+                                                             .take = lock_counts_take,
+                                                             .others = LOCK_METRICS_OTHERS_NAME,
                                                              .context = presence,
                                                          });
     presence->control = control_create(worker->loop, &(struct control_options){

@@ -121,7 +121,7 @@ static const char *loss_text(const struct slot *slot)
             "a majority of the lock nodes had it no more: it had expired there, or somebody deleted it",
         [REDLOCK_LOST_MAX_HOLD] = "it was held for as long as its class may (max_hold)",
         [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
-        [REDLOCK_LOST_FORFEIT] = "it was taken away by hand",
+        [REDLOCK_LOST_FORFEIT] = "an operator took it away (holdfast unlock)",
     };
     if (atomic_load_explicit(&slot->job.lost, memory_order_relaxed) != HF_NOT_CANCELLED)
         return texts[slot->loss];
@@ -152,8 +152,8 @@ static void run_count(struct slot *slot, enum flow_result result)
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
 static void fenced_off_count(const struct slot *slot)
 {
-    if (slot->code == HF_FAIL && slot->envelope.resource_count > 0 &&
-        strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
+    bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
+    if (has_failed && slot->envelope.resource_count > 0 && strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
         lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->envelope.resources[0],
                            LOCK_EVENT_FENCED_OFF);
 }

@@ -35,19 +35,26 @@ bool control_parse(const char *text, size_t length, enum control_call *call, con
         enum control_call call;
     } words[] = {{"TSTP", CONTROL_QUIET}, {"TERM", CONTROL_STOP}, {"INT", CONTROL_STOP},
                  {"TTIN", CONTROL_DUMP},  {"LOOK", CONTROL_LOOK}, {"DRAIN", CONTROL_DRAIN}};
-    static const char cancel[] = "CANCEL ";
+    static const struct {
+        const char *before;
+        enum control_call call;
+    } tasks[] = {{"CANCEL ", CONTROL_CANCEL}, {"LOSE ", CONTROL_LOSE}};
     *jid = NULL;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strlen(words[i].word) == length && memcmp(words[i].word, text, length) == 0) {
             *call = words[i].call;
             return true;
         }
-    size_t before = sizeof cancel - 1;
-    if (length <= before || memcmp(text, cancel, before) != 0 || !envelope_jid_is_sound(text + before, length - before))
-        return false;
-    *call = CONTROL_CANCEL;
-    *jid = text + before;
-    return true;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        size_t before = strlen(tasks[i].before);
+        if (length <= before || memcmp(text, tasks[i].before, before) != 0 ||
+            !envelope_jid_is_sound(text + before, length - before))
+            continue;
+        *call = tasks[i].call;
+        *jid = text + before;
+        return true;
+    }
+    return false;
 }
 
 static void call_deliver(struct control *control, const struct redis_reply *text)
@@ -139,11 +146,23 @@ void control_destroy(struct control *control)
     free(control);
 }
 
-void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)
+/* To one process, or to all: identity "". */
+static void request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
 {
-    redis_request_script(out, &queue_script_call, 1, 3);
+    redis_request_script(out, &queue_script_call, 1, 4);
     redis_request_text(out, keys->processes);
     redis_request_text(out, keys->calls_prefix);
     redis_request_text(out, keys->process_prefix);
     redis_request_text(out, text);
+    redis_request_text(out, identity);
+}
+
+void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)
+{
+    request_call(keys, "", text, out);
+}
+
+void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
+{
+    request_call(keys, identity, text, out);
 }

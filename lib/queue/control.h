@@ -1,5 +1,5 @@
 /* Calls to a running worker process: from dashboards (quiet, stop, dump, through the list IDENTITY-signals) and from
- * Holdfast's own commands (look at the paused queues, drain, cancel a task, through hf:2:calls:IDENTITY).
+ * Holdfast's own commands (look at the paused queues, drain, cancel a task, lose a lock, through hf:2:calls:IDENTITY).
  *
  * A connection of its own waits at both lists in a blocking pop, so a call arrives at once. A call whose reply was
  * lost with the connection is lost, as with other programs of this data model: whoever called sees that nothing
@@ -24,9 +24,10 @@ enum control_call {
     CONTROL_LOOK,   /* LOOK: the list of paused queues has changed */
     CONTROL_DRAIN,  /* DRAIN: claim nothing any more, and end when nothing runs */
     CONTROL_CANCEL, /* CANCEL JID: this task, if it runs here */
+    CONTROL_LOSE,   /* LOSE JID: this task has lost its lock, if it has one here: somebody takes it away */
 };
 
-/* Reads a call. `jid` is set for CONTROL_CANCEL, a part of `text`. False when it is none. Pure. */
+/* Reads a call. `jid` is set for CONTROL_CANCEL and CONTROL_LOSE, a part of `text`. False when it is none. Pure. */
 bool control_parse(const char *text, size_t length, enum control_call *call, const char **jid);
 
 struct control;
@@ -44,5 +45,7 @@ void control_destroy(struct control *control);
 
 /* Appends a request that sends `text` to every process whose lease runs. Answers the number of processes. */
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out);
+/* To this process only, if its lease runs. The text is in its list of calls until it takes it. */
+void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out);
 
 #endif

@@ -20,7 +20,7 @@
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* What the script takes in front of what there may be any number of. */
-enum { KEYS_FIXED = 14, ARGUMENTS_FIXED = 14 };
+enum { KEYS_FIXED = 15, ARGUMENTS_FIXED = 17 };
 
 struct batch {
     bool is_open; /* sent, or about to be, and not answered */
@@ -28,8 +28,9 @@ struct batch {
     uint64_t number;
     uint64_t processed, failed;
     struct wall_time at; /* the minute and the day that it counts for */
-    unsigned classes;
+    unsigned classes, names;
     struct buffer keys, arguments; /* of its classes */
+    struct buffer taken;           /* of its names */
 };
 
 struct heartbeat {
@@ -69,6 +70,9 @@ static void batch_make(struct heartbeat *heartbeat)
     buffer_clear(&batch->arguments);
     batch->classes =
         metrics_take(heartbeat->metrics, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
+    buffer_clear(&batch->taken);
+    if (heartbeat->options.take != NULL)
+        batch->names = heartbeat->options.take(heartbeat->options.context, batch->at, &batch->taken);
 }
 
 static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
@@ -84,6 +88,7 @@ static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
     queue_keys_request_period(keys, QUEUE_MINUTE_7, batch->at, out);
     queue_keys_request_period(keys, QUEUE_MINUTE_8, batch->at, out);
     queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
+    queue_keys_request_locks(keys, batch->at, out);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
 }
 
@@ -112,7 +117,8 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     const struct batch *batch = &heartbeat->batch;
     buffer_clear(out);
     redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
-                         ARGUMENTS_FIXED + 2 * facts->run_count + METRICS_ARGUMENTS * (size_t)batch->classes);
+                         ARGUMENTS_FIXED + 2 * facts->run_count + METRICS_ARGUMENTS * (size_t)batch->classes +
+                             2 * (size_t)batch->names);
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
     redis_request_integer(out, (int64_t)batch->number);
@@ -129,8 +135,12 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     redis_request_integer(out, facts->rss_kb);
     redis_request_integer(out, (int64_t)batch->processed);
     redis_request_integer(out, (int64_t)batch->failed);
+    redis_request_integer(out, batch->classes);
+    redis_request_integer(out, HEARTBEAT_FIELDS_MAX);
+    redis_request_text(out, heartbeat->options.others);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
+    buffer_append(out, batch->taken.bytes, batch->taken.length);
 }
 
 static void beat_later(struct heartbeat *heartbeat, struct instant at)
@@ -295,6 +305,8 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
         heartbeat->options.interval_ns = INTERVAL_NS;
     if (heartbeat->options.now == NULL)
         heartbeat->options.now = wall_now;
+    if (heartbeat->options.others == NULL)
+        heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
     heartbeat->metrics = metrics_create();
     heartbeat->call.done = beat_answered;
@@ -312,6 +324,7 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     metrics_destroy(heartbeat->metrics);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);
+    buffer_fini(&heartbeat->batch.taken);
     buffer_fini(&heartbeat->request);
     buffer_fini(&heartbeat->text);
     free(heartbeat->identity);

@@ -4,6 +4,7 @@
  *   nodes_look.c    what an inspection found, what trust.c makes of it, and how that is shown
  *   nodes_init.c    a new group
  *   nodes_change.c  healing and replacing: performs what membership.c plans
+ *   nodes_holder.c  who holds one lock, and taking it away
  *
  * The loop runs only while a call waits for answers or for time. One thread. */
 #ifndef REDLOCK_NODES_PRIVATE_H
@@ -39,6 +40,7 @@ struct server {
     bool is_done;        /* and as wished */
     struct buffer found; /* a text that was answered */
     char trouble[256];
+    struct redlock_key_view key; /* of the last question who holds a lock */
 };
 
 struct redlock_nodes {

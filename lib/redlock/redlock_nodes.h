@@ -1,5 +1,6 @@
 /* redlock_nodes.h: the lock group, which is what N independent servers are to each other: making it, looking at it,
- * and changing its members. For the operator's command, and for programs that use libredlock without it.
+ * and changing its members; and who holds one lock, and taking it away. For the operator's commands, and for programs
+ * that use libredlock without them.
  *
  * With three nodes or more a Redlock is only as good as the memory of its nodes. So they form a group: each holds a
  * marker (a string under the key hf:lock:group of its database) that names the group, all its places, its own place,
@@ -116,6 +117,68 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *node
  * has to name it instead of the old one; until then clients work with the nodes that stayed. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
                                                          const struct redlock_node *successor);
+
+/* --- one lock ----------------------------------------------------------------------------------------------------- */
+
+enum { REDLOCK_KEY_VALUE_MAX = 512 }; /* bytes that are shown of a value; ours are shorter */
+
+enum redlock_key_kind {
+    REDLOCK_KEY_NOTHING,
+    REDLOCK_KEY_VALUE,
+    REDLOCK_KEY_LONG,      /* a value of more than REDLOCK_KEY_VALUE_MAX bytes: not one of ours */
+    REDLOCK_KEY_NO_STRING, /* a list, a hash ...: not a lock at all */
+};
+
+enum redlock_taking {
+    REDLOCK_TAKING_NOTHING, /* there was nothing to delete */
+    REDLOCK_TAKING_DONE,    /* deleted */
+    REDLOCK_TAKING_GONE,    /* it was gone before: released, or expired */
+    REDLOCK_TAKING_CHANGED, /* another value is there now, and stays */
+    REDLOCK_TAKING_REFUSED, /* what is there was not read to its end, and stays */
+    REDLOCK_TAKING_FAILED,  /* the node did not answer: it may have been deleted when it had been read, not else */
+};
+
+/* What a node has under the key of a lock. */
+struct redlock_key_view {
+    bool is_answered; /* else only `trouble` says something */
+    char trouble[256];
+    enum redlock_key_kind kind;
+    char value[REDLOCK_KEY_VALUE_MAX + 1]; /* any bytes, with a NUL behind; of REDLOCK_KEY_LONG its length in digits */
+    size_t length;
+    int64_t remaining_ns;       /* -1: it does not expire */
+    uint64_t fence;             /* its counter of fencing tokens; 0 = none */
+    enum redlock_taking taking; /* of redlock_nodes_take */
+};
+
+enum redlock_holding {
+    REDLOCK_HELD,       /* a majority of voters has the value */
+    REDLOCK_HELD_MAYBE, /* there would be one with nodes that did not answer, or do not vote now */
+    REDLOCK_LEFTOVER,   /* never a majority: left behind by a client that died or gave up, or a split that passes */
+};
+
+/* One value, and how many nodes have it. */
+struct redlock_holder {
+    unsigned node; /* the first that has it: redlock_nodes_key(nodes, node)->value */
+    unsigned nodes, votes;
+    enum redlock_holding standing;
+    int64_t remaining_ns; /* on the node that keeps it longest; -1: for ever */
+    uint64_t token;       /* that a majority has as its fence; 0 = not known */
+    const char *owner;    /* "host:pid:slot:jid", of a value of ours: part of the value, any bytes; else NULL */
+};
+
+/* Looks at all nodes and asks each what it has under the key of the resource (options.key_prefix goes before it).
+ * REDLOCK_NODES_TOO_FEW when some did not answer. Changes nothing. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource);
+/* Of the last find, valid until the next call. */
+REDLOCK_API const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nodes, size_t index);
+/* Who that is: fills one entry a value, those on most nodes first; returns how many, 0 = nobody. */
+REDLOCK_API unsigned redlock_nodes_holders(const struct redlock_nodes *nodes,
+                                           struct redlock_holder holders[REDLOCK_NODES_MAX]);
+
+/* Deletes what the last find has shown of the same resource, on each node by comparison with exactly that value; the
+ * views say what became of it. The holder, when it lives, does not know until it asks: tell it first. Fences stay.
+ * REDLOCK_NODES_REFUSED when something else is there now, REDLOCK_NODES_TOO_FEW when a node did not answer. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource);
 
 #ifdef __cplusplus
 }

@@ -12,8 +12,8 @@ static void called(void *context, enum control_call call, const char *jid)
 {
     (void)context;
     static const char *const names[] = {
-        [CONTROL_QUIET] = "quiet", [CONTROL_STOP] = "stop",   [CONTROL_DUMP] = "dump",
-        [CONTROL_LOOK] = "look",   [CONTROL_DRAIN] = "drain", [CONTROL_CANCEL] = "cancel"};
+        [CONTROL_QUIET] = "quiet", [CONTROL_STOP] = "stop",     [CONTROL_DUMP] = "dump", [CONTROL_LOOK] = "look",
+        [CONTROL_DRAIN] = "drain", [CONTROL_CANCEL] = "cancel", [CONTROL_LOSE] = "lose"};
     size_t length = strlen(told);
     snprintf(told + length, sizeof told - length, "%s%s%s%s", length > 0 ? " " : "", names[call],
              jid != NULL ? "=" : "", jid != NULL ? jid : "");

@@ -192,6 +192,62 @@ static void names_cannot_forge_fields(void **state)
     assert_reply(server, "1", "HGET j|20261121|9:5 a_f__b|p");
 }
 
+/* --- what else is counted ----------------------------------------------------------------------------------------- */
+
+static void what_others_count_is_added_to_the_fields_of_the_day(void **state)
+{
+    (void)state;
+    start(3600 * NS_PER_S);
+    run_show(example); /* and does not end up among running tasks or classes */
+    heartbeat_count(heartbeat, "echo", false, 1);
+    extra_add("a|x:|", "acquired 3 wait.12 4 ");
+    extra_add("b c|y \"|", "lost 1 ");
+    wait_beats(1);
+    extra_add("a|x:|", "acquired 2 ");
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "5\n4", "HMGET hf:2:locks:20261121 a|x:|acquired a|x:|wait.12");
+    assert_reply(server, "3", "HLEN hf:2:locks:20261121");
+    assert_reply(server, "1", "HEXISTS hf:2:locks:20261121 'b c|y \"|lost'");
+    assert_between(14 * 86400 - 60, 14 * 86400, "TTL hf:2:locks:20261121");
+    assert_reply(server, "1", "HGET j|20261121|9:5 echo|p");
+    assert_reply(server, "1", "HLEN " IDENTITY ":work");
+    now.us += 86400 * US_PER_S;
+    extra_add("a|x:|", "acquired 7 ");
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "7", "HGET hf:2:locks:20261122 a|x:|acquired");
+    assert_reply(server, "5", "HGET hf:2:locks:20261121 a|x:|acquired");
+}
+
+static void a_day_without_anything_to_count_has_no_key(void **state)
+{
+    (void)state;
+    start(3600 * NS_PER_S);
+    wait_beats(1);
+    assert_reply(server, "0", "EXISTS hf:2:locks:20261121");
+}
+
+/* Names come from producers, and processes come and go: without this bound a day could have any number. */
+static void names_beyond_the_bound_of_a_day_share_one(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL 'for i = 1, %d do redis.call(\"HSET\", \"hf:2:locks:20261121\", i, 1) end return 1' 0",
+        HEARTBEAT_FIELDS_MAX - 1));
+    start(3600 * NS_PER_S);
+    extra_add("a|x:|", "lost 1 ");
+    wait_beats(1);
+    assert_reply(server, "1", "HGET hf:2:locks:20261121 a|x:|lost");
+    extra_add("a|x:|", "lost 1 ");
+    extra_add("b|x:|", "lost 10 ");
+    extra_add("c|x:|", "lost 30 wait.0 1 ");
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "2\n40\n1", "HMGET hf:2:locks:20261121 a|x:|lost others|lost others|wait.0");
+    assert_reply(server, "20002", "HLEN hf:2:locks:20261121");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +262,9 @@ int main(void)
         heartbeat_test(a_histogram_is_full_and_does_not_turn_over),
         heartbeat_test(further_classes_are_counted_together),
         heartbeat_test(names_cannot_forge_fields),
+        heartbeat_test(what_others_count_is_added_to_the_fields_of_the_day),
+        heartbeat_test(a_day_without_anything_to_count_has_no_key),
+        heartbeat_test(names_beyond_the_bound_of_a_day_share_one),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

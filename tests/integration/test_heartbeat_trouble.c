@@ -10,9 +10,11 @@ static void a_lost_reply_counts_once(void **state)
     wait_beats(1);
     relay_swallow(relay, true);
     heartbeat_count(heartbeat, "echo", false, 5);
+    extra_add("a|x:|", "lost 2 wait.3 1 ");
     wait_reply("1", "GET stat:processed");
     wait_repeats(2); /* the call was given up, and it or another is on its way */
     heartbeat_count(heartbeat, "echo", true, 5);
+    extra_add("a|x:|", "lost 40 ");
     relay_swallow(relay, false);
     relay_cut(relay);
     wait_reply("2", "GET stat:processed");
@@ -20,6 +22,8 @@ static void a_lost_reply_counts_once(void **state)
     assert_reply(server, "2\n2\n1", "MGET stat:processed stat:processed:2026-11-21 stat:failed");
     assert_reply(server, "5\n2\n1", "HMGET j|20261121|9:5 echo|ms echo|p echo|f");
     assert_reply(server, "1", "BITFIELD echo-21-09:5 GET u16 #0");
+    assert_reply(server, "42\n1", "HMGET hf:2:locks:20261121 a|x:|lost a|x:|wait.3");
+    assert_reply(server, "2", "HLEN hf:2:locks:20261121");
 }
 
 static void nothing_is_lost_while_the_node_is_away_for_minutes(void **state)
@@ -95,8 +99,10 @@ static void a_foreign_value_under_one_key_spoils_only_that(void **state)
 {
     (void)state;
     free(redis_server_command(server, "LPUSH stat:processed x"));
+    free(redis_server_command(server, "LPUSH hf:2:locks:20261121 x"));
     start(20 * NS_PER_MS);
     heartbeat_count(heartbeat, "echo", true, 5);
+    extra_add("a|x:|", "lost 1 ");
     wait_beats(3);
     assert_reply(server, "1\n1", "MGET stat:processed:2026-11-21 stat:failed");
     assert_reply(server, "1", "HGET j|261121|9:05 echo|p");
@@ -137,9 +143,11 @@ static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
     free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK"));
     heartbeat_count(heartbeat, "echo", false, 5);
+    extra_add("a|x:|", "lost 1 ");
     leave(20 * NS_PER_S);
     assert_true(was_left);
     assert_reply(server, "1", "GET stat:processed");
+    assert_reply(server, "1", "HGET hf:2:locks:20261121 a|x:|lost");
     assert_reply(server, "", "KEYS *" IDENTITY "*");
     assert_reply(server, "0", "EXISTS processes");
 }

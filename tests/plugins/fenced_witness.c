@@ -152,8 +152,8 @@ static int run_add(hf_job *job, void *state)
     append(&run, is_told && !refused ? "ok" : "fail");
     if (is_told && !refused)
         return HF_OK;
-    adder->kit.job->error(job, "FencedWitness", is_told ? "the fence refused token %s" : "no witness, token %s",
-                          run.token);
+    adder->kit.job->error(job, is_told ? "HF::FencedOff" : "FencedWitness",
+                          is_told ? "the fence refused token %s" : "no witness, token %s", run.token);
     return HF_FAIL;
 }
 

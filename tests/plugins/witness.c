@@ -8,7 +8,7 @@
  *   careful   stops when it is cancelled: "stopped JID"
  *   count     counts in steps of that time to THING, a number, and reports each; goes on from where an earlier run
  *             stopped ("from N JID"), and stops when it is cancelled
- *   fail      fails; the reason is the first THING
+ *   fail      fails; the reason is the first THING, and the class of error the second
  *   guarded   like note, and needs a lock
  *   picky     like note, and takes no arguments but [] */
 #include <errno.h>
@@ -124,10 +124,11 @@ static int count(hf_job *job, void *state)
 static int fail(hf_job *job, void *state)
 {
     const struct witness *witness = state;
-    const char *why = "told to fail";
+    const char *why = "told to fail", *error_class = "Witness::Failure";
     append(witness, "begin", witness->kit.job->jid(job));
     witness->kit.job->arg_text(job, 1, &why);
-    witness->kit.job->error(job, "Witness::Failure", "%s, attempt %u", why, witness->kit.job->attempt(job));
+    witness->kit.job->arg_text(job, 2, &error_class);
+    witness->kit.job->error(job, error_class, "%s, attempt %u", why, witness->kit.job->attempt(job));
     return HF_FAIL;
 }
 

@@ -25,6 +25,28 @@ static inline void look(void *context, struct heartbeat_facts *out)
     *out = facts;
 }
 
+/* What is counted beside runs: arguments of a request, taken with the next beat. */
+static struct buffer extra;
+static unsigned extra_names;
+
+static inline void extra_add(const char *name, const char *counts)
+{
+    redis_request_text(&extra, name);
+    redis_request_text(&extra, counts);
+    extra_names++;
+}
+
+static inline unsigned extra_take(void *context, struct wall_time at, struct buffer *arguments)
+{
+    (void)context;
+    (void)at;
+    unsigned names = extra_names;
+    buffer_append(arguments, extra.bytes, extra.length);
+    buffer_clear(&extra);
+    extra_names = 0;
+    return names;
+}
+
 static inline struct wall_time injected_now(void)
 {
     return now;
@@ -60,6 +82,8 @@ static inline int heartbeat_teardown(void **state)
     heartbeat = NULL;
     envelope_fini(&envelope);
     envelope = (struct envelope){.class_name = NULL};
+    buffer_fini(&extra);
+    extra_names = 0;
     presence_teardown();
     return 0;
 }
@@ -74,7 +98,9 @@ static inline void start(int64_t interval_ns)
                                                                    .timeout_ns = 100 * NS_PER_MS,
                                                                    .interval_ns = interval_ns,
                                                                    .now = injected_now,
-                                                                   .look = look});
+                                                                   .look = look,
+                                                                   .take = extra_take,
+                                                                   .others = "others|"});
 }
 
 static inline bool has_beaten(void *beats)

@@ -190,6 +190,9 @@ static void calls_are_known_by_their_words(void **state)
     assert_true(parses("LOOK", CONTROL_LOOK, NULL));
     assert_true(parses("DRAIN", CONTROL_DRAIN, NULL));
     assert_true(parses("CANCEL 0123456789abcdef01234567", CONTROL_CANCEL, "0123456789abcdef01234567"));
+    assert_true(parses("LOSE 0123456789abcdef01234567", CONTROL_LOSE, "0123456789abcdef01234567"));
+    assert_false(parses("LOSE ", CONTROL_LOSE, NULL));
+    assert_false(parses("LOSE\n0123456789abcdef01234567", CONTROL_LOSE, NULL));
 }
 
 static void other_texts_are_none(void **state)

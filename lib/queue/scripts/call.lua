@@ -1,5 +1,5 @@
--- Calls all processes whose lease runs.
--- KEYS: processes. ARGV: the prefixes of the calls' and the processes' keys, the text.
+-- Calls all processes whose lease runs, or the one that is named.
+-- KEYS: processes. ARGV: the prefixes of the calls' and the processes' keys, the text, the identity of the one ('' = all).
 -- A list of calls is bounded and expires: a process that does not listen is called in vain.
 -- Answers the number of processes that were called.
 local CALLS, LIFE_S = 100, 60
@@ -7,7 +7,8 @@ local called = 0
 local living = redis.call('ZRANGEBYSCORE', KEYS[1], redis.call('TIME')[1], '+inf')
 for i = 1, #living do
     -- One that was recovered is listed for a while.
-    if redis.pcall('HEXISTS', ARGV[2] .. living[i], 'gone') ~= 1 then
+    local is_meant = ARGV[4] == '' or ARGV[4] == living[i]
+    if is_meant and redis.pcall('HEXISTS', ARGV[2] .. living[i], 'gone') ~= 1 then
         local calls = ARGV[1] .. living[i]
         redis.pcall('LTRIM', calls, 0, CALLS - 2)
         redis.pcall('LPUSH', calls, ARGV[3])

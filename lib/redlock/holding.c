@@ -1,0 +1,97 @@
+#include "redlock/holding.h"
+
+#include <string.h>
+
+enum { RANDOM_DIGITS = 32 };
+
+static bool has_value(const struct holding_sight *sight)
+{
+    return sight->is_answered && sight->key->kind != REDLOCK_KEY_NOTHING;
+}
+
+/* What was not read to its end is nobody else's, and equal to nothing. */
+static bool is_same(const struct redlock_key_view *a, const struct redlock_key_view *b)
+{
+    return a->kind == REDLOCK_KEY_VALUE && b->kind == REDLOCK_KEY_VALUE && a->length == b->length &&
+           memcmp(a->value, b->value, a->length) == 0;
+}
+
+static bool is_of(const struct holding_sight *sights, unsigned index, unsigned first)
+{
+    return has_value(&sights[index]) && (index == first || is_same(sights[index].key, sights[first].key));
+}
+
+static bool is_first(const struct holding_sight *sights, unsigned index)
+{
+    for (unsigned i = 0; i < index; i++)
+        if (has_value(&sights[i]) && is_same(sights[i].key, sights[index].key))
+            return false;
+    return has_value(&sights[index]);
+}
+
+/* Values of ours are random digits, a colon and the owner's text; what follows in those of others is not for people. */
+static const char *owner_of(const struct redlock_key_view *key)
+{
+    static const char digits[] = "0123456789abcdef";
+    bool is_ours = key->kind == REDLOCK_KEY_VALUE && key->length > RANDOM_DIGITS && key->value[RANDOM_DIGITS] == ':' &&
+                   strspn(key->value, digits) == RANDOM_DIGITS && memchr(key->value, '\0', key->length) == NULL;
+    return is_ours ? key->value + RANDOM_DIGITS + 1 : NULL;
+}
+
+/* The token that so many of its nodes agree on. A grant raises it on all of them before it counts. */
+static uint64_t token_of(const struct holding_sight *sights, unsigned count, unsigned first, unsigned quorum)
+{
+    for (unsigned i = first; i < count; i++) {
+        unsigned equal = 0;
+        if (!is_of(sights, i, first) || sights[i].key->fence == 0)
+            continue;
+        for (unsigned j = first; j < count; j++)
+            equal += is_of(sights, j, first) && sights[j].key->fence == sights[i].key->fence;
+        if (equal >= quorum)
+            return sights[i].key->fence;
+    }
+    return 0;
+}
+
+static int64_t longest_ns(const struct holding_sight *sights, unsigned index, int64_t before_ns)
+{
+    int64_t ns = sights[index].key->remaining_ns;
+    return before_ns < 0 || ns < 0 ? -1 : (ns > before_ns ? ns : before_ns);
+}
+
+static struct redlock_holder holder_of(const struct holding_sight *sights, unsigned count, unsigned first)
+{
+    const unsigned quorum = count / 2 + 1;
+    struct redlock_holder holder = {.node = first, .owner = owner_of(sights[first].key)};
+    unsigned unknown = 0;
+    for (unsigned i = 0; i < count; i++) {
+        bool has_it = is_of(sights, i, first);
+        holder.nodes += has_it;
+        holder.votes += has_it && sights[i].votes;
+        unknown += !sights[i].is_answered || (has_it && !sights[i].votes);
+        if (has_it)
+            holder.remaining_ns = longest_ns(sights, i, holder.remaining_ns);
+    }
+    holder.token = token_of(sights, count, first, quorum);
+    if (holder.votes >= quorum)
+        holder.standing = REDLOCK_HELD;
+    else
+        holder.standing = holder.votes + unknown >= quorum ? REDLOCK_HELD_MAYBE : REDLOCK_LEFTOVER;
+    return holder;
+}
+
+unsigned holding_judge(const struct holding_sight *sights, unsigned count,
+                       struct redlock_holder holders[REDLOCK_NODES_MAX])
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (!is_first(sights, i))
+            continue;
+        struct redlock_holder holder = holder_of(sights, count, i);
+        unsigned place = found++;
+        for (; place > 0 && holders[place - 1].nodes < holder.nodes; place--)
+            holders[place] = holders[place - 1];
+        holders[place] = holder;
+    }
+    return found;
+}

@@ -1,0 +1,21 @@
+-- Tells who holds a lock. KEYS: its key. ARGV: the most bytes of a value that are told. Changes nothing.
+-- Answers {kind, value, remaining milliseconds, fencing token}: kind is "0" nothing, "1" this value, "2" a longer value
+-- (its length is told), "3" something that is no string; the time is -1 for ever, -2 when there is nothing; the token is
+-- "" when there is none.
+local held = redis.pcall('GET', KEYS[1])
+local kind = '1'
+if type(held) == 'table' then
+    if not string.find(held.err, 'WRONGTYPE', 1, true) then
+        return held
+    end
+    kind, held = '3', ''
+elseif not held then
+    kind, held = '0', ''
+elseif #held > tonumber(ARGV[1]) then
+    kind, held = '2', tostring(#held)
+end
+local fence = redis.pcall('GET', 'hf:fence:' .. KEYS[1])
+if type(fence) == 'table' and not string.find(fence.err, 'WRONGTYPE', 1, true) then
+    return fence
+end
+return {kind, held, redis.call('PTTL', KEYS[1]), type(fence) == 'string' and fence or ''}

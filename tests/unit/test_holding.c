@@ -1,0 +1,182 @@
+/* Who holds a lock, judged from what each node has: majorities, leftovers, and what cannot be known. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redlock/holding.h"
+
+enum { NODES = 5 };
+
+static struct redlock_key_view keys[NODES];
+static struct holding_sight sights[NODES];
+static struct redlock_holder holders[REDLOCK_NODES_MAX];
+
+#define OURS "0123456789abcdef0123456789abcdef:host:1:0:jid"
+
+/* All answer, vote and have nothing. */
+static int begin(void **state)
+{
+    (void)state;
+    memset(keys, 0, sizeof keys);
+    for (unsigned i = 0; i < NODES; i++)
+        sights[i] = (struct holding_sight){.is_answered = true, .votes = true, .key = &keys[i]};
+    return 0;
+}
+
+static void given(unsigned node, const char *value, int64_t remaining_ms, uint64_t fence)
+{
+    keys[node].kind = REDLOCK_KEY_VALUE;
+    keys[node].length = strlen(value);
+    memcpy(keys[node].value, value, keys[node].length + 1);
+    keys[node].remaining_ns = remaining_ms < 0 ? -1 : remaining_ms * NS_PER_MS;
+    keys[node].fence = fence;
+}
+
+static unsigned judge(void)
+{
+    return holding_judge(sights, NODES, holders);
+}
+
+static void nothing_is_nobody(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(), 0);
+    for (unsigned i = 0; i < NODES; i++)
+        sights[i].is_answered = false;
+    assert_int_equal(judge(), 0);
+}
+
+static void a_majority_holds(void **state)
+{
+    (void)state;
+    given(1, OURS, 100, 7);
+    given(2, OURS, 300, 7);
+    given(4, OURS, 200, 7);
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].standing, REDLOCK_HELD);
+    assert_int_equal(holders[0].node, 1);
+    assert_int_equal(holders[0].nodes, 3);
+    assert_int_equal(holders[0].votes, 3);
+    assert_int_equal(holders[0].remaining_ns, 300 * NS_PER_MS);
+    assert_int_equal(holders[0].token, 7);
+    assert_string_equal(holders[0].owner, "host:1:0:jid");
+}
+
+static void a_minority_is_a_leftover(void **state)
+{
+    (void)state;
+    given(0, OURS, 100, 7);
+    given(1, OURS, -1, 7);
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].standing, REDLOCK_LEFTOVER);
+    assert_int_equal(holders[0].remaining_ns, -1);
+    assert_int_equal(holders[0].token, 0); /* two are no majority */
+}
+
+static void who_does_not_answer_may_have_it_too(void **state)
+{
+    (void)state;
+    given(0, OURS, 100, 7);
+    given(1, OURS, 100, 7);
+    sights[4].is_answered = false;
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].standing, REDLOCK_HELD_MAYBE);
+    given(1, "another", 100, 7);
+    assert_int_equal(judge(), 2);
+    assert_int_equal(holders[0].standing, REDLOCK_LEFTOVER);
+    assert_int_equal(holders[1].standing, REDLOCK_LEFTOVER);
+}
+
+/* What a quarantined node has was there before it forgot, or was planted again: nobody knows. */
+static void who_does_not_vote_counts_for_a_maybe(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        given(i, OURS, 100, 7);
+    sights[2].votes = false;
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].nodes, 3);
+    assert_int_equal(holders[0].votes, 2);
+    assert_int_equal(holders[0].standing, REDLOCK_HELD_MAYBE);
+}
+
+static void values_are_sorted_by_their_nodes(void **state)
+{
+    (void)state;
+    given(0, "a", 100, 0);
+    given(1, OURS, 100, 0);
+    given(2, "b", 100, 0);
+    given(3, OURS, 100, 0);
+    assert_int_equal(judge(), 3);
+    assert_int_equal(holders[0].node, 1);
+    assert_int_equal(holders[0].nodes, 2);
+    assert_int_equal(holders[1].node, 0);
+    assert_int_equal(holders[2].node, 2);
+}
+
+static void bytes_are_compared_behind_a_nul(void **state)
+{
+    (void)state;
+    given(0, "a", 100, 0);
+    given(1, "a", 100, 0);
+    keys[0].length = keys[1].length = 3;
+    memcpy(keys[0].value, "a\0b", 3);
+    memcpy(keys[1].value, "a\0c", 3);
+    assert_int_equal(judge(), 2);
+}
+
+/* What is no value is not compared with anything. */
+static void what_was_not_read_is_alone(void **state)
+{
+    (void)state;
+    keys[0].kind = keys[1].kind = REDLOCK_KEY_NO_STRING;
+    keys[2].kind = keys[3].kind = REDLOCK_KEY_LONG;
+    assert_int_equal(judge(), 4);
+    assert_null(holders[0].owner);
+}
+
+static void values_of_others_have_no_owner(void **state)
+{
+    (void)state;
+    given(0, "0123456789abcdef0123456789abcdeX:host:1:0:jid", 100, 0);
+    given(1, "0123456789abcdef0123456789abcdef", 100, 0);
+    given(2, OURS, 100, 0);
+    keys[2].value[keys[2].length - 2] = '\0';
+    assert_int_equal(judge(), 3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_null(holders[i].owner);
+}
+
+/* A node that took part late has another counter until the token is raised there. */
+static void a_token_needs_a_majority(void **state)
+{
+    (void)state;
+    given(0, OURS, 100, 3);
+    for (unsigned i = 1; i < 4; i++)
+        given(i, OURS, 100, 9);
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].token, 9);
+    keys[3].fence = 10;
+    assert_int_equal(judge(), 1);
+    assert_int_equal(holders[0].token, 0);
+}
+
+#define holding_test(function) cmocka_unit_test_setup(function, begin)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        holding_test(nothing_is_nobody),
+        holding_test(a_majority_holds),
+        holding_test(a_minority_is_a_leftover),
+        holding_test(who_does_not_answer_may_have_it_too),
+        holding_test(who_does_not_vote_counts_for_a_maybe),
+        holding_test(values_are_sorted_by_their_nodes),
+        holding_test(bytes_are_compared_behind_a_nul),
+        holding_test(what_was_not_read_is_alone),
+        holding_test(values_of_others_have_no_owner),
+        holding_test(a_token_needs_a_majority),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
