@@ -37,7 +37,7 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
         return group->gathering[kind];
     struct batch *batch = batch_new(group);
     batch->kind = kind;
-    batch->lock_count = batch->key_count = 0;
+    batch->lock_count = batch->key_count = batch->old_count = 0;
     batch->nodes = 0;
     batch->gone_by = (struct instant){0};
     buffer_clear(&batch->keys);
@@ -51,6 +51,9 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
 
 static void batch_close(struct batch *batch)
 {
+    for (unsigned i = 0; i < batch->lock_count; i++)
+        if (batch->entries[i].swap != NULL)
+            lock_swap_batch_over(batch->entries[i].swap);
     batch->group->batches_in_flight--;
     list_append(&batch->group->idle_batches, &batch->idle_link);
 }
@@ -62,8 +65,8 @@ static bool is_grant(enum batch_kind kind)
     return kind == BATCH_GRANT || kind == BATCH_GRANT_ALL;
 }
 
-/* Whether the lock can leave in the same call as what gathered so far. */
-static bool batch_has_room(const struct batch *batch, const struct redlock_lock *lock)
+/* Whether one with so many keys can leave in the same call as what gathered so far. */
+static bool batch_has_room(const struct batch *batch, const struct redlock_lock *lock, unsigned key_count)
 {
     if (batch->lock_count == 0)
         return true;
@@ -71,32 +74,58 @@ static bool batch_has_room(const struct batch *batch, const struct redlock_lock 
         (batch->terms.ttl_ns != lock->terms.ttl_ns || batch->terms.fenced != lock->terms.fenced))
         return false;
     bool is_alone = batch->kind == BATCH_GRANT_ALL || batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT;
-    return !is_alone && batch->lock_count < BATCH_LOCKS_MAX && batch->key_count + lock->key_count <= BATCH_KEYS_MAX;
+    return !is_alone && batch->lock_count < BATCH_LOCKS_MAX && batch->key_count + key_count <= BATCH_KEYS_MAX;
 }
 
-void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
-               node_set nodes)
+static struct batch *batch_with_room(enum batch_kind kind, const struct redlock_lock *lock, unsigned key_count)
+{
+    struct redlock_group *group = lock->group;
+    struct batch *batch = batch_open(group, kind);
+    if (batch_has_room(batch, lock, key_count))
+        return batch;
+    group->gathering[kind] = NULL;
+    list_append(&group->full_batches[kind], &batch->idle_link);
+    return batch_open(group, kind);
+}
+
+/* After its words. */
+static void entry_add(struct batch *batch, struct batch_entry entry, int64_t ttl_ns)
+{
+    entry.first_key = (uint16_t)batch->key_count;
+    batch->entries[batch->lock_count++] = entry;
+    batch->key_count += entry.key_count;
+    batch->nodes |= entry.nodes;
+    struct instant gone_by = loop_after(batch->group->loop, GROUP_SILENCE_LIMIT_NS + ttl_ns);
+    if (instant_before(batch->gone_by, gone_by))
+        batch->gone_by = gone_by;
+}
+
+void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, node_set nodes)
 {
     if (nodes == 0)
         return;
-    struct batch *batch = batch_open(group, kind);
-    if (!batch_has_room(batch, lock)) {
-        group->gathering[kind] = NULL;
-        list_append(&group->full_batches[kind], &batch->idle_link);
-        batch = batch_open(group, kind);
+    struct batch *batch = batch_with_room(kind, lock, lock->key_count);
+    struct batch_entry entry = {.lock = lock, .round = round, .key_count = (uint16_t)lock->key_count, .nodes = nodes};
+    if (is_grant(kind) && lock->swaps_in != NULL) {
+        entry.swap = lock->swaps_in;
+        entry.swap->is_sent = true;
     }
-    batch->entries[batch->lock_count++] = (struct batch_entry){.lock = lock,
-                                                               .round = round,
-                                                               .first_key = (uint16_t)batch->key_count,
-                                                               .key_count = (uint16_t)lock->key_count,
-                                                               .nodes = nodes};
     batch->terms = lock->terms;
     batch_words_add(batch, lock);
-    batch->key_count += lock->key_count;
-    batch->nodes |= nodes;
-    struct instant gone_by = loop_after(group->loop, GROUP_SILENCE_LIMIT_NS + lock->terms.ttl_ns);
-    if (instant_before(batch->gone_by, gone_by))
-        batch->gone_by = gone_by;
+    entry_add(batch, entry, lock->terms.ttl_ns);
+}
+
+void batch_add_swapped(struct lock_swap *swap, node_set nodes, const struct redlock_lock *failed)
+{
+    if (nodes == 0)
+        return;
+    struct batch *batch = batch_with_room(BATCH_RELEASE, swap->before, swap->key_count);
+    batch_words_add_swapped(batch, swap, failed);
+    entry_add(
+        batch,
+        (struct batch_entry){
+            .lock = swap->before, .round = swap->before_round, .key_count = (uint16_t)swap->key_count, .nodes = nodes},
+        swap->ttl_ns);
 }
 
 /* --- sending -------------------------------------------------------------------------------------------------- */
@@ -120,6 +149,13 @@ static void answered_one(struct batch *batch)
         batch_close(batch);
 }
 
+static void swap_not_sent(struct lock_swap *swap, node_set unsent, struct instant now)
+{
+    for (unsigned node = 0; node < swap->group->node_count; node++)
+        if (unsent & (1u << node))
+            lock_swap_conclude(swap, node, SWAP_NOT, lock_swap_answered(swap, node, SWAP_NOT), now);
+}
+
 /* All grants are written before "could not be sent" is counted, and for all nodes at once: that may end a pass, and
  * then the release must already know everything that was sent, and nothing else. */
 static void grants_not_sent(struct batch *batch, node_set unsent)
@@ -129,6 +165,8 @@ static void grants_not_sent(struct batch *batch, node_set unsent)
         if (entry->lock->lease.round == entry->round)
             lock_take_step(entry->lock, lease_unsent(&entry->lock->lease, &entry->lock->terms, unsent, entry->round,
                                                      loop_now(batch->group->loop)));
+        if (entry->swap != NULL)
+            swap_not_sent(entry->swap, unsent, loop_now(batch->group->loop));
     }
     for (; unsent != 0; unsent &= (node_set)(unsent - 1))
         answered_one(batch);
@@ -201,8 +239,8 @@ static void release_owe(struct batch *batch, unsigned node, const struct redis_r
     owed_add(&batch->group->nodes[node], &batch->request, batch->gone_by, refused ? OWED_SOON : OWED_AFTER_RECONNECT);
 }
 
-static void entry_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
-                       const struct batch_answer *answer, struct instant now)
+static void own_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
+                     const struct batch_answer *answer, struct instant now)
 {
     struct redlock_lock *lock = entry->lock;
     if (entry->round == BATCH_NO_VOTE || !(entry->nodes & (1u << node)) || lock->lease.round != entry->round)
@@ -210,6 +248,20 @@ static void entry_vote(struct batch *batch, const struct batch_entry *entry, uns
     uint64_t detail = 0;
     enum lease_vote vote = batch_words_vote(batch, entry, node, answer, &detail);
     lock_take_step(lock, lease_vote(&lock->lease, &lock->terms, node, entry->round, vote, detail, now));
+}
+
+/* Who takes over hears first that it has the lock, then the one before it that it is rid of it. */
+static void entry_vote(struct batch *batch, const struct batch_entry *entry, unsigned node,
+                       const struct batch_answer *answer, struct instant now)
+{
+    if (entry->swap == NULL) {
+        own_vote(batch, entry, node, answer, now);
+        return;
+    }
+    enum swap_answer swapped = batch_words_swap_answer(batch, entry, answer);
+    node_set release = lock_swap_answered(entry->swap, node, swapped);
+    own_vote(batch, entry, node, answer, now);
+    lock_swap_conclude(entry->swap, node, swapped, release, now);
 }
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result)

@@ -2,7 +2,7 @@
 #ifndef REDLOCK_BATCH_H
 #define REDLOCK_BATCH_H
 
-#include "redlock/group.h"
+#include "redlock/lock_swap.h"
 
 enum { BATCH_KEYS_MAX = 128, BATCH_LOCKS_MAX = 64 };
 
@@ -11,6 +11,7 @@ struct batch_entry {
     uint32_t round;
     uint16_t first_key, key_count;
     node_set nodes;
+    struct lock_swap *swap; /* of a grant that takes over; else NULL */
 };
 
 struct batch_call {
@@ -26,10 +27,11 @@ struct batch {
     struct redlock_group *group;
     enum batch_kind kind;
     unsigned lock_count, key_count, unanswered;
+    unsigned old_count; /* of a batch of grants: the old values in `others`, "" for the first ones that have none */
     node_set nodes;
     struct lease_terms terms;           /* of a batch of grants: those of all its locks; of one lock: its own */
     struct instant gone_by;             /* when every key has expired by itself, also one planted late */
-    struct buffer keys, values, others; /* encoded arguments; others: a ttl or a channel a key */
+    struct buffer keys, values, others; /* encoded arguments; others: a ttl, a channel or an old value a key */
     struct buffer request;
     struct batch_entry entries[BATCH_LOCKS_MAX];
     struct batch_call calls[]; /* one a node */
@@ -50,9 +52,12 @@ struct batch_answer {
 
 /* batch_words.c */
 void batch_words_add(struct batch *batch, const struct redlock_lock *lock);
+void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
 void batch_words_request(struct batch *batch, unsigned node); /* into batch->request */
 struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result);
 enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail);
+enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
+                                         const struct batch_answer *answer);
 
 #endif

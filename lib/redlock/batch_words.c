@@ -19,23 +19,54 @@
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
+/* Up to the last one that takes over; what follows it has none, which is the same as "". */
+static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
+{
+    if (lock->swaps_in == NULL)
+        return;
+    bool one_value = batch->kind == BATCH_GRANT_ALL;
+    for (; !one_value && batch->old_count < batch->key_count; batch->old_count++)
+        redis_request_text(&batch->others, "");
+    redis_request_bytes(&batch->others, lock->swaps_in->value, lock->swaps_in->value_length);
+    batch->old_count++;
+}
+
+static void key_add(struct batch *batch, const struct redlock_lock *lock, unsigned index)
+{
+    struct key_span key = lock_key(lock, index);
+    redis_request_bytes(&batch->keys, key.bytes, key.length);
+    bool one_value = batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE || batch->kind == BATCH_GRANT_ALL;
+    if (!one_value || index == 0)
+        redis_request_bytes(&batch->values, lock->value, lock->value_length);
+    if (batch->kind == BATCH_EXTEND)
+        redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
+    if (batch->kind == BATCH_LINGER)
+        redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
+    if (batch->kind == BATCH_RELEASE) {
+        char channel[WAKES_CHANNEL_MAX];
+        lock_wait_channel(lock, index, channel);
+        redis_request_text(&batch->others, channel);
+    }
+}
+
 void batch_words_add(struct batch *batch, const struct redlock_lock *lock)
 {
-    for (unsigned i = 0; i < lock->key_count; i++) {
-        struct key_span key = lock_key(lock, i);
-        redis_request_bytes(&batch->keys, key.bytes, key.length);
-        bool one_value = batch->kind == BATCH_REPLANT || batch->kind == BATCH_RAISE || batch->kind == BATCH_GRANT_ALL;
-        if (!one_value || i == 0)
-            redis_request_bytes(&batch->values, lock->value, lock->value_length);
-        if (batch->kind == BATCH_EXTEND)
-            redis_request_integer(&batch->others, lock->terms.ttl_ns / NS_PER_MS);
-        if (batch->kind == BATCH_LINGER)
-            redis_request_integer(&batch->others, (lock->linger_ns + NS_PER_MS - 1) / NS_PER_MS);
-        if (batch->kind == BATCH_RELEASE) {
-            char channel[WAKES_CHANNEL_MAX];
-            lock_wait_channel(lock, i, channel);
-            redis_request_text(&batch->others, channel);
-        }
+    for (unsigned i = 0; i < lock->key_count; i++)
+        key_add(batch, lock, i);
+    if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
+        old_value_add(batch, lock);
+}
+
+/* Only who failed to take it over may still say that it is free: it has the same keys. */
+void batch_words_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed)
+{
+    char channel[WAKES_CHANNEL_MAX] = "";
+    for (unsigned i = 0, start = 0; i < swap->key_count; start = swap->key_ends[i++]) {
+        redis_request_bytes(&batch->keys, swap->keys.bytes + start, swap->key_ends[i] - start);
+        redis_request_bytes(&batch->values, swap->value, swap->value_length);
+        if (failed != NULL)
+            lock_wait_channel(failed, i, channel);
+        redis_request_text(&batch->others, channel);
     }
 }
 
@@ -82,9 +113,9 @@ static size_t argument_count(const struct batch *batch)
     case BATCH_RAISE:
         return 5;
     case BATCH_GRANT:
-        return 5 + (size_t)batch->key_count;
+        return 5 + (size_t)batch->key_count + batch->old_count;
     case BATCH_GRANT_ALL:
-        return 6;
+        return 6 + (size_t)batch->old_count;
     case BATCH_KINDS:
         break;
     }
@@ -247,7 +278,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     return LEASE_NO;
 }
 
-/* "+" and the token, which an unfenced lock has not. */
+/* "+" or "=" and the token, which an unfenced lock has not. */
 static enum lease_vote token_read(const struct redlock_lock *lock, const struct redis_reply *text, uint64_t *detail)
 {
     long long token = strtoll(text->bytes + 1, NULL, 10);
@@ -280,7 +311,7 @@ static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
 static enum lease_vote grant_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
                                   uint64_t *detail)
 {
-    if (text->bytes[0] == '+')
+    if (text->bytes[0] == '+' || text->bytes[0] == '=')
         return token_read(lock, text, detail);
     if (text->bytes[0] == '-' || text->bytes[0] == '!')
         return refusal_read(lock, node, text, detail);
@@ -301,6 +332,12 @@ static enum lease_vote keys_read(const struct batch_entry *entry, const char *an
     return vote;
 }
 
+static const struct redis_reply *grant_answer(const struct batch *batch, const struct batch_entry *entry,
+                                              const struct redis_reply *reply)
+{
+    return &reply->elements[2 + (entry - batch->entries)];
+}
+
 static enum lease_vote executed_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                      const struct redis_reply *reply, uint64_t *detail)
 {
@@ -315,9 +352,8 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
     case BATCH_RAISE:
         return reply->elements[2].bytes[0] == '+' ? token_read(entry->lock, &reply->elements[2], detail) : LEASE_NO;
     case BATCH_GRANT:
-        return grant_read(entry->lock, node, &reply->elements[2 + (entry - batch->entries)], detail);
     case BATCH_GRANT_ALL:
-        return grant_read(entry->lock, node, &reply->elements[2], detail);
+        return grant_read(entry->lock, node, grant_answer(batch, entry, reply), detail);
     case BATCH_KINDS:
         break;
     }
@@ -339,4 +375,13 @@ enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_e
         return LEASE_UNKNOWN;
     }
     invariant_unreachable("an answer outside its enum");
+}
+
+enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
+                                         const struct batch_answer *answer)
+{
+    if (answer->kind != ANSWER_EXECUTED)
+        return SWAP_NOT;
+    char said = grant_answer(batch, entry, answer->reply)->bytes[0];
+    return said == '=' ? SWAP_TAKEN : said == '+' ? SWAP_FREE : SWAP_NOT;
 }

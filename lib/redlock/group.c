@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/inspection.h"
+#include "redlock/lock_swap.h"
 #include "redlock/node_options.h"
 #include "redlock/terms.h"
 
@@ -175,6 +176,8 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     list_init(&group->idle_locks);
     for (int kind = 0; kind < BATCH_KINDS; kind++)
         list_init(&group->full_batches[kind]);
+    list_init(&group->swaps);
+    list_init(&group->idle_swaps);
     list_init(&group->granting);
     loop_hook_init(&group->send, group_send);
     loop_timer_init(&group->owed_timer, owed_fire);
@@ -198,6 +201,7 @@ void redlock_group_destroy(struct redlock_group *group)
         owed_dispose(&group->nodes[i]);
     }
     batches_dispose(group);
+    lock_swaps_dispose(group);
     struct list *link = NULL;
     while ((link = list_take_first(&group->locks)) != NULL)
         lock_dispose(list_owner(link, struct redlock_lock, link));

@@ -4,6 +4,7 @@
  *   inspection.c  which of them may vote; sight.c: what they are asked for that
  *   lock.c        one lock: values, timers, what callers do; lock_news.c: what callers are told
  *   lock_wait.c   whose turn it is in this process, and when the next pass is worth its while (turns.c, wakes.c)
+ *   lock_swap.c   a held lock goes to the next one of the process without being free in between (swap.c)
  *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
  *   owed.c        releases that a node must still get when it comes back
  *   validity.c    what other threads see of a lock
@@ -72,7 +73,7 @@ struct redlock_group {
     bool is_trust_told; /* changes of it are news from now on */
     struct turns *turns;
     struct wakes *wakes;
-    const struct redlock_lock *leaving;    /* whose turn is being handed on */
+    struct redlock_lock *leaving;          /* whose turn is being handed on */
     struct buffer request;                 /* where what is sent once is encoded */
     struct batch *gathering[BATCH_KINDS];  /* NULL when nothing gathered in this turn */
     struct list full_batches[BATCH_KINDS]; /* of this turn, in the order in which they leave, before those */
@@ -80,6 +81,7 @@ struct redlock_group {
     struct list idle_batches;              /* finished ones, to be used again */
     struct list locks;                     /* all that were ever created */
     struct list idle_locks;                /* destroyed ones, to be used again */
+    struct list swaps, idle_swaps;         /* struct lock_swap */
     struct list granting;                  /* locks whose grants leave at the end of this turn */
     struct loop_hook send;
     struct instant granted_in;    /* the turn in which grants left last */
@@ -116,14 +118,18 @@ struct lock_wait {
     bool waits_here;           /* of the request: for others of this process without limit */
 };
 
+struct lock_swap;
+
 struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
     struct lock_wait wait;
     struct redlock_group *group;
-    struct list link;          /* in group->locks */
-    struct list idle_link;     /* in group->idle_locks */
-    struct list granting_link; /* in group->granting */
+    struct lock_swap *swaps_in;    /* its first pass takes over what another one held, and is not decided */
+    struct lock_swap *swapped_out; /* what it holds is taken over; between that and its release */
+    struct list link;              /* in group->locks */
+    struct list idle_link;         /* in group->idle_locks */
+    struct list granting_link;     /* in group->granting */
     struct loop_timer timer;
     struct redlock_validity validity;
     void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event); /* NULL: destroyed */
@@ -201,8 +207,9 @@ void lock_waits_cancel(struct redlock_group *group);
 
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
-void batch_add(struct redlock_group *group, enum batch_kind kind, struct redlock_lock *lock, uint32_t round,
-               node_set nodes);
+void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, node_set nodes);
+/* Releases the old value of a swap; `failed`: the lock that did not get it, else NULL. */
+void batch_add_swapped(struct lock_swap *swap, node_set nodes, const struct redlock_lock *failed);
 void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);

@@ -8,6 +8,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "redlock/lock_swap.h"
 #include "redlock/terms.h"
 #include "redlock/validity.h"
 
@@ -50,7 +51,7 @@ void lock_grants_gather(struct redlock_lock *lock)
         refuse_for_good(lock, all);
         return;
     }
-    batch_add(lock->group, lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
+    batch_add(lock->key_count == 1 ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
 /* Other Redlock clients have values of their own making, 20 random bytes for example: not for people's eyes. */
@@ -81,12 +82,11 @@ static bool abandon_is_quiet(const struct lease *lease)
 /* A pass that ended before its grants left has nothing to undo. */
 static void pass_abandon(struct redlock_lock *lock, node_set reached)
 {
-    lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
     if (!list_is_empty(&lock->granting_link)) {
         list_remove(&lock->granting_link);
         return;
     }
-    batch_add(lock->group, BATCH_RELEASE, lock, BATCH_NO_VOTE, reached);
+    batch_add(BATCH_RELEASE, lock, BATCH_NO_VOTE, reached);
 }
 
 static void pass_begin(struct redlock_lock *lock)
@@ -95,7 +95,7 @@ static void pass_begin(struct redlock_lock *lock)
     lock->passes++;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
-    lock->clashes = lock->was_refused = false;
+    lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.passes++;
     list_append(&lock->group->granting, &lock->granting_link);
     loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
@@ -119,22 +119,24 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
     struct redlock_group *group = lock->group;
     uint32_t round = lock->lease.round;
     if (step->raise)
-        batch_add(group, BATCH_RAISE, lock, round, step->raise & trust_voters(&group->trust));
+        batch_add(BATCH_RAISE, lock, round, step->raise & trust_voters(&group->trust));
     if (step->extend)
-        batch_add(group, BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
+        batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
     if (step->replant)
-        batch_add(group, BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
+        batch_add(BATCH_REPLANT, lock, round, step->replant & trust_members(&group->trust));
     lock->wait.is_quiet = false;
-    if (step->release)
-        batch_add(group, lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
+    if (step->release && !lock_swap_holds_back(lock, step->release))
+        batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
 }
 
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 {
     if (step.news == LEASE_NEWS_REFUSED)
         lock_wait_end(lock);
+    lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
     if (step.abandon)
         pass_abandon(lock, step.abandon);
+    lock_swap_follow(lock);
     if (step.grant)
         pass_begin(lock);
     votes_ask(lock, &step);

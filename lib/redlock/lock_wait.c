@@ -17,13 +17,12 @@
  *   - what it could not have heard is asked for: after the subscription began, or while too few nodes are listened to,
  *     after 20 ms, and then ever more slowly up to a second;
  *   - too few nodes: likewise. */
-#include "redlock/group.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "redlock/lock_swap.h"
 
 /* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
  * them comes; so each more makes it wider, and the first comes when a pass of somebody quicker would be over. */
@@ -333,6 +332,7 @@ static void has_turn(struct turn_claim *claim)
         wait->give_up_at = instant_after(now_of(lock), wait->limit_ns);
     if (may_take_over(lock)) {
         wait->is_silent = true;
+        (void)lock_swap_begin(lock->group->leaving, lock);
         start(lock);
         return;
     }
@@ -425,7 +425,6 @@ void lock_wait_won(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->wait.timer);
     listen_no_more(lock);
-    lock->was_handed_over = lock->wait.is_silent;
     if (!lock->wait.is_silent)
         lock->wait.row_began = now_of(lock);
     if (!lock->wait.is_silent) /* else nobody was told that it was free */

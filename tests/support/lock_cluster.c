@@ -152,6 +152,7 @@ static void probe_event(struct redlock_lock *lock, void *context, const struct r
         probe->answer = event->answer;
         probe->passes = event->passes;
         probe->waited_ns = event->waited_ns;
+        probe->handed_over = event->handed_over;
         break;
     case REDLOCK_EVENT_EXTENDED:
         probe->extended++;
@@ -161,6 +162,7 @@ static void probe_event(struct redlock_lock *lock, void *context, const struct r
         break;
     case REDLOCK_EVENT_LOST:
         probe->losses++;
+        probe->loss = event->loss;
         break;
     case REDLOCK_EVENT_RELEASED:
         probe->releases++;
@@ -192,7 +194,8 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources)
     while ((name = strsep(&rest, " ")) != NULL && count < REDLOCK_RESOURCES_MAX)
         names[count++] = name;
     loop_for(probe->loop, 0); /* outside it the loop's clock stands still */
-    struct redlock_request request = {.resources = names, .resource_count = count, .owner = "host:1:2:test"};
+    struct redlock_request request = {
+        .resources = names, .resource_count = count, .owner = "host:1:2:test", .waits_here = probe->waits_here};
     assert_true(redlock_lock_acquire(probe->lock, &request));
     free(copy);
 }

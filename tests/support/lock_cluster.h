@@ -54,6 +54,9 @@ struct lock_probe {
     enum redlock_ending ending;
     unsigned passes;
     int64_t waited_ns;
+    bool handed_over;
+    enum redlock_loss loss;
+    bool waits_here;                                                               /* what it asks for */
     char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */
 };

@@ -1,9 +1,10 @@
--- Takes each lock that is free. KEYS: the marker, then one key a lock. ARGV: marker text ("" = not compared, "-" =
--- none), deadline in microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no fences),
--- ttl of fences in milliseconds, then one value a key.
+-- Takes each lock that is free, or has the value that it may replace. KEYS: the marker, then one key a lock. ARGV: marker
+-- text ("" = not compared, "-" = none), deadline in microseconds of this node's clock, ttl in milliseconds, proposed
+-- fencing token ("" = no fences), ttl of fences in milliseconds, then one value a key, then for the first keys, or all, or
+-- none of them, the old value that this one may take the place of ("" = none).
 -- Answers {1, now} when the marker is another one, {2, now} when it is too late; nothing was done then. Else {0, now}
--- and for each lock "+" and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string, or
--- "#" when what is under its fence is no token that can be counted on: it was not taken then.
+-- and for each lock "+", or "=" when it took the place of the old value, and its token, or "-" remaining ttl ":" value, or "!" remaining ttl for what is no string, or
+-- "#" when what is under its fence is no token that can be counted on: it was not taken then, and the old value is gone.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
@@ -22,8 +23,12 @@ if floor and floor > now + 60000000 then
 end
 local answer = {0, now_text}
 for i = 2, #KEYS do
-    local key = KEYS[i]
-    if redis.call('SET', key, ARGV[i + 4], 'NX', 'PX', ttl) then
+    local key, old = KEYS[i], ARGV[i + #KEYS + 3]
+    local replaces = old and old ~= '' and redis.pcall('GET', key) == old
+    if replaces then
+        redis.call('SET', key, ARGV[i + 4], 'PX', ttl)
+    end
+    if replaces or redis.call('SET', key, ARGV[i + 4], 'NX', 'PX', ttl) then
         local token = ''
         if floor then
             token = proposal
@@ -42,7 +47,7 @@ for i = 2, #KEYS do
                 redis.call('SET', fence, token, 'PX', fence_ttl)
             end
         end
-        answer[i + 1] = token and '+' .. token or '#'
+        answer[i + 1] = token and (replaces and '=' or '+') .. token or '#'
     else
         local held = redis.pcall('GET', key)
         local left = string.format('%.0f', redis.call('PTTL', key)) -- as text of its own, Lua would round it

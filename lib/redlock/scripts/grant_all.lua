@@ -1,5 +1,6 @@
--- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value.
--- Answers {1, now} and {2, now} as grant.lua; else {0, now, "+" and the token} or, with nothing done, what grant.lua
+-- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value, and
+-- none or one that it may take the place of. Answers {1, now} and {2, now} as grant.lua; else {0, now, "+", or "=" when it
+-- took the place of the old value under all of them, and the token} or, with nothing done, what grant.lua
 -- says of the first key that is taken, or whose fence is no token. The token is one for all keys: above all of their
 -- last ones.
 local time = redis.call('TIME')
@@ -11,9 +12,12 @@ end
 if now > tonumber(ARGV[2]) then
     return {2, now_text}
 end
+local old, replaced = ARGV[7], 0
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    if held then
+    if held and held == old then
+        replaced = replaced + 1
+    elseif held then
         local left = string.format('%.0f', redis.call('PTTL', KEYS[i])) -- as text of its own, Lua would round it
         return {0, now_text, type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)}
     end
@@ -37,4 +41,4 @@ for i = 2, #KEYS do
         redis.call('SET', 'hf:fence:' .. KEYS[i], token, 'PX', ARGV[5])
     end
 end
-return {0, now_text, '+' .. token}
+return {0, now_text, (replaced == #KEYS - 1 and '=' or '+') .. token}

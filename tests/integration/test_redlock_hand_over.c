@@ -1,0 +1,536 @@
+/* A lock goes from one to the next of a process: on the servers its value changes, and it is never free in between.
+ * Every group is a process of its own. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/waiting_fixture.h"
+
+enum { TTL_MS = 10000 };
+
+/* One that counts tries: it waits for others of its process only if it is told to. */
+static struct lock_probe *user_with(unsigned of_process, const struct redlock_terms *terms)
+{
+    struct lock_probe *probe = &waiters[waiter_count++];
+    lock_probe_create(probe, loop, process(of_process), terms);
+    return probe;
+}
+
+static struct lock_probe *user(unsigned of_process)
+{
+    struct redlock_terms terms = quick_terms(TTL_MS, 1);
+    struct lock_probe *probe = user_with(of_process, &terms);
+    probe->waits_here = true;
+    return probe;
+}
+
+static struct lock_probe *holder_of(const char *resources)
+{
+    struct lock_probe *probe = user(0);
+    assert_int_equal(lock_probe_acquire(probe, resources), REDLOCK_ACQUIRED);
+    assert_false(probe->handed_over);
+    return probe;
+}
+
+/* Asks while another one has it. */
+static struct lock_probe *heir_of(const char *resources)
+{
+    struct lock_probe *probe = user(0);
+    lock_probe_ask(probe, resources);
+    loop_for(loop, REDLOCK_MS(5));
+    assert_int_equal(probe->answers, 0);
+    return probe;
+}
+
+static void let_go(struct lock_probe *probe)
+{
+    loop_for(loop, 0); /* outside it the loop's clock stands still */
+    redlock_lock_release(probe->lock);
+}
+
+static void hand_over(struct lock_probe *from, struct lock_probe *to)
+{
+    unsigned answers = to->answers, releases = from->releases;
+    let_go(from);
+    loop_await(loop, to->answers == answers + 1 && from->releases == releases + 1);
+    assert_int_equal(to->answer, REDLOCK_ACQUIRED);
+}
+
+static void await_no_keys(void)
+{
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+    for (unsigned i = 0; i < PROCESSES_MAX; i++)
+        if (processes[i] != NULL)
+            loop_await(loop, redlock_group_busy(processes[i]) == 0);
+}
+
+static void delete_by_hand(unsigned servers)
+{
+    ask_first(servers, "DEL lock:r");
+}
+
+/* --- the swap ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t last_token;
+static unsigned holds, intrusions;
+
+/* Whoever tries meanwhile finds it taken, on every server. */
+static void try_to_intrude(void)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        intrusions += strcmp(lock_cluster_ask(&cluster, i, "SET lock:r theirs NX PX 50"), "(nil)") != 0;
+}
+
+static void hold_and_release(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    assert_int_equal(event->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(event->passes, 1);
+    assert_true(event->handed_over);
+    assert_true(redlock_lock_token(probe->lock) > last_token);
+    last_token = redlock_lock_token(probe->lock);
+    holds++;
+    try_to_intrude();
+    redlock_lock_release(probe->lock);
+    try_to_intrude();
+}
+
+static void test_the_value_changes_and_it_is_never_free_in_between(void **state)
+{
+    (void)state;
+    enum { MANY = 8 }; /* as often as it may be by default */
+    struct lock_probe *holder = holder_of("r"), *heirs[MANY + 1];
+    last_token = redlock_lock_token(holder->lock);
+    holds = intrusions = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        (heirs[i] = heir_of("r"))->on_event = hold_and_release;
+    heirs[MANY - 1]->on_event = NULL;
+    ask_first(NODES, "CONFIG RESETSTAT");
+    hand_over(holder, heirs[MANY - 1]);
+    loop_await(loop, heirs[MANY - 2]->releases == 1);
+    assert_int_equal(holds, MANY - 1);
+    assert_int_equal(intrusions, 0);
+    assert_int_equal(calls("del"), 0);
+    assert_true(calls("evalsha") <= MANY * NODES + 2 * NODES); /* an extension or an inspection may fall into it */
+    assert_true(redlock_lock_token(heirs[MANY - 1]->lock) > last_token);
+    assert_int_equal(redlock_group_counters(process(0))->handed_over, MANY);
+    assert_int_equal(holder->ending, REDLOCK_RELEASED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    assert_int_equal(lock_probe_release(heirs[MANY - 1]), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_several_keys_are_swapped_together(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("a b c"), *heir = heir_of("c a b");
+    uint64_t token = redlock_lock_token(holder->lock);
+    ask_first(NODES, "CONFIG RESETSTAT");
+    hand_over(holder, heir);
+    assert_true(heir->handed_over);
+    assert_int_equal(holder->ending, REDLOCK_RELEASED);
+    assert_int_equal(calls("del"), 0);
+    assert_true(redlock_lock_token(heir->lock) > token);
+    loop_await(loop, lock_cluster_keys(&cluster) == 3 * NODES);
+    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_many_locks_are_swapped_in_one_call(void **state)
+{
+    (void)state;
+    enum { PAIRS = 6 };
+    struct lock_probe *holders[PAIRS], *heirs[PAIRS];
+    for (unsigned i = 0; i < PAIRS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%u", i);
+        holders[i] = holder_of(name);
+        heirs[i] = i % 3 == 1 ? user(0) : heir_of(name); /* some have nobody to follow them */
+    }
+    ask_first(NODES, "CONFIG RESETSTAT");
+    loop_for(loop, 0);
+    for (unsigned i = 0; i < PAIRS; i++)
+        redlock_lock_release(holders[i]->lock);
+    lock_probe_ask(heirs[1], "fresh"); /* leaves with them, and replaces nothing */
+    for (unsigned i = 0; i < PAIRS; i++)
+        loop_await(loop, holders[i]->releases == 1 && (i == 4 || heirs[i]->answers == 1));
+    for (unsigned i = 0; i < PAIRS; i++)
+        assert_int_equal(heirs[i]->handed_over, i % 3 != 1);
+    assert_true(calls("evalsha") <= 5 * NODES);
+    for (unsigned i = 0; i < PAIRS; i++)
+        if (i != 4)
+            assert_int_equal(lock_probe_release(heirs[i]), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_other_keys_are_not_swapped(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("a"), *heir = heir_of("a b");
+    hand_over(holder, heir);
+    assert_false(heir->handed_over);
+    lock_probe_ask(holder, "a");
+    hand_over(heir, holder);
+    assert_false(holder->handed_over);
+    assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_an_unfenced_lock_is_swapped_too(void **state)
+{
+    (void)state;
+    struct redlock_terms unfenced = quick_terms(TTL_MS, 1);
+    unfenced.unfenced = true;
+    struct lock_probe *holder = user_with(0, &unfenced), *heir = user_with(0, &unfenced);
+    heir->waits_here = true;
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
+    lock_probe_ask(heir, "r");
+    hand_over(holder, heir);
+    assert_true(heir->handed_over);
+    assert_int_equal(redlock_lock_token(heir->lock), 0);
+    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+/* --- the budget --------------------------------------------------------------------------------------------------- */
+
+static unsigned order[WAITERS_MAX], ordered;
+
+static void note_and_release(struct lock_probe *probe, const struct redlock_event *event)
+{
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    assert_int_equal(event->answer, REDLOCK_ACQUIRED);
+    order[ordered++] = (unsigned)(probe - waiters);
+    redlock_lock_release(probe->lock);
+}
+
+/* How many of this process come before one of another process that listens for the release. */
+static unsigned before_the_other(const struct redlock_terms *terms, unsigned many)
+{
+    struct lock_probe *holder = holder_of("r"), *other = waiter(1, 60000);
+    other->on_event = note_and_release;
+    ordered = 0;
+    lock_probe_ask(other, "r");
+    loop_for(loop, REDLOCK_MS(300));
+    for (unsigned i = 0; i < many; i++) {
+        struct lock_probe *probe = user_with(0, terms);
+        probe->waits_here = true;
+        probe->on_event = note_and_release;
+        lock_probe_ask(probe, "r");
+    }
+    let_go(holder);
+    loop_await(loop, ordered == many + 1);
+    unsigned place = 0;
+    while (order[place] != (unsigned)(other - waiters))
+        place++;
+    await_no_keys();
+    return place;
+}
+
+static void test_after_so_many_another_process_gets_its_turn(void **state)
+{
+    (void)state;
+    struct redlock_terms terms = quick_terms(TTL_MS, 1000);
+    terms.hand_over_tasks = 5;
+    unsigned before = before_the_other(&terms, 200);
+    assert_true(before < 200); /* 40 times it could have been the first */
+    assert_int_equal(before % 6, 5); /* the first of each row is not handed over */
+}
+
+static void test_after_so_long_another_process_gets_its_turn(void **state)
+{
+    (void)state;
+    struct redlock_terms terms = quick_terms(TTL_MS, 1000);
+    terms.hand_over_tasks = 1000;
+    terms.hand_over_ns = 1;
+    assert_true(before_the_other(&terms, 100) < 100);
+}
+
+/* --- what is no hold any more ------------------------------------------------------------------------------------- */
+
+static void test_a_lost_lock_is_not_swapped(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    loop_for(loop, 0);
+    redlock_lock_forfeit(holder->lock);
+    assert_int_equal(holder->losses, 1);
+    hand_over(holder, heir);
+    assert_false(heir->handed_over);
+    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_what_was_deleted_meanwhile_is_taken_as_free(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    uint64_t token = redlock_lock_token(holder->lock);
+    delete_by_hand(NODES);
+    hand_over(holder, heir);
+    assert_false(heir->handed_over);
+    assert_int_equal(holder->ending, REDLOCK_EXPIRED);
+    assert_true(redlock_lock_token(heir->lock) > token);
+    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_what_is_somebody_elses_meanwhile_is_not_taken(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    ask_first(QUORUM, "SET lock:r theirs PX 59000");
+    let_go(holder);
+    loop_await(loop, heir->answers == 1 && holder->releases == 1);
+    assert_int_equal(heir->answer, REDLOCK_BUSY);
+    assert_int_equal(holder->ending, REDLOCK_FOREIGN);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == QUORUM);
+    for (unsigned i = 0; i < QUORUM; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "GET lock:r"), "theirs");
+    delete_by_hand(NODES);
+}
+
+/* --- nodes that fail in the middle -------------------------------------------------------------------------------- */
+
+static void test_a_node_that_dies_in_between_does_not_matter(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    kill_first(1);
+    hand_over(holder, heir);
+    assert_true(heir->handed_over);
+    hand_over(heir, last);
+    assert_true(last->handed_over);
+    redis_server_restart(cluster.servers[0]);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+/* What it was sent it executes later: first the swaps, then the releases behind them. */
+static void test_a_node_that_hangs_in_between_is_left_with_nothing(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    pause_first(1);
+    hand_over(holder, heir);
+    hand_over(heir, last);
+    assert_true(last->handed_over);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    resume_first(1);
+    await_no_keys();
+}
+
+static void test_a_swap_that_fails_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    pause_first(QUORUM);
+    let_go(holder);
+    loop_await(loop, heir->answers == 1 && holder->releases == 1);
+    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    resume_first(QUORUM);
+    await_no_keys();
+}
+
+static void test_who_gives_up_in_the_middle_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    pause_first(NODES);
+    let_go(holder);
+    loop_for(loop, REDLOCK_MS(2));
+    assert_int_equal(heir->answers, 0);
+    let_go(heir);
+    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
+    resume_first(NODES);
+    loop_await(loop, last->answers == 1 && holder->releases == 1);
+    assert_int_equal(last->answer, REDLOCK_ACQUIRED);
+    assert_false(last->handed_over);
+    assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+static void test_who_gives_up_at_once_leaves_the_key_free(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    loop_for(loop, 0);
+    redlock_lock_release(holder->lock);
+    redlock_lock_release(heir->lock); /* before its grants left */
+    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
+    loop_await(loop, holder->releases == 1);
+    assert_int_equal(holder->ending, REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+/* A node grants nothing under a fence that is no token. */
+static void test_a_swap_that_every_node_denies_leaves_neither_value(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    ask_first(NODES, "SET hf:fence:lock:r nonsense");
+    let_go(holder);
+    loop_await(loop, heir->answers == 1 && holder->releases == 1);
+    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    await_no_keys();
+}
+
+/* --- waiting here ------------------------------------------------------------------------------------------------- */
+
+static void test_who_waits_here_waits_without_limit(void **state)
+{
+    (void)state;
+    struct redlock_terms terms = quick_terms(TTL_MS, 3);
+    struct lock_probe *holder = holder_of("r"), *heir = user_with(0, &terms), *impatient = user_with(0, &terms);
+    heir->waits_here = true;
+    lock_probe_ask(heir, "r");
+    assert_int_equal(lock_probe_acquire(impatient, "r"), REDLOCK_BUSY);
+    loop_for(loop, REDLOCK_MS(50));
+    assert_int_equal(heir->answers, 0);
+    hand_over(holder, heir);
+    assert_true(heir->handed_over);
+    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+}
+
+static void test_its_limit_begins_when_it_has_its_turn(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = waiter(0, 200);
+    heir->waits_here = true;
+    lock_probe_ask(heir, "r");
+    loop_for(loop, REDLOCK_MS(300));
+    assert_int_equal(heir->answers, 0);
+    ask_first(NODES, "SET lock:r theirs PX 59000");
+    let_go(holder);
+    loop_await(loop, heir->answers == 1);
+    assert_int_equal(heir->answer, REDLOCK_BUSY);
+    assert_true(heir->waited_ns >= REDLOCK_MS(500));
+    delete_by_hand(NODES);
+}
+
+/* --- lingering ---------------------------------------------------------------------------------------------------- */
+
+static enum redlock_ending linger(struct lock_probe *probe, int64_t ms)
+{
+    unsigned releases = probe->releases;
+    loop_for(loop, 0);
+    redlock_lock_linger(probe->lock, REDLOCK_MS(ms));
+    loop_await(loop, probe->releases == releases + 1);
+    return probe->ending;
+}
+
+static long longest_left_ms(void)
+{
+    long longest = -2;
+    for (unsigned i = 0; i < NODES; i++) {
+        long left = strtol(lock_cluster_ask(&cluster, i, "PTTL lock:r"), NULL, 10);
+        longest = left > longest ? left : longest;
+    }
+    return longest;
+}
+
+static void test_a_lock_that_lingers_stays_so_long(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *other = user(1);
+    ask_first(NODES, "CONFIG RESETSTAT");
+    assert_int_equal(linger(holder, 3000), REDLOCK_RELEASED);
+    loop_await(loop, longest_left_ms() <= 3000);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
+    assert_int_equal(calls("del") + calls("publish"), 0);
+    assert_int_equal(lock_probe_acquire(other, "r"), REDLOCK_BUSY);
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_BUSY); /* its own process neither */
+    struct lock_probe *patient = waiter(0, 60000);
+    assert_int_equal(lock_probe_acquire(patient, "r"), REDLOCK_ACQUIRED);
+    assert_true(patient->waited_ns < 8 * NS_PER_S); /* the ttl was 10 s */
+    assert_int_equal(lock_probe_release(patient), REDLOCK_RELEASED);
+}
+
+static void test_a_lock_that_lingers_is_not_handed_over(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
+    loop_await(loop, heir->answers == 1);
+    assert_int_equal(heir->answer, REDLOCK_BUSY);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
+    delete_by_hand(NODES);
+}
+
+static void test_no_lock_lingers_beyond_what_the_group_allows(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r");
+    assert_int_equal(linger(holder, INT64_C(3600000)), REDLOCK_RELEASED);
+    assert_true(longest_left_ms() > TTL_MS);
+    assert_true(longest_left_ms() <= CLUSTER_MAX_TTL_MS);
+    delete_by_hand(NODES);
+}
+
+static void test_what_is_lost_or_somebody_elses_does_not_linger(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r");
+    loop_for(loop, 0);
+    redlock_lock_forfeit(holder->lock);
+    assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
+    await_no_keys();
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
+    ask_first(NODES, "SET lock:r theirs PX 59000");
+    assert_int_equal(linger(holder, 5000), REDLOCK_FOREIGN);
+    assert_true(longest_left_ms() > 50000);
+    delete_by_hand(NODES);
+}
+
+/* --- forfeiting --------------------------------------------------------------------------------------------------- */
+
+static void test_a_forfeited_lock_is_lost_at_once(void **state)
+{
+    (void)state;
+    struct lock_probe *holder = holder_of("r");
+    loop_for(loop, 0);
+    redlock_lock_forfeit(holder->lock);
+    assert_int_equal(holder->losses, 1);
+    assert_int_equal(holder->loss, REDLOCK_LOST_FORFEIT);
+    assert_contains(holder->reason, "by hand");
+    assert_int_equal(redlock_validity_left_ns(redlock_lock_validity(holder->lock)), 0);
+    assert_true(redlock_lock_token(holder->lock) > 0);
+    redlock_lock_forfeit(holder->lock); /* no hold any more */
+    assert_int_equal(holder->losses, 1);
+    assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
+    await_no_keys();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        waiting_test(test_the_value_changes_and_it_is_never_free_in_between),
+        waiting_test(test_several_keys_are_swapped_together),
+        waiting_test(test_many_locks_are_swapped_in_one_call),
+        waiting_test(test_other_keys_are_not_swapped),
+        waiting_test(test_an_unfenced_lock_is_swapped_too),
+        waiting_test(test_after_so_many_another_process_gets_its_turn),
+        waiting_test(test_after_so_long_another_process_gets_its_turn),
+        waiting_test(test_a_lost_lock_is_not_swapped),
+        waiting_test(test_what_was_deleted_meanwhile_is_taken_as_free),
+        waiting_test(test_what_is_somebody_elses_meanwhile_is_not_taken),
+        waiting_test(test_a_node_that_dies_in_between_does_not_matter),
+        waiting_test(test_a_node_that_hangs_in_between_is_left_with_nothing),
+        waiting_test(test_a_swap_that_fails_leaves_neither_value),
+        waiting_test(test_who_gives_up_in_the_middle_leaves_neither_value),
+        waiting_test(test_who_gives_up_at_once_leaves_the_key_free),
+        waiting_test(test_a_swap_that_every_node_denies_leaves_neither_value),
+        waiting_test(test_who_waits_here_waits_without_limit),
+        waiting_test(test_its_limit_begins_when_it_has_its_turn),
+        waiting_test(test_a_lock_that_lingers_stays_so_long),
+        waiting_test(test_a_lock_that_lingers_is_not_handed_over),
+        waiting_test(test_no_lock_lingers_beyond_what_the_group_allows),
+        waiting_test(test_what_is_lost_or_somebody_elses_does_not_linger),
+        waiting_test(test_a_forfeited_lock_is_lost_at_once),
+    };
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
+}
