@@ -260,6 +260,12 @@ static unsigned *weights_of(const struct config *config)
     return weights;
 }
 
+static void queue_parked(void *context, int64_t due_ns)
+{
+    struct worker *worker = context;
+    promoter_expect(worker->promoter, due_ns);
+}
+
 static void promoter_build(struct worker *worker)
 {
     const struct config *config = worker->options.config;
@@ -292,6 +298,7 @@ static void queue_build(struct worker *worker)
                                                    .limits = &worker->limits,
                                                    .lost = slot_lost,
                                                    .rang = queue_rang,
+                                                   .parked = queue_parked,
                                                    .context = worker,
                                                });
     free(weights);

@@ -35,6 +35,8 @@ struct promoter {
     char **names;
     bool paused;
     struct loop_timer timer;
+    struct instant look_at;
+    struct instant expected; /* an entry that will be due, told during a look; 0 = none */
     struct redis_call call;
     struct envelope envelope;
     struct buffer request, keys, entries, text, name;
@@ -68,9 +70,12 @@ static void look_later(struct promoter *promoter)
     promoter->set = SET_RETRY;
     promoter->idle_pages = promoter->busy_pages = 0;
     promoter->again = false;
+    promoter->look_at = loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS));
+    if (promoter->expected.ns != 0)
+        promoter->look_at = instant_earlier(promoter->look_at, promoter->expected);
+    promoter->expected = (struct instant){0};
     if (!promoter->paused)
-        loop_timer_set(promoter->loop, &promoter->timer,
-                       loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS)));
+        loop_timer_set(promoter->loop, &promoter->timer, promoter->look_at);
 }
 
 static void page_answered(struct redis_call *call, const struct redis_result *result);
@@ -270,6 +275,18 @@ void promoter_pause(struct promoter *promoter, bool paused)
         loop_timer_clear(promoter->loop, &promoter->timer);
     else if (!redis_call_is_outstanding(&promoter->call))
         look_later(promoter);
+}
+
+void promoter_expect(struct promoter *promoter, int64_t due_ns)
+{
+    struct instant due = loop_after(promoter->loop, due_ns);
+    if (!loop_timer_is_set(&promoter->timer)) {
+        bool is_next = promoter->expected.ns == 0 || instant_before(due, promoter->expected);
+        promoter->expected = is_next ? due : promoter->expected;
+    } else if (instant_before(due, promoter->look_at)) {
+        promoter->look_at = due;
+        loop_timer_set(promoter->loop, &promoter->timer, due);
+    }
 }
 
 struct promoter *promoter_create(struct loop *loop, struct queue *queue, const struct promoter_options *options)

@@ -71,6 +71,8 @@ struct queue_options {
                      size_t length);
     /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has none any more. */
     void (*lost)(void *context, unsigned slot);
+    /* A task was parked (waiting.h) until so long from now; may be NULL. A promoter should look then. */
+    void (*parked)(void *context, int64_t due_ns);
     void (*rang)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);
     void *context;

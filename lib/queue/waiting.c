@@ -67,9 +67,11 @@ static void park_done(struct errand *errand, const struct redis_reply *reply)
     struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
     struct queue *queue = errand_queue(errand);
     unsigned number = (unsigned)(slot - queue->slots);
-    bool fits = reply->kind == REDIS_ARRAY && reply->count == 2;
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == 3;
     switch (fits ? reply->elements[0].integer : PARK_LOST) {
     case PARK_PARKED:
+        if (queue->options.parked != NULL)
+            queue->options.parked(queue->options.context, reply->elements[2].integer * NS_PER_US);
         slot_keeps(queue, number, QUEUE_NOTHING);
         return;
     case PARK_AGAIN:
@@ -90,11 +92,16 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->wait.request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_park, 6, 15);
+    redis_request_script(out, &queue_script_park, 7 + 2 * (size_t)task->other_count, 16);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.schedule);
     list_encode(queue, task->list, out);
     redis_request_text(out, queue->keys.contended);
+    redis_request_text(out, queue->keys.paused);
+    for (unsigned i = 0; i < task->other_count; i++) {
+        queue_keys_request(queue->keys.waiting_prefix, task->others[i], out);
+        queue_keys_request(queue->keys.places_prefix, task->others[i], out);
+    }
     slot_encode(slot, number, out);
     redis_request_text(out, task->list);
     redis_request_text(out, task->jid);
@@ -107,6 +114,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     microseconds_encode(random_between(SOON_MIN_NS, SOON_MAX_NS), out);
     redis_request_integer(out, task->waiters_max);
     redis_request_text(out, task->may_retry ? "1" : "0");
+    redis_request_text(out, queue->keys.queue_prefix);
     redis_request_bytes(out, payload, length);
     slot->wait.done = park_done;
     errand_start(&slot->wait);
@@ -257,8 +265,9 @@ void queue_free(struct queue *queue, const struct waiting_end *end)
     struct free_call *call = free_call_new(queue);
     struct buffer *out = &call->errand.request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_free, 1 + 3 * (size_t)end->list_count, 5);
+    redis_request_script(out, &queue_script_free, 2 + 3 * (size_t)end->list_count, 5);
     redis_request_text(out, queue->keys.schedule);
+    redis_request_text(out, queue->keys.paused);
     for (unsigned i = 0; i < end->list_count; i++)
         list_encode(queue, end->lists[i], out);
     redis_request_text(out, queue->keys.queue_prefix);

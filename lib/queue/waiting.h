@@ -13,13 +13,15 @@
  * parked has a near time in `schedule`; the others sleep long and move up by wakes, so that waiting costs nothing.
  *
  * No wake is lost between this node and the lock nodes. A freed list is stamped with this node's time. A park names the
- * time at which its task was claimed (queue_seen_us): if the list was freed since, the lock may be free, and the answer
- * is QUEUE_KEPT; if it was freed shortly before, the release may not have reached the lock nodes when they were asked,
- * and the oldest looks again within milliseconds. So whoever parks for long was refused by a holder whose end comes
- * later and finds it. A holder that dies wakes nobody: the oldest then comes back when the ttl is over.
+ * time at which its task was claimed (queue_seen_us). Who would be the oldest that is parked is not parked for long
+ * when the list was freed since: the lock may be free, and the answer is QUEUE_KEPT; nor when it was freed shortly
+ * before: the release may not have reached the lock nodes when they were asked, and it looks again within milliseconds.
+ * So whoever is parked for long was refused by a holder whose end comes later and finds it, or is behind one who was. A
+ * holder that dies wakes nobody: the oldest then comes back when the ttl is over.
  *
  * One that was woken is on its way for a minute at most: so long nobody behind it is woken. Where that goes wrong (it
- * was deleted, or its process died), the promoters' looks make the next one due.
+ * was deleted, or its process died), the promoters' looks make the next one due. One whose queue is paused is not
+ * woken.
  *
  * Lists are named: "resource:NAME" for a lock, "class:NAME" for a share of the runners. Threads: the loop's only. If
  * the process dies, what is parked stays parked, and what it had claimed is recovered with its place. */
@@ -39,6 +41,9 @@ struct waiting_task {
     int64_t near_ns;      /* to the next look, as the oldest */
     unsigned waiters_max; /* 0 = any number */
     bool may_retry;       /* else it is parked for some milliseconds where QUEUE_KEPT would be answered */
+    /* The lists of what else it needs: one woken there that has to wait here lets the next pass. May be none. */
+    const char *const *others;
+    unsigned other_count;
 };
 
 /* Ends the slot's claim by parking its task as `payload`. Answers QUEUE_NOTHING when it is parked; QUEUE_KEPT when the

@@ -69,7 +69,7 @@ if ends < #ARGV then
             local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], now)
             list.drop(ARGV[i + 1])
             if not is_handed_on then
-                list.wake(1, ARGV[ends])
+                list.wake(1, ARGV[ends], KEYS[2])
             end
             exists = redis.call('EXISTS', KEYS[key])
         end

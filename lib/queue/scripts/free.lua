@@ -2,14 +2,14 @@
 -- Lists were freed: the oldest of each is woken. Or they will be in a while: then the oldest is due at that time.
 -- A repetition stamps again, which costs somebody one more look, and wakes nobody while the first is on its way.
 --
--- KEYS: `schedule`, then for each list its order, its places, when it was freed.
+-- KEYS: `schedule`, paused, then for each list its order, its places, when it was freed.
 -- ARGV: prefix of the queues' keys, jid whose places are given up ('' = nobody), '1' when the lock goes to an heir and
 --       nobody is to be woken, how many to wake, microseconds until it is free.
 -- Answers 1.
 local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-for i = 2, #KEYS, 3 do
+for i = 3, #KEYS, 3 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], now)
     list.drop(jid)
     if not is_handed_on and delay > 0 then
@@ -20,7 +20,7 @@ for i = 2, #KEYS, 3 do
     elseif not is_handed_on then
         redis.call('DEL', KEYS[i + 2])
         redis.call('SET', KEYS[i + 2], string.format('%.0f', now), 'PX', 60000)
-        list.wake(count, ARGV[1])
+        list.wake(count, ARGV[1], KEYS[2])
     end
 end
 return 1

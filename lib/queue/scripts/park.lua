@@ -5,56 +5,61 @@
 -- The claim's place changes with every answer, also when it keeps the task, so that a late copy of this call finds
 -- another id and parks nothing that runs meanwhile.
 --
--- KEYS: the process, `schedule`, the list's order, its places, when it was freed, `contended`.
+-- Behind somebody who is parked it sleeps long, whatever happened to the lock: who frees it wakes that one, whose end
+-- then wakes this one. Without anybody before it nobody might wake it, when the lock was freed between its claim and
+-- now, or shortly before and the release had not reached the lock nodes: then it is to be tried again, or is due soon.
+--
+-- KEYS: the process, `schedule`, the list's order, its places, when it was freed, `contended`, paused; then of each other
+--       list in which it may have a place its order and its places: there the next is woken instead of it.
 -- ARGV: slot, id that its place holds, new id; the list's name; jid, queue, class, set; the node's time of the refusal's
 --       claim in microseconds; microseconds to the next look of the oldest, of all others, and where the lock may be free
---       any moment; the most that may wait (0 = any number); '1' when the task may be tried again at once; the task.
--- Answers what became of it and the node's time: 1 = parked, 0 = the claim is lost, 2 = the lock may be free, 3 = too
--- many wait; a repetition the same, but for a 2 or 3 that it cannot tell apart: then 2 to one that may try again.
+--       any moment; the most that may wait (0 = any number); '1' when the task may be tried again at once; the prefix of
+--       the queues' keys; the task.
+-- Answers what became of it, the node's time, and in how many microseconds it is due: 1 = parked, 0 = the claim is lost,
+-- 2 = the lock may be free, 3 = too many wait; a repetition the same, but for a 2 or 3 that it cannot tell apart: then 2
+-- to one that may try again.
 local list_name, jid, queue, class, set = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local seen, near, far, soon = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[15]
+local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[16]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
 if id == ARGV[3] then
-    return {#place == 16 and 1 or may_retry and 2 or 3, now}
+    return {#place == 16 and 1 or may_retry and 2 or 3, now, soon}
 end
 if id ~= ARGV[2] or #place <= 16 then
-    return {0, now}
+    return {0, now, 0}
 end
+redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
+redis.call('HDEL', KEYS[1], ARGV[1])
 local function keep(answer)
-    redis.call('HDEL', KEYS[1], ARGV[1])
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
-    return {answer, now}
+    return {answer, now, 0}
 end
 
--- Stamps live for a minute, so a refusal that is older than that says nothing.
+local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], now)
+local works, is_known = list.works(), list.has(jid)
+local is_first = not works or not list.oldest(nil, jid)
 local freed = tonumber(redis.pcall('GET', KEYS[5])) or 0
-local is_doubtful = freed > seen or now - seen > 55000000
+-- Stamps live for a minute, so a refusal that is older than that says nothing.
+local is_doubtful = is_first and (freed > seen or now - seen > 55000000)
 if is_doubtful and may_retry then
     return keep(2)
 end
-local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], now)
-local works, is_known = list.works(), list.has(jid)
 if most > 0 and works and not is_known and redis.call('ZCARD', KEYS[3]) >= most then
     return keep(3)
 end
 
-redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
-redis.call('HDEL', KEYS[1], ARGV[1])
-local oldest = works and list.oldest(nil, jid)
-local delay = near
-if is_doubtful or (not oldest and seen < freed + 100000) then
-    delay = soon
-elseif oldest then
-    delay = far
+local delay = far
+if is_first then
+    delay = (is_doubtful or seen < freed + 100000) and soon or near
 end
 local own = works and is_known and list.place(jid)
 if not works or (own and own.task and own.task ~= task) then
     -- Without a place nobody wakes it: there is none, or another task of the same jid has it.
-    redis.call('ZADD', KEYS[2], string.format('%.6f', (now + math.min(delay, near)) / 1000000), task)
+    delay = math.min(delay, near)
+    redis.call('ZADD', KEYS[2], string.format('%.6f', (now + delay) / 1000000), task)
 else
     if not is_known then
         local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
@@ -63,5 +68,8 @@ else
     list.park(jid, now + delay, task, queue .. '\n' .. set .. '\n' .. class)
     redis.pcall('ZADD', KEYS[6], 'NX', string.format('%.6f', now / 1000000 + 15), list_name)
 end
+for i = 8, #KEYS, 2 do
+    waiting_list(KEYS[i], KEYS[i + 1], KEYS[2], now).pass(jid, ARGV[15], KEYS[7])
+end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-return {1, now}
+return {1, now, delay}

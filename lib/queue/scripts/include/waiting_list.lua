@@ -112,11 +112,12 @@ local function waiting_list(order, places, schedule, now)
         redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
     end
 
-    -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue's key holds
-    -- a foreign value is passed over.
-    function list.wake(count, queue_prefix)
+    -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue is paused,
+    -- or has a foreign value under its key, is passed over.
+    function list.wake(count, queue_prefix, paused)
         local function can_go(place)
             return type(redis.pcall('LLEN', queue_prefix .. place.queue)) == 'number'
+                and redis.pcall('SISMEMBER', paused, place.queue) ~= 1
         end
         for _ = 1, count do
             local place, out = list.oldest(can_go)
@@ -125,6 +126,15 @@ local function waiting_list(order, places, schedule, now)
             end
             list.take(place)
             redis.call('RPUSH', queue_prefix .. place.queue, place.task)
+        end
+    end
+
+    -- Who was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place.
+    function list.pass(jid, queue_prefix, paused)
+        local place = list.has(jid) and list.place(jid)
+        if place and not place.task and is_out_lately(place) then
+            redis.call('HSET', places, jid, string.format('%.6f', now_seconds - on_its_way - 1) .. '\n\n' .. place.rest)
+            list.wake(1, queue_prefix, paused)
         end
     end
 
