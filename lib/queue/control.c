@@ -13,6 +13,7 @@
 #define WAIT_S        5
 #define WAIT_SLACK_NS (2 * NS_PER_S)
 #define REST_NS       (1 * NS_PER_S)
+#define CONFIRMED_MS  60000
 
 /* Callers send a few words. */
 enum { REPLY_LIMIT = 64 * 1024 };
@@ -21,7 +22,7 @@ struct control {
     struct loop *loop;
     struct control_options options;
     struct redis_node *node;
-    struct redis_call wait;
+    struct redis_call wait, confirmation;
     struct loop_timer rest;
     struct buffer request;
 };
@@ -57,6 +58,28 @@ bool control_parse(const char *text, size_t length, enum control_call *call, con
     return false;
 }
 
+static void confirmation_over(struct redis_call *call, const struct redis_result *result)
+{
+    (void)call;
+    (void)result;
+}
+
+static void call_confirm(struct control *control, const struct redis_reply *text)
+{
+    struct buffer *out = &control->request;
+    if (redis_call_is_outstanding(&control->confirmation))
+        return;
+    buffer_clear(out);
+    redis_request_begin(out, 5);
+    redis_request_text(out, "SET");
+    redis_request_text(out, control->options.keys->heard);
+    redis_request_bytes(out, text->bytes, text->length);
+    redis_request_text(out, "PX");
+    redis_request_integer(out, CONFIRMED_MS);
+    if (!redis_node_call(control->node, out, loop_after(control->loop, WAIT_SLACK_NS), &control->confirmation))
+        return; /* who waits for it is told that it did not come */
+}
+
 static void call_deliver(struct control *control, const struct redis_reply *text)
 {
     enum control_call call;
@@ -67,6 +90,8 @@ static void call_deliver(struct control *control, const struct redis_reply *text
     log_event(is_known ? LOG_INFO : LOG_WARN, is_known ? "called" : "call_unknown", "text=%s", said);
     if (is_known)
         control->options.called(control->options.context, call, jid); /* a reply ends with a NUL */
+    if (is_known && call == CONTROL_LOSE)
+        call_confirm(control, text);
 }
 
 /* --- waiting --------------------------------------------------------------------------------------------------- */
@@ -124,6 +149,7 @@ struct control *control_create(struct loop *loop, const struct control_options *
     control->loop = loop;
     control->options = *options;
     control->wait.done = wait_over;
+    control->confirmation.done = confirmation_over;
     loop_timer_init(&control->rest, rest_over);
     buffer_format(&name, "%s/control", node.name);
     node.name = buffer_text(&name);
@@ -149,12 +175,13 @@ void control_destroy(struct control *control)
 /* To one process, or to all: identity "". */
 static void request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
 {
-    redis_request_script(out, &queue_script_call, 1, 4);
+    redis_request_script(out, &queue_script_call, 1, 5);
     redis_request_text(out, keys->processes);
     redis_request_text(out, keys->calls_prefix);
     redis_request_text(out, keys->process_prefix);
     redis_request_text(out, text);
     redis_request_text(out, identity);
+    redis_request_text(out, keys->heard_prefix);
 }
 
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out)
@@ -165,4 +192,11 @@ void control_request_call_all(const struct queue_keys *keys, const char *text, s
 void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out)
 {
     request_call(keys, identity, text, out);
+}
+
+void control_request_heard(const struct queue_keys *keys, const char *identity, struct buffer *out)
+{
+    redis_request_begin(out, 2);
+    redis_request_text(out, "GET");
+    queue_keys_request(keys->heard_prefix, identity, out);
 }

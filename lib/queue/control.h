@@ -5,6 +5,10 @@
  * lost with the connection is lost, as with other programs of this data model: whoever called sees that nothing
  * happened and calls again. All calls may be repeated without harm. What no version knows is logged and ignored.
  *
+ * The server takes a call out of the list for a process that waits for one, also when that one stands still. So a call
+ * after which somebody waits to be sure, LOSE, is confirmed once it was acted upon: its text is put under
+ * hf:2:heard:IDENTITY. A confirmation may be lost like a call.
+ *
  * Callers bound the lists and let them expire (scripts/call.lua); a process that has died is called in vain, and its
  * lists are gone after a minute. Threads: the loop's only. */
 #ifndef QUEUE_CONTROL_H
@@ -45,7 +49,9 @@ void control_destroy(struct control *control);
 
 /* Appends a request that sends `text` to every process whose lease runs. Answers the number of processes. */
 void control_request_call_all(const struct queue_keys *keys, const char *text, struct buffer *out);
-/* To this process only, if its lease runs. The text is in its list of calls until it takes it. */
+/* To this process only, if its lease runs. A former confirmation is forgotten. */
 void control_request_call(const struct queue_keys *keys, const char *identity, const char *text, struct buffer *out);
+/* Appends a request for the text that this process has confirmed last: a string, or nothing. */
+void control_request_heard(const struct queue_keys *keys, const char *identity, struct buffer *out);
 
 #endif

@@ -31,10 +31,12 @@ struct queue_keys {
     char *processes, *cancels, *periodic;
     char *process, *calls;  /* of this process */
     char *beat;             /* of this process: "hf:2:beat:IDENTITY" */
+    char *heard;            /* of this process: "hf:2:heard:IDENTITY" */
     char *process_prefix;   /* "hf:2:process:" */
     char *bell_prefix;      /* of this process: "hf:2:bell:IDENTITY:" */
     char *any_bell_prefix;  /* "hf:2:bell:" */
     char *calls_prefix;     /* "hf:2:calls:" */
+    char *heard_prefix;     /* "hf:2:heard:" */
     char *recovered_prefix; /* "hf:2:recovered:" */
     char *unique_prefix;    /* "hf:2:unique:" */
     char *receipt_prefix;   /* "hf:2:receipt:" */

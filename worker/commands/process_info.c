@@ -63,3 +63,12 @@ char *process_run_fence(const char *text, size_t length, const char *jid)
     json_decref(run);
     return found;
 }
+
+struct wall_time process_run_since(const char *text, size_t length, const char *jid)
+{
+    json_t *run = json_loadb(text, length, 0, NULL);
+    json_int_t seconds = json_integer_value(json_object_get(run, "run_at"));
+    bool is_sound = seconds > 0 && seconds < INT64_MAX / US_PER_S && is_of_task(run, jid);
+    json_decref(run);
+    return (struct wall_time){is_sound ? (int64_t)seconds * US_PER_S : 0};
+}

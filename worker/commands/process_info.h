@@ -20,5 +20,7 @@ void process_info_fini(struct process_info *info);
 /* The fencing token under which a process says that it runs the task `jid`: from an entry of its hash `work`, as a
  * fresh text. NULL when there is none, or the entry is about another task. */
 char *process_run_fence(const char *text, size_t length, const char *jid);
+/* And since when it runs, in whole seconds of its host's clock; the zero moment when the entry does not say. */
+struct wall_time process_run_since(const char *text, size_t length, const char *jid);
 
 #endif

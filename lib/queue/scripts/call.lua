@@ -1,5 +1,6 @@
 -- Calls all processes whose lease runs, or the one that is named.
--- KEYS: processes. ARGV: the prefixes of the calls' and the processes' keys, the text, the identity of the one ('' = all).
+-- KEYS: processes. ARGV: the prefixes of the calls' and the processes' keys, the text, the identity of the one ('' = all),
+-- the prefix of the keys under which processes confirm calls.
 -- A list of calls is bounded and expires: a process that does not listen is called in vain.
 -- Answers the number of processes that were called.
 local CALLS, LIFE_S = 100, 60
@@ -10,6 +11,7 @@ for i = 1, #living do
     local is_meant = ARGV[4] == '' or ARGV[4] == living[i]
     if is_meant and redis.pcall('HEXISTS', ARGV[2] .. living[i], 'gone') ~= 1 then
         local calls = ARGV[1] .. living[i]
+        redis.pcall('DEL', ARGV[5] .. living[i])
         redis.pcall('LTRIM', calls, 0, CALLS - 2)
         redis.pcall('LPUSH', calls, ARGV[3])
         redis.pcall('EXPIRE', calls, LIFE_S)

@@ -1,0 +1,282 @@
+/* holdfast unlock, over real lock nodes and a real worker: what is taken away, who is told, and what is let alone. */
+#include "tests/support/holding_fixture.h"
+
+static int unlock(const char *resource)
+{
+    return run_with("unlock", "--force", resource);
+}
+
+static void given_value(const char *key, const char *value, unsigned nodes)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET %s %s PX 50000", key, value);
+}
+
+static void assert_value(unsigned node, const char *key, const char *value)
+{
+    assert_string_equal(lock_cluster_ask(&fleet.locks, node, "GET %s", key), value);
+}
+
+/* --- without a word ----------------------------------------------------------------------------------------------- */
+
+static void without_force_nothing_is_done(void **state)
+{
+    (void)state;
+    given_a_holder();
+    assert_int_equal(run_command("unlock", "r", NULL), 1);
+    assert_contains(result.out, "task     first, class hold, queue jobs");
+    assert_contains(result.error,
+                    "nothing was done: say --force to tell its process that it lost the lock, delete this "
+                    "on every lock node and let who waits go");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
+    assert_int_equal(fleet_number(&fleet, "LLEN hf:2:calls:none"), 0);
+    assert_false(is_noted("lost first"));
+    assert_int_equal(run_with("unlock", "--json", "r"), 1);
+    assert_contains(result.out, "\"forced\":false,\"told\":null,\"woke\":false}");
+}
+
+/* --- the holder --------------------------------------------------------------------------------------------------- */
+
+static void the_running_handler_is_told(void **state)
+{
+    (void)state;
+    unsigned worker = given_a_holder();
+    assert_int_equal(unlock("r"), 0);
+    assert_string_equal(result.error, "");
+    assert_contains(result.out, "was told that it lost the lock.");
+    test_await(is_noted("lost first host0 1 0"));
+    test_await(is_noted("end first host0"));
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, "\"error_class\":\"HF::LockLost\"");
+    assert_contains(entry, "an operator took it away (holdfast unlock)");
+    assert_contains(entry, "\"hf_fence\":\"");
+    assert_lacks(entry, "retry_count");
+    free(entry);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "hf:fence:lock:r"), 3);
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=first"));
+}
+
+/* A task that only waits for the lock, or holds another one, is nobody's holder. */
+static void others_of_the_process_go_on(void **state)
+{
+    (void)state;
+    given_a_holder();
+    holder_push("jobs", "other", "s");
+    test_await(is_noted("begin other host0"));
+    assert_int_equal(unlock("r"), 0);
+    test_await(is_noted("end first host0"));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:s"), 3);
+    assert_false(is_noted("lost other"));
+}
+
+/* It believes until it wakes; then the call is what it hears, long before its ttl is over. */
+static void a_stopped_worker_is_told_when_it_goes_on(void **state)
+{
+    (void)state;
+    unsigned worker = given_a_holder();
+    fleet_signal(&fleet, worker, SIGSTOP);
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "was called and did not answer within 2 s: it is stopped or stuck.");
+    assert_contains(result.out, "lock1: deleted");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+    holder_start("\"other\"");
+    holder_push("other", "second", "r");
+    test_await(is_noted("begin second host1"));
+    fleet_signal(&fleet, worker, SIGCONT);
+    test_await(is_noted("lost first host0 1 0"));
+    test_await(fleet_logged(&fleet, worker, "text=\"LOSE first\""));
+    test_await(is_noted("end first host0"));
+    assert_false(is_noted("lost second"));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3); /* the other's */
+}
+
+static void a_dead_worker_is_not_waited_for(void **state)
+{
+    (void)state;
+    unsigned worker = given_a_holder();
+    fleet_signal(&fleet, worker, SIGKILL);
+    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    free(fleet_ask(&fleet, "EVAL \"local all = redis.call('ZRANGE', KEYS[1], 0, -1) for i = 1, #all do "
+                           "redis.call('ZADD', KEYS[1], 1, all[i]) end\" 1 hf:2:processes"));
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "Nobody could be told");
+    assert_contains(result.out, "its lease has ended");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+}
+
+static void a_value_of_another_program_is_deleted_too(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(&fleet.locks, i,
+                         "EVAL \"return redis.call('SET', 'lock:r', string.char(0, 27, 91, 51, 255, 10, 155))\" 0");
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "value    \"\\x00\\x1b[3\\xff\\x0a\\x9b\"");
+    assert_contains(result.out, "Nobody could be told");
+    assert_null(strchr(result.out, 27));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+}
+
+/* --- what is let alone -------------------------------------------------------------------------------------------- */
+
+/* While the command waits for a stopped holder, the lock passes on to somebody else on one node. */
+static void a_value_that_was_not_shown_stays(void **state)
+{
+    (void)state;
+    char path[128];
+    unsigned worker = given_a_holder();
+    unsigned calls = redis_server_calls(fleet.queue, "lpush");
+    config_path(path);
+    fleet_signal(&fleet, worker, SIGSTOP);
+    program_result_free(&result);
+    struct program program = program_start((const char *const[]){"unlock", "-c", path, "--force", "r", NULL}, -1);
+    test_await(redis_server_calls(fleet.queue, "lpush") > calls);
+    lock_cluster_ask(&fleet.locks, 0, "SET lock:r another");
+    lock_cluster_ask(&fleet.locks, 1, "DEL lock:r");
+    result = program_wait(&program);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "lock1: not deleted: another value is there now");
+    assert_contains(result.out, "lock2: was gone already");
+    assert_contains(result.out, "lock3: deleted");
+    assert_value(0, "lock:r", "another");
+    assert_value(2, "lock:r", "(nil)");
+}
+
+static void what_could_not_be_shown_stays(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
+    lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 513))\" 0");
+    lock_cluster_ask(&fleet.locks, 2, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 512))\" 0");
+    assert_int_equal(unlock("r"), 1);
+    assert_contains(result.out, "lock1: not deleted: it is nothing that could be shown");
+    assert_contains(result.out, "lock2: not deleted: it is nothing that could be shown");
+    assert_contains(result.out, "lock3: deleted");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 2);
+}
+
+static void a_leftover_is_taken_away_and_its_client_let_alone(void **state)
+{
+    (void)state;
+    given_a_holder();
+    lock_cluster_ask(&fleet.locks, 0, "DEL lock:r");
+    lock_cluster_ask(&fleet.locks, 1, "DEL lock:r");
+    given_value("lock:s", "leftover", 1);
+    assert_int_equal(unlock("s"), 0);
+    assert_contains(result.out, "lock1: deleted");
+    assert_contains(result.out, "lock2: had nothing");
+    assert_value(0, "lock:s", "(nil)");
+    assert_false(is_noted("lost first"));
+}
+
+static void only_this_resource_is_freed(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_value("lock:r", "a", 3);
+    given_value("lock:rr", "a", 3);
+    given_value("r", "a", 3);
+    assert_int_equal(unlock("r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:rr"), 3);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "r"), 3);
+}
+
+static void a_node_that_is_away_is_told(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_value("lock:r", "a", 3);
+    redis_server_kill(fleet.locks.servers[1]);
+    assert_int_equal(unlock("r"), 75);
+    assert_contains(result.out, "lock2: not known: ");
+    assert_value(0, "lock:r", "(nil)");
+    assert_value(2, "lock:r", "(nil)");
+}
+
+/* --- who waits ---------------------------------------------------------------------------------------------------- */
+
+static void the_oldest_that_waits_is_let_go(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_value("lock:r", "a", 3);
+    given_a_waiter("r", 3, "old", 3600, false, true);
+    given_a_waiter("r", 5, "young", 3600, false, true);
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "The task that has waited longest for it, if any does, was let go.");
+    char *task = fleet_ask(&fleet, "LRANGE queue:parked 0 -1");
+    assert_contains(task, "\"jid\":\"old\"");
+    assert_lacks(task, "\"jid\":\"young\"");
+    free(task);
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
+}
+
+/* A waiter that was stranded is worth the command, too. */
+static void a_free_lock_lets_the_oldest_go(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_a_waiter("r", 3, "old", 3600, false, true);
+    assert_int_equal(run_command("unlock", "r", NULL), 1);
+    assert_contains(result.error, "nobody holds it; with --force, who waits for it would be let go");
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 0);
+    assert_int_equal(run_command("unlock", "r", "--force"), 2); /* behind -- it is another resource */
+    assert_int_equal(unlock("r"), 0);
+    assert_lacks(result.out, "could be told");
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1);
+}
+
+static void without_the_queue_node_the_lock_is_taken_away(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_value("lock:r", "a", 3);
+    redis_server_kill(fleet.queue);
+    assert_int_equal(unlock("r"), 75);
+    assert_contains(result.error, "holdfast unlock: ");
+    assert_contains(result.out, "the queue node could not be asked");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
+    redis_server_restart(fleet.queue);
+}
+
+static void what_was_done_is_told_to_programs(void **state)
+{
+    (void)state;
+    char path[128];
+    given_a_holder();
+    config_path(path);
+    program_result_free(&result);
+    result = program_run_arguments((const char *const[]){"unlock", "-c", path, "--force", "--json", "r", NULL}, -1);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "{\"resource\":\"r\",\"prefix\":\"lock:\",\"state\":\"held\"");
+    assert_contains(result.out, "\"jid\":\"first\"");
+    assert_contains(result.out, "\"taking\":\"");
+    assert_contains(result.out, "\"forced\":true,\"told\":\"heard\",\"woke\":true}\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        holding_test(without_force_nothing_is_done),
+        holding_test(the_running_handler_is_told),
+        holding_test(others_of_the_process_go_on),
+        holding_test(a_stopped_worker_is_told_when_it_goes_on),
+        holding_test(a_dead_worker_is_not_waited_for),
+        holding_test(a_value_of_another_program_is_deleted_too),
+        holding_test(a_value_that_was_not_shown_stays),
+        holding_test(what_could_not_be_shown_stays),
+        holding_test(a_leftover_is_taken_away_and_its_client_let_alone),
+        holding_test(only_this_resource_is_freed),
+        holding_test(a_node_that_is_away_is_told),
+        holding_test(the_oldest_that_waits_is_let_go),
+        holding_test(a_free_lock_lets_the_oldest_go),
+        holding_test(without_the_queue_node_the_lock_is_taken_away),
+        holding_test(what_was_done_is_told_to_programs),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

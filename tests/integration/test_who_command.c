@@ -1,0 +1,321 @@
+/* holdfast who, over real lock nodes and a real worker: who holds a lock, and who waits for it. */
+#include "tests/support/holding_fixture.h"
+
+static int who(const char *resource)
+{
+    return run_command("who", resource, NULL);
+}
+
+static int who_json(const char *resource)
+{
+    return run_with("who", "--json", resource);
+}
+
+static void given_values(const char *value, unsigned nodes)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r %s PX 50000", value);
+}
+
+/* Where the first comes before the second. */
+static void assert_before(const char *first, const char *then)
+{
+    const char *one = strstr(result.out, first), *other = strstr(result.out, then);
+    assert_non_null(one);
+    assert_non_null(other);
+    assert_true(one < other);
+}
+
+/* --- the holder --------------------------------------------------------------------------------------------------- */
+
+static void a_lock_that_nobody_has_is_free(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    assert_int_equal(who("r"), 1);
+    assert_string_equal(result.error, "");
+    assert_contains(result.out, "\"r\" is free.");
+    assert_contains(result.out, "No task waits for it.");
+    assert_int_equal(who_json("r"), 1);
+    assert_contains(result.out,
+                    "{\"resource\":\"r\",\"prefix\":\"lock:\",\"state\":\"free\",\"quorum\":2,\"holders\":[]");
+    assert_contains(result.out, "\"waiting\":0,\"waiters\":[]}");
+}
+
+static void the_task_that_holds_is_named(void **state)
+{
+    (void)state;
+    char token[64], pid[64];
+    unsigned worker = given_a_holder();
+    snprintf(token, sizeof token, "\"token\":%s,\"owner\"", lock_cluster_ask(&fleet.locks, 0, "GET hf:fence:lock:r"));
+    snprintf(pid, sizeof pid, "\"pid\":%ld,", (long)fleet.workers[worker].pid);
+    assert_int_equal(who_json("r"), 0);
+    assert_string_equal(result.error, "");
+    assert_contains(result.out, "\"state\":\"held\"");
+    assert_contains(result.out, "\"standing\":\"held\",\"nodes\":3,\"votes\":3,\"remaining\":");
+    assert_contains(result.out, token);
+    assert_contains(result.out, "\"host\":\"host0\"");
+    assert_contains(result.out, pid);
+    assert_contains(result.out, "\"jid\":\"first\",\"class\":\"hold\",\"queue\":\"jobs\",\"identity\":\"host0:");
+    assert_contains(result.out, "\"process_alive\":true");
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "\"r\" is held.");
+    assert_contains(result.out, "3 of 3, a majority: it is held");
+    assert_contains(result.out, "task     first, class hold, queue jobs");
+    /* with the next heartbeat */
+    test_await(who_json("r") == 0 && strstr(result.out, "\"since\":null") == NULL);
+    assert_contains(result.out, "\"since\":1");
+    assert_int_equal(who("r"), 0);
+    assert_lacks(result.out, "since    unknown");
+}
+
+static void a_value_of_another_program_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_values("somebody", 3);
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "#1 another program");
+    assert_contains(result.out, "value    \"somebody\"");
+    assert_lacks(result.out, "process ");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"value\":\"somebody\",\"value_hex\":\"736f6d65626f6479\"");
+    assert_contains(result.out, "\"owner\":null,\"host\":null,\"pid\":null,\"slot\":null,\"jid\":null");
+}
+
+/* 20 random bytes are what other Redlock clients write. */
+static void bytes_are_safe_for_a_terminal(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(
+            &fleet.locks, i,
+            "EVAL \"return redis.call('SET', 'lock:r', string.char(0, 27, 91, 51, 49, 109, 255, 10, 155))\" 0");
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "value    \"\\x00\\x1b[31m\\xff\\x0a\\x9b\"");
+    assert_contains(result.out, "expires  never");
+    assert_null(strchr(result.out, 27));
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"value_hex\":\"001b5b33316dff0a9b\"");
+    assert_null(strchr(result.out, 27));
+}
+
+static void a_minority_is_left_over(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_values("somebody", 1);
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.out, "is held by nobody: what is left on a minority expires");
+    assert_contains(result.out, "1 of 3, no majority: nobody holds it with this");
+    assert_int_equal(who_json("r"), 1);
+    assert_contains(result.out, "\"state\":\"leftover\"");
+}
+
+static void values_that_differ_are_told_apart(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_values("first", 3);
+    lock_cluster_ask(&fleet.locks, 0, "SET lock:r other");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"state\":\"held\"");
+    assert_before("\"value\":\"first\"", "\"value\":\"other\"");
+    assert_contains(result.out, "\"holder\":1");
+}
+
+static void a_node_that_is_down_is_told(void **state)
+{
+    (void)state;
+    given_a_holder();
+    redis_server_kill(fleet.locks.servers[2]);
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "2 of 3, a majority: it is held");
+    assert_contains(result.out, "no answer");
+    assert_contains(result.out, "does not answer: ");
+    redis_server_kill(fleet.locks.servers[1]);
+    assert_int_equal(who("r"), 75);
+    assert_contains(result.out, "may be held: too few lock nodes answer, or vote, to tell");
+    lock_cluster_ask(&fleet.locks, 0, "DEL lock:r");
+    assert_int_equal(who_json("r"), 75);
+    assert_contains(result.out, "\"state\":\"unknown\"");
+}
+
+/* It may have forgotten other locks, and has been given this one without the right to count. */
+static void a_node_without_a_vote_does_not_count(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_values("somebody", 2);
+    lock_cluster_ask(&fleet.locks, 0, "DEL hf:lock:group");
+    assert_int_equal(who_json("r"), 75);
+    assert_contains(result.out, "\"standing\":\"unknown\",\"nodes\":2,\"votes\":1");
+}
+
+static void what_is_no_lock_is_told(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
+    lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 100000))\" 0");
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.out, "something that is no string, and so no lock");
+    assert_contains(result.out, "a value of 100000 bytes, which no lock client writes");
+    assert_int_equal(who_json("r"), 1);
+    assert_contains(result.out, "\"value\":null,\"value_hex\":null");
+}
+
+/* A jid may be longer than what a worker writes into the value. */
+static void a_long_jid_is_found_in_the_claim(void **state)
+{
+    (void)state;
+    holder_start("\"jobs\"");
+    holder_push("jobs", "0123456789012345678901234567890123456789-and-more", "r");
+    test_await(is_noted("begin 0123456789"));
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"jid\":\"0123456789012345678901234567890123456789-and-more\"");
+}
+
+static void the_holder_is_known_without_the_queue_node(void **state)
+{
+    (void)state;
+    given_a_holder();
+    redis_server_kill(fleet.queue);
+    assert_int_equal(who("r"), 75);
+    assert_contains(result.error, "holdfast who: ");
+    assert_contains(result.out, "\"r\" is held.");
+    assert_contains(result.out, "task     first");
+    assert_int_equal(who_json("r"), 75);
+    assert_contains(result.out, "\"waiting\":null,\"waiters\":null}");
+    redis_server_restart(fleet.queue);
+}
+
+/* --- who waits ---------------------------------------------------------------------------------------------------- */
+
+static void those_who_wait_come_in_their_order(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_a_waiter("r", 7, "c-parked", 3600, false, true);
+    given_a_waiter("r", 3, "d-woken", -1, true, false);
+    given_a_waiter("r", 5, "a-promoted", -2, false, false);
+    given_a_waiter("r", 9, "b-vanished", 3000, false, false);
+    free(fleet_ask(&fleet, "ZADD hf:2:waiting:resource:r 11 e-lost"));
+    free(fleet_ask(&fleet, "ZADD hf:2:waiting:resource:other 1 elsewhere"));
+    assert_int_equal(who_json("r"), 1);
+    assert_contains(result.out,
+                    "\"waiting\":5,\"waiters\":[{\"jid\":\"d-woken\",\"class\":\"hold\",\"queue\":\"parked\","
+                    "\"state\":\"on its way\",\"at\":");
+    assert_contains(result.out,
+                    "{\"jid\":\"a-promoted\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"on its way\"");
+    assert_contains(result.out, "{\"jid\":\"c-parked\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"parked\"");
+    assert_contains(result.out,
+                    "{\"jid\":\"b-vanished\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
+    assert_contains(result.out, "{\"jid\":\"e-lost\",\"class\":null,\"queue\":null,\"state\":\"unknown\",\"at\":null}");
+    assert_before("d-woken", "a-promoted");
+    assert_before("a-promoted", "c-parked");
+    assert_before("c-parked", "b-vanished");
+    assert_before("b-vanished", "e-lost");
+    assert_lacks(result.out, "elsewhere");
+    who("r");
+    assert_contains(result.out, "5 tasks wait for it:");
+    assert_before("d-woken", "a-promoted");
+}
+
+static void of_thousands_some_are_shown(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    free(fleet_ask(&fleet, "EVAL \"for i = 1, 3000 do redis.call('ZADD', KEYS[1], i, 'j' .. i) "
+                           "redis.call('HSET', KEYS[2], 'j' .. i, '1.0\\\\n\\\\nparked\\\\nset\\\\nhold') end\" 2 "
+                           "hf:2:waiting:resource:r hf:2:places:resource:r"));
+    who("r");
+    assert_contains(result.out, "3,000 tasks wait for it:");
+    assert_contains(result.out, " j50 ");
+    assert_lacks(result.out, " j51 ");
+    assert_contains(result.out, "and 2,950 more");
+    run_with("who", "--limit=2999", "r");
+    assert_contains(result.out, " j2999 ");
+    assert_lacks(result.out, " j3000 ");
+    run_with("who", "--limit=4000", "r");
+    assert_contains(result.out, " j3000 ");
+    assert_lacks(result.out, " more");
+    assert_int_equal(run_with("who", "--limit=0", "r"), 2);
+}
+
+/* Whatever names it: it is shown, and does not steer the terminal. */
+static void names_are_safe_for_a_terminal(void **state)
+{
+    (void)state;
+    static const char resource[] = "\033[31mred\a";
+    given_a_configuration();
+    free(fleet_ask(&fleet, "EVAL \"local name = ARGV[1] redis.call('ZADD', 'hf:2:waiting:resource:' .. name, 1, "
+                           "'j' .. name) redis.call('HSET', 'hf:2:places:resource:' .. name, 'j' .. name, "
+                           "'1.0\\\\n\\\\nq' .. name .. '\\\\nset\\\\nc' .. name)\" 0 \"\\x1b[31mred\\a\""));
+    assert_int_equal(who(resource), 1);
+    assert_contains(result.out, "\"\\x1b[31mred\\x07\" is free.");
+    assert_contains(result.out, "1 task waits for it:");
+    assert_contains(result.out, "j?[31mred?");
+    assert_null(strchr(result.out, 27));
+    assert_null(strchr(result.out, 7));
+    who_json(resource);
+    assert_contains(result.out, "\"waiting\":1");
+    assert_null(strchr(result.out, 27));
+}
+
+static void a_foreign_value_under_the_list_is_told(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    free(fleet_ask(&fleet, "SET hf:2:waiting:resource:r 1"));
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.error, "WRONGTYPE");
+}
+
+/* --- how it is called --------------------------------------------------------------------------------------------- */
+
+static void what_is_no_resource_is_refused(void **state)
+{
+    (void)state;
+    char path[128], long_name[514];
+    given_a_configuration();
+    config_path(path);
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(who(""), 2);
+    assert_contains(result.error, "a resource has 1 to 512 bytes");
+    assert_int_equal(who(long_name), 2);
+    long_name[512] = '\0';
+    assert_int_equal(who(long_name), 1);
+    assert_string_equal(result.error, "");
+    program_result_free(&result);
+    result = program_run_arguments((const char *const[]){"who", "-c", path, NULL}, -1);
+    assert_int_equal(result.exit_code, 2);
+    assert_contains(result.error, "name the resource");
+    assert_int_equal(run_with("who", "--user=x", "r"), 2);
+    assert_contains(result.error, "--user wants --password-file");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        holding_test(a_lock_that_nobody_has_is_free),
+        holding_test(the_task_that_holds_is_named),
+        holding_test(a_value_of_another_program_is_shown_as_it_is),
+        holding_test(bytes_are_safe_for_a_terminal),
+        holding_test(a_minority_is_left_over),
+        holding_test(values_that_differ_are_told_apart),
+        holding_test(a_node_that_is_down_is_told),
+        holding_test(a_node_without_a_vote_does_not_count),
+        holding_test(what_is_no_lock_is_told),
+        holding_test(a_long_jid_is_found_in_the_claim),
+        holding_test(the_holder_is_known_without_the_queue_node),
+        holding_test(those_who_wait_come_in_their_order),
+        holding_test(of_thousands_some_are_shown),
+        holding_test(names_are_safe_for_a_terminal),
+        holding_test(a_foreign_value_under_the_list_is_told),
+        holding_test(what_is_no_resource_is_refused),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,292 @@
+/* holdfast unlock: takes a lock away from whoever holds it.
+ *
+ * The order is what keeps the damage small: the holder is told first, so that its handler hears that it lost the lock
+ * before somebody else can get it; then the value is deleted where it was seen, by comparison; then the next one that
+ * waits is let go. A holder that cannot be told (dead, stopped, of another program) goes on believing until it asks
+ * the nodes, or until its validity ends: fenced sinks refuse it, others do not. That is why --force is asked for. */
+#include "worker/commands/commands.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "queue/control.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/lock_view.h"
+
+enum { OPTION_CONFIG, OPTION_FORCE, OPTION_JSON, OPTION_USER, OPTION_PASSWORD_FILE };
+
+#define HEAR_WITHIN_NS (2 * NS_PER_S)
+#define HEAR_STEP_NS   (10 * NS_PER_MS)
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
+    [OPTION_FORCE] = {0, "force", NULL, "do it; else it is only said what would be done"},
+    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
+    [OPTION_USER] = {0, "user", "NAME", "log in to the lock nodes as this user"},
+    [OPTION_PASSWORD_FILE] = {0, "password-file", "FILE", "and with the password in this file"},
+    {0, NULL, NULL, NULL},
+};
+
+/* What became of the message to the holder. */
+enum telling {
+    TELLING_NOBODY,   /* no holder that is known to live */
+    TELLING_HEARD,    /* its process confirmed the call */
+    TELLING_NOT_HEARD /* it did not: stopped, or stuck */
+};
+
+struct unlock {
+    struct lock_view_options view;
+    bool as_json, is_forced;
+    enum telling telling;
+    unsigned told; /* the holder, its place among the view's */
+    bool is_interrupted;
+    bool woke; /* those that wait were let go */
+};
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static int command_read(struct unlock *unlock, int argc, char **argv)
+{
+    struct command_line line = command_line_begin(&command_unlock, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        if (option == OPTION_CONFIG)
+            unlock->view.path = line.value;
+        if (option == OPTION_USER)
+            unlock->view.user = line.value;
+        if (option == OPTION_PASSWORD_FILE)
+            unlock->view.password_file = line.value;
+        unlock->as_json |= option == OPTION_JSON;
+        unlock->is_forced |= option == OPTION_FORCE;
+    }
+    if (line.is_over)
+        return line.exit_code;
+    if (line.argument_count != 1)
+        return command_misused(&command_unlock, "name the resource, as tasks name it: without the prefix of its keys");
+    if (unlock->view.path == NULL)
+        return command_misused(&command_unlock, "-c FILE is missing");
+    if (unlock->view.user != NULL && unlock->view.password_file == NULL)
+        return command_misused(&command_unlock, "--user wants --password-file");
+    unlock->view.resource = line.arguments[0];
+    return -1;
+}
+
+/* --- telling the holder ------------------------------------------------------------------------------------------- */
+
+/* Who may believe that it holds the lock, and lives. */
+static bool holder_find(struct unlock *unlock, const struct lock_view *view)
+{
+    for (unsigned i = 0; i < view->holder_count; i++) {
+        const struct lock_runner *runner = &view->runners[i];
+        if (view->holders[i].standing == REDLOCK_LEFTOVER || runner->identity == NULL || !runner->is_living ||
+            runner->jid == NULL)
+            continue;
+        unlock->told = i;
+        return true;
+    }
+    return false;
+}
+
+/* The process confirms what it acted upon. A signal ends the command here, where nothing is deleted yet. */
+static int hear_wait(struct unlock *unlock, struct console *console, const char *identity, const char *call)
+{
+    struct instant patience = instant_after(instant_now(), HEAR_WITHIN_NS);
+    for (;;) {
+        inquiry_begin(console->inquiry);
+        control_request_heard(&console->keys, identity, inquiry_compose(console->inquiry));
+        int code = console_run(console);
+        if (code != EXIT_CODE_OK)
+            return code;
+        const struct redis_reply *heard = inquiry_reply_of(console->inquiry, 0, REDIS_STRING);
+        if (heard != NULL && strcmp(heard->bytes, call) == 0) {
+            unlock->telling = TELLING_HEARD;
+            return EXIT_CODE_OK;
+        }
+        if (instant_reached(instant_now(), patience))
+            return EXIT_CODE_OK;
+        if (!inquiry_pause(console->inquiry, HEAR_STEP_NS))
+            unlock->is_interrupted = true;
+        if (unlock->is_interrupted)
+            return console_complain(console, "interrupted when the holder had been called; nothing was deleted");
+    }
+}
+
+static int holder_tell(struct unlock *unlock, struct lock_view *view)
+{
+    struct buffer call = {0};
+    const struct lock_runner *runner = &view->runners[unlock->told];
+    buffer_format(&call, "LOSE %s", runner->jid);
+    inquiry_begin(view->console.inquiry);
+    control_request_call(&view->console.keys, runner->identity, buffer_text(&call),
+                         inquiry_compose(view->console.inquiry));
+    int code = console_run(&view->console);
+    long long called = code == EXIT_CODE_OK ? inquiry_integer(view->console.inquiry, 0, -1) : 0;
+    if (called < 0)
+        code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
+    unlock->telling = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
+    if (called > 0)
+        code = hear_wait(unlock, &view->console, runner->identity, buffer_text(&call));
+    buffer_fini(&call);
+    return code;
+}
+
+/* --- letting the next one go -------------------------------------------------------------------------------------- */
+
+static int waiters_free(struct unlock *unlock, struct lock_view *view)
+{
+    inquiry_begin(view->console.inquiry);
+    lock_waiters_request_free(&view->console, unlock->view.resource, inquiry_compose(view->console.inquiry));
+    int code = console_run(&view->console);
+    if (code == EXIT_CODE_OK && inquiry_integer(view->console.inquiry, 0, -1) < 0)
+        code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
+    unlock->woke = code == EXIT_CODE_OK;
+    return code;
+}
+
+/* --- telling the operator ----------------------------------------------------------------------------------------- */
+
+static void telling_print(const struct unlock *unlock, const struct lock_view *view)
+{
+    char quoted[LOG_QUOTE_MAX];
+    const struct lock_runner *runner = &view->runners[unlock->told];
+    if (view->holder_count == 0)
+        return;
+    if (unlock->telling == TELLING_HEARD)
+        printf("The holder, %s, was told that it lost the lock.\n", log_quote(runner->identity, quoted));
+    else if (unlock->telling == TELLING_NOT_HEARD)
+        printf("The holder, %s, was called and did not answer within 2 s: it is stopped or stuck. It may go on with\n"
+               "its task until it asks the lock nodes, or until the lock would have expired.\n",
+               log_quote(runner->identity, quoted));
+    else
+        puts("Nobody could be told: the value is not of a process of this fleet that is known to live. If its holder\n"
+             "lives, it goes on until it asks the lock nodes, or until the lock would have expired.");
+}
+
+static void taking_print(const struct lock_view *view)
+{
+    static const char *const words[] = {
+        [REDLOCK_TAKING_NOTHING] = "had nothing",
+        [REDLOCK_TAKING_DONE] = "deleted",
+        [REDLOCK_TAKING_GONE] = "was gone already",
+        [REDLOCK_TAKING_CHANGED] = "not deleted: another value is there now; look again with `holdfast who`",
+        [REDLOCK_TAKING_REFUSED] = "not deleted: it is nothing that could be shown, so delete it by hand",
+        [REDLOCK_TAKING_FAILED] = "not known: "};
+    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
+    for (unsigned i = 0; i < group.nodes; i++) {
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        char quoted[LOG_QUOTE_MAX];
+        printf("%s: %s%s\n", redlock_nodes_view(view->session.nodes, i)->name, words[key->taking],
+               key->taking == REDLOCK_TAKING_FAILED ? log_quote(key->trouble, quoted) : "");
+    }
+}
+
+static void print_json(const struct unlock *unlock, const struct lock_view *view)
+{
+    static const char *const tellings[] = {
+        [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    lock_view_json(view, &json);
+    json_truth(&json, "forced", unlock->is_forced);
+    json_text(&json, "told", unlock->is_forced ? tellings[unlock->telling] : NULL);
+    json_truth(&json, "woke", unlock->woke);
+    json_close(&json, '}');
+    json_print(&out);
+}
+
+static int refuse(const struct unlock *unlock, struct lock_view *view)
+{
+    if (unlock->as_json)
+        print_json(unlock, view);
+    else
+        lock_view_print(view);
+    if (view->holder_count == 0 && view->state == LOCK_IS_FREE)
+        return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
+    return console_complain(
+        &view->console, "nothing was done: say --force to %sdelete this on every lock node and let who waits go",
+        holder_find(&(struct unlock){.told = 0}, view) ? "tell its process that it lost the lock, " : "");
+}
+
+/* --- doing it ----------------------------------------------------------------------------------------------------- */
+
+static int exit_code_of(enum redlock_nodes_end end, int code)
+{
+    if (end == REDLOCK_NODES_REFUSED)
+        return EXIT_CODE_FAILURE;
+    return end == REDLOCK_NODES_DONE ? code : EXIT_CODE_TEMPORARY;
+}
+
+/* From here on nothing keeps it from being done but nodes that do not answer. */
+static int take(struct unlock *unlock, struct lock_view *view)
+{
+    int code = view->has_queue ? EXIT_CODE_OK : view->queue_code;
+    if (!unlock->as_json)
+        lock_view_print(view);
+    if (view->has_queue && holder_find(unlock, view))
+        code = holder_tell(unlock, view);
+    if (unlock->is_interrupted)
+        return code;
+    enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, unlock->view.resource);
+    if (view->has_queue) {
+        int freed = waiters_free(unlock, view);
+        code = code == EXIT_CODE_OK ? freed : code;
+    }
+    if (unlock->as_json) {
+        print_json(unlock, view);
+        return exit_code_of(end, code);
+    }
+    telling_print(unlock, view);
+    taking_print(view);
+    puts(unlock->woke ? "The task that has waited longest for it, if any does, was let go."
+                      : "Who waits for it looks again when its time has come: the queue node could not be asked.");
+    return exit_code_of(end, code);
+}
+
+static int run(int argc, char **argv)
+{
+    struct unlock unlock = {.view = {.command = &command_unlock, .changes = true}};
+    struct lock_view view;
+    int code = command_read(&unlock, argc, argv);
+    if (code >= 0)
+        return code;
+    code = lock_view_open(&view, &unlock.view);
+    if (code == EXIT_CODE_OK)
+        code = lock_view_look(&view);
+    if (code == EXIT_CODE_OK)
+        code = unlock.is_forced ? take(&unlock, &view) : refuse(&unlock, &view);
+    lock_view_close(&view);
+    return code;
+}
+
+const struct command command_unlock = {
+    .name = "unlock",
+    .summary = "take a lock away from its holder",
+    .synopsis = "-c FILE RESOURCE [--force] [--json]",
+    .about =
+        "Without --force: shows who holds the lock, as `holdfast who` does, and does nothing.\n"
+        "\n"
+        "With it, what was shown is taken away, whoever holds it, other programs included. First the holder is told,\n"
+        "if it is a process of this fleet: its handler sees at once that the lock is lost, and its task is treated as\n"
+        "one that lost its lock (on_lost). That is waited for, for at most 2 s. Then the value is deleted on every\n"
+        "lock node, but only where the value is the one that was shown. Then the task that has waited longest is let\n"
+        "go. Of a lock over several resources only this one is freed at once; a holder that was told gives up the\n"
+        "others too.\n"
+        "\n"
+        "WHAT IS AT STAKE: a holder that does not hear of it (stopped, cut off, of another program) goes on, and two\n"
+        "work at one thing until it notices, for up to the ttl of the lock, or for as long as it is stopped. Sinks\n"
+        "that compare fencing tokens refuse the old one; others do not. A lock of a process that has died needs none\n"
+        "of this: it expires by itself. docs/contention.md has more.\n"
+        "\n"
+        "Exit status: 0 no lock node has that value any more; 1 nothing was done without --force, or another value or\n"
+        "one that cannot be shown is there; 75 a node did not answer: the same command may be repeated.\n"
+        "\n"
+        "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"
+        "changed, refused, failed); forced, told (heard, not heard, nobody), woke.\n",
+    .examples = "  holdfast unlock -c holdfast.conf acct:42\n"
+                "  holdfast unlock -c holdfast.conf acct:42 --force\n",
+    .options = options,
+    .arguments_max = 1,
+    .run = run,
+};

@@ -1,0 +1,399 @@
+#include "worker/commands/lock_view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/table.h"
+#include "worker/config/config_secret.h"
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+/* Keys that begin with "hf:" are the group's own. */
+static int resource_check(const struct lock_view_options *options, const char *prefix)
+{
+    size_t length = strlen(options->resource);
+    struct buffer key = {0};
+    buffer_format(&key, "%s%s", prefix != NULL ? prefix : "", options->resource);
+    bool is_ours = strncmp(buffer_text(&key), "hf:", 3) == 0;
+    buffer_fini(&key);
+    if (length < 1 || length > REDLOCK_RESOURCE_BYTES_MAX)
+        return command_misused(options->command, "a resource has 1 to %d bytes", REDLOCK_RESOURCE_BYTES_MAX);
+    if (is_ours)
+        return command_misused(options->command, "no resource has a key that begins with hf:");
+    return EXIT_CODE_OK;
+}
+
+static int nodes_open(struct lock_view *view)
+{
+    const struct lock_view_options *options = &view->options;
+    struct error error = ERROR_NONE;
+    if (options->password_file != NULL) {
+        view->password = secret_read_file(options->password_file, &error);
+        if (view->password == NULL)
+            return console_complain(&view->console, "%s", error.text);
+    }
+    if (!nodes_session_open(&view->session, view->console.config, options->user, view->password))
+        return console_complain(&view->console, "%s: %s", view->console.config->path, view->session.reason);
+    return resource_check(options, view->session.options.key_prefix);
+}
+
+int lock_view_open(struct lock_view *view, const struct lock_view_options *options)
+{
+    *view = (struct lock_view){.options = *options};
+    view->queue_code = console_begin(&view->console, options->command, options->path, options->changes);
+    view->has_queue = view->queue_code == EXIT_CODE_OK;
+    if (!view->has_queue && (view->console.inquiry == NULL || view->console.config == NULL))
+        return view->queue_code;
+    if (!view->has_queue)
+        view->console.now = wall_now();
+    return nodes_open(view);
+}
+
+static void runners_free(struct lock_view *view)
+{
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
+        lock_runner_free(&view->runners[i]);
+}
+
+void lock_view_close(struct lock_view *view)
+{
+    runners_free(view);
+    nodes_session_close(&view->session);
+    console_end(&view->console);
+    secret_free(view->password);
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+static enum lock_state state_of(const struct lock_view *view)
+{
+    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
+    unsigned unanswered = 0;
+    for (unsigned i = 0; i < group.nodes; i++)
+        unanswered += !redlock_nodes_key(view->session.nodes, i)->is_answered;
+    for (unsigned i = 0; i < view->holder_count; i++)
+        if (view->holders[i].standing == REDLOCK_HELD)
+            return LOCK_IS_HELD;
+    for (unsigned i = 0; i < view->holder_count; i++)
+        if (view->holders[i].standing == REDLOCK_HELD_MAYBE)
+            return LOCK_IS_UNKNOWN;
+    if (unanswered >= group.quorum)
+        return LOCK_IS_UNKNOWN;
+    return view->holder_count > 0 ? LOCK_IS_LEFTOVER : LOCK_IS_FREE;
+}
+
+int lock_view_look(struct lock_view *view)
+{
+    int code = EXIT_CODE_OK;
+    runners_free(view);
+    /* What is wrong with nodes is in their views. */
+    (void)redlock_nodes_find(view->session.nodes, view->options.resource);
+    view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
+    view->state = state_of(view);
+    for (unsigned i = 0; i < view->holder_count; i++) {
+        const char *owner = view->holders[i].owner;
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, view->holders[i].node);
+        view->is_ours[i] =
+            owner != NULL && lock_owner_read(&view->owners[i], owner, key->length - (size_t)(owner - key->value));
+        if (view->is_ours[i] && view->has_queue && code == EXIT_CODE_OK)
+            code = lock_runner_find(&view->runners[i], &view->owners[i], &view->console);
+    }
+    return code;
+}
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+const char *lock_state_name(enum lock_state state)
+{
+    static const char *const names[] = {[LOCK_IS_FREE] = "free",
+                                        [LOCK_IS_HELD] = "held",
+                                        [LOCK_IS_LEFTOVER] = "leftover",
+                                        [LOCK_IS_UNKNOWN] = "unknown"};
+    return names[state];
+}
+
+static const struct redlock_key_view *key_of(const struct lock_view *view, unsigned holder)
+{
+    return redlock_nodes_key(view->session.nodes, view->holders[holder].node);
+}
+
+static void bytes_show(const char *bytes, size_t length, struct buffer *out)
+{
+    buffer_append_text(out, "\"");
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        if (byte == '"' || byte == '\\')
+            buffer_format(out, "\\%c", byte);
+        else if (byte >= ' ' && byte <= '~')
+            buffer_append(out, &bytes[i], 1);
+        else
+            buffer_format(out, "\\x%02x", byte);
+    }
+    buffer_append_text(out, "\"");
+}
+
+void lock_view_value(const struct lock_view *view, unsigned holder, struct buffer *out)
+{
+    const struct redlock_key_view *key = key_of(view, holder);
+    if (key->kind == REDLOCK_KEY_VALUE)
+        bytes_show(key->value, key->length, out);
+    else if (key->kind == REDLOCK_KEY_LONG)
+        buffer_format(out, "a value of %s bytes, which no lock client writes", key->value);
+    else
+        buffer_append_text(out, "something that is no string, and so no lock");
+}
+
+void lock_view_who(const struct lock_view *view, unsigned holder, struct buffer *out)
+{
+    const struct redlock_key_view *key = key_of(view, holder);
+    const char *owner = view->holders[holder].owner;
+    if (owner != NULL)
+        bytes_show(owner, key->length - (size_t)(owner - key->value), out);
+    else
+        buffer_append_text(out, "another program");
+}
+
+/* --- for people --------------------------------------------------------------------------------------------------- */
+
+static void runner_print(const struct lock_view *view, unsigned holder)
+{
+    const struct lock_runner *runner = &view->runners[holder];
+    const struct lock_owner *owner = &view->owners[holder];
+    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    printf("  process  %s", log_quote(owner->host, quoted));
+    printf(", pid %ld, slot %u", owner->pid, owner->slot);
+    if (runner->identity != NULL)
+        printf(": %s, %s\n", log_quote(runner->identity, quoted), runner->is_living ? "alive" : "its lease has ended");
+    else
+        puts(view->has_queue ? ": the fleet does not know it (any more)" : "");
+    printf("  task     %s%s", log_quote(runner->jid != NULL ? runner->jid : owner->jid, quoted),
+           runner->jid == NULL && owner->is_cut ? "..." : "");
+    if (runner->class_name != NULL)
+        printf(", class %s", log_quote(runner->class_name, quoted));
+    if (runner->queue != NULL)
+        printf(", queue %s", log_quote(runner->queue, quoted));
+    puts("");
+    if (runner->since.us != 0)
+        printf("  since    %s (%s)\n", human_date(runner->since, date),
+               human_moment(runner->since, view->console.now, human));
+    else
+        puts("  since    unknown");
+}
+
+static void holder_print(const struct lock_view *view, unsigned index, unsigned nodes)
+{
+    static const char *const standings[] = {[REDLOCK_HELD] = "a majority: it is held",
+                                            [REDLOCK_HELD_MAYBE] = "which may be a majority with nodes that do not say",
+                                            [REDLOCK_LEFTOVER] = "no majority: nobody holds it with this"};
+    const struct redlock_holder *holder = &view->holders[index];
+    char human[HUMAN_TEXT_MAX];
+    struct buffer text = {0};
+    lock_view_who(view, index, &text);
+    printf("#%u %s\n", index + 1, buffer_text(&text));
+    buffer_clear(&text);
+    lock_view_value(view, index, &text);
+    printf("  value    %s\n", buffer_text(&text));
+    printf("  nodes    %u of %u, %s\n", holder->nodes, nodes, standings[holder->standing]);
+    if (holder->remaining_ns >= 0)
+        printf("  expires  in %s, if nobody extends it\n", human_span(holder->remaining_ns / NS_PER_US, human));
+    else
+        puts("  expires  never: no lock client of ours leaves it so");
+    if (holder->token != 0)
+        printf("  token    %" PRIu64 "\n", holder->token);
+    else
+        puts("  token    unknown");
+    if (view->is_ours[index])
+        runner_print(view, index);
+    buffer_fini(&text);
+}
+
+/* Which of the values a node has: 0 = none. */
+static unsigned number_of(const struct lock_view *view, unsigned node)
+{
+    const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, node);
+    for (unsigned i = 0; i < view->holder_count && key->is_answered && key->kind != REDLOCK_KEY_NOTHING; i++) {
+        const struct redlock_key_view *other = key_of(view, i);
+        bool is_equal = key->kind == REDLOCK_KEY_VALUE && other->kind == REDLOCK_KEY_VALUE &&
+                        key->length == other->length && memcmp(key->value, other->value, key->length) == 0;
+        if (is_equal || view->holders[i].node == node)
+            return i + 1;
+    }
+    return 0;
+}
+
+static void nodes_table(const struct lock_view *view, unsigned nodes)
+{
+    static const struct table_column columns[] = {{"NODE", false},      {"STATE", false}, {"HAS", false},
+                                                  {"EXPIRES IN", true}, {"FENCE", true},  {NULL, false}};
+    struct table *table = table_create(columns);
+    char human[HUMAN_TEXT_MAX];
+    for (unsigned i = 0; i < nodes; i++) {
+        const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, i);
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        unsigned number = number_of(view, i);
+        table_cell(table, TABLE_PLAIN, "%s", node->name);
+        table_cell(table, node->votes ? TABLE_GOOD : TABLE_BAD, "%s", node->state);
+        if (number > 0)
+            table_cell(table, TABLE_PLAIN, "#%u", number);
+        else
+            table_cell(table, key->is_answered ? TABLE_PLAIN : TABLE_BAD, "%s",
+                       key->is_answered ? "nothing" : "no answer");
+        table_cell(table, TABLE_PLAIN, "%s",
+                   number > 0 && key->remaining_ns >= 0 ? human_span(key->remaining_ns / NS_PER_US, human) : "-");
+        if (key->is_answered && key->fence != 0)
+            table_cell(table, TABLE_PLAIN, "%" PRIu64, key->fence);
+        else
+            table_cell(table, TABLE_DIM, "-");
+    }
+    table_print(table, stdout);
+    for (unsigned i = 0; i < nodes; i++) {
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        char quoted[LOG_QUOTE_MAX];
+        if (!key->is_answered)
+            printf("%s does not answer: %s\n", redlock_nodes_view(view->session.nodes, i)->name,
+                   log_quote(key->trouble, quoted));
+    }
+}
+
+void lock_view_print(const struct lock_view *view)
+{
+    static const char *const sentences[] = {
+        [LOCK_IS_FREE] = "is free",
+        [LOCK_IS_HELD] = "is held",
+        [LOCK_IS_LEFTOVER] = "is held by nobody: what is left on a minority expires",
+        [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
+    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
+    struct buffer text = {0};
+    bytes_show(view->options.resource, strlen(view->options.resource), &text);
+    printf("%s %s.\n", buffer_text(&text), sentences[view->state]);
+    buffer_fini(&text);
+    for (unsigned i = 0; i < view->holder_count; i++)
+        holder_print(view, i, group.nodes);
+    nodes_table(view, group.nodes);
+}
+
+/* --- for programs ------------------------------------------------------------------------------------------------- */
+
+static void remaining_json(struct json_writer *json, const char *name, bool is_known, int64_t ns)
+{
+    if (is_known && ns >= 0)
+        json_seconds(json, name, ns / NS_PER_US);
+    else
+        json_nothing(json, name);
+}
+
+static void token_json(struct json_writer *json, const char *name, uint64_t token)
+{
+    if (token != 0)
+        json_number(json, name, (int64_t)token);
+    else
+        json_nothing(json, name);
+}
+
+static void value_json(const struct redlock_key_view *key, struct json_writer *json)
+{
+    struct buffer digits = {0};
+    if (key->kind != REDLOCK_KEY_VALUE) {
+        json_nothing(json, "value");
+        json_nothing(json, "value_hex");
+        return;
+    }
+    for (size_t i = 0; i < key->length; i++)
+        buffer_format(&digits, "%02x", (unsigned char)key->value[i]);
+    json_bytes(json, "value", key->value, key->length);
+    json_text(json, "value_hex", key->length > 0 ? buffer_text(&digits) : "");
+    buffer_fini(&digits);
+}
+
+static void runner_json(const struct lock_view *view, unsigned index, struct json_writer *json)
+{
+    const struct lock_runner *runner = &view->runners[index];
+    const struct lock_owner *owner = view->is_ours[index] ? &view->owners[index] : NULL;
+    json_text(json, "host", owner != NULL ? owner->host : NULL);
+    if (owner != NULL) {
+        json_number(json, "pid", owner->pid);
+        json_number(json, "slot", owner->slot);
+    } else {
+        json_nothing(json, "pid");
+        json_nothing(json, "slot");
+    }
+    json_text(json, "jid", runner->jid != NULL ? runner->jid : owner != NULL && !owner->is_cut ? owner->jid : NULL);
+    json_text(json, "class", runner->class_name);
+    json_text(json, "queue", runner->queue);
+    json_text(json, "identity", runner->identity);
+    if (runner->identity != NULL)
+        json_truth(json, "process_alive", runner->is_living);
+    else
+        json_nothing(json, "process_alive");
+    if (runner->since.us != 0)
+        json_seconds(json, "since", runner->since.us);
+    else
+        json_nothing(json, "since");
+}
+
+static void holder_json(const struct lock_view *view, unsigned index, struct json_writer *json)
+{
+    static const char *const standings[] = {
+        [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
+    const struct redlock_holder *holder = &view->holders[index];
+    const struct redlock_key_view *key = key_of(view, index);
+    json_open(json, NULL, '{');
+    value_json(key, json);
+    json_text(json, "standing", standings[holder->standing]);
+    json_number(json, "nodes", holder->nodes);
+    json_number(json, "votes", holder->votes);
+    remaining_json(json, "remaining", true, holder->remaining_ns);
+    token_json(json, "token", holder->token);
+    if (holder->owner != NULL)
+        json_bytes(json, "owner", holder->owner, key->length - (size_t)(holder->owner - key->value));
+    else
+        json_nothing(json, "owner");
+    runner_json(view, index, json);
+    json_close(json, '}');
+}
+
+static void node_json(const struct lock_view *view, unsigned index, struct json_writer *json)
+{
+    static const char *const takings[] = {
+        [REDLOCK_TAKING_NOTHING] = "nothing", [REDLOCK_TAKING_DONE] = "deleted",    [REDLOCK_TAKING_GONE] = "gone",
+        [REDLOCK_TAKING_CHANGED] = "changed", [REDLOCK_TAKING_REFUSED] = "refused", [REDLOCK_TAKING_FAILED] = "failed"};
+    const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, index);
+    const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, index);
+    unsigned number = number_of(view, index);
+    json_open(json, NULL, '{');
+    json_text(json, "name", node->name);
+    json_text(json, "state", node->state);
+    json_truth(json, "votes", node->votes);
+    json_truth(json, "answered", key->is_answered);
+    json_text(json, "trouble", key->trouble[0] != '\0' ? key->trouble : NULL);
+    if (number > 0)
+        json_number(json, "holder", number - 1);
+    else
+        json_nothing(json, "holder");
+    remaining_json(json, "remaining", number > 0, key->remaining_ns);
+    token_json(json, "fence", key->fence);
+    if (view->options.changes)
+        json_text(json, "taking", takings[key->taking]);
+    json_close(json, '}');
+}
+
+void lock_view_json(const struct lock_view *view, struct json_writer *json)
+{
+    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
+    json_text(json, "resource", view->options.resource);
+    json_text(json, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
+    json_text(json, "state", lock_state_name(view->state));
+    json_number(json, "quorum", group.quorum);
+    json_open(json, "holders", '[');
+    for (unsigned i = 0; i < view->holder_count; i++)
+        holder_json(view, i, json);
+    json_close(json, ']');
+    json_open(json, "nodes", '[');
+    for (unsigned i = 0; i < group.nodes; i++)
+        node_json(view, i, json);
+    json_close(json, ']');
+}

@@ -1,0 +1,53 @@
+/* The tasks that wait for a lock, in the order in which the queue node recorded them (docs/data-model.md). Read-only.
+ *
+ *     struct lock_waiters waiters;
+ *     int code = lock_waiters_read(&waiters, &console, "acct:42", 50);
+ *     lock_waiters_free(&waiters);                  also after a failure
+ *
+ * A task that locks several resources waits in the list of the one that was refused. */
+#ifndef WORKER_LOCK_WAITERS_H
+#define WORKER_LOCK_WAITERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "worker/commands/console.h"
+#include "worker/commands/json_writer.h"
+
+enum lock_waiter_state {
+    LOCK_WAITER_PARKED,   /* in `schedule`, until it is woken or due */
+    LOCK_WAITER_ON_WAY,   /* woken, due or claimed: in a queue, or tried at this moment */
+    LOCK_WAITER_VANISHED, /* somebody took it out of `schedule`: its place is given up by whoever comes next */
+    LOCK_WAITER_UNKNOWN,  /* its place was given up meanwhile, or is nothing that is understood */
+};
+
+struct lock_waiter {
+    char *jid, *queue, *class_name; /* "" when not known */
+    enum lock_waiter_state state;
+    struct wall_time due; /* of a parked one: when it looks by itself; else: since when it is on its way */
+    char due_text[32], digest[48];
+};
+
+struct lock_waiters {
+    struct lock_waiter *items;
+    size_t count;
+    long long total; /* those behind the limit included */
+};
+
+int lock_waiters_read(struct lock_waiters *waiters, struct console *console, const char *resource,
+                      size_t limit) MUST_CHECK; /* an exit code; complains */
+void lock_waiters_free(struct lock_waiters *waiters);
+
+const char *lock_waiter_state_name(enum lock_waiter_state state);
+void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console);
+void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json); /* members waiters, waiting */
+
+/* Reads "due\ndigest\nqueue\nset\nclass" into a waiter whose state is then known but for one question: whether
+ * `schedule` has something at its time. Pure. */
+void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length);
+
+/* Appends a request that lets the oldest of the list go, as if the lock had just been released. Harmless when repeated. */
+void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out);
+
+#endif
