@@ -4,7 +4,7 @@
  * Arguments: [KEY, WORK_MS]. KEY is 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot; WORK_MS (up to an
  * hour) stands for the work. Result: the file KEY.txt in the directory, complete or not there at all (it is written
  * under another name and renamed). A result that is fresh is not computed again.
- * Lock: the resource should name the key. Without a lock the result is still right, only computed twice.
+ * Lock: of the key, for efficiency. Without a lock the result is still right, only computed twice.
  *
  * Settings: directory (default "."), fresh_for (seconds a result is good for, default "3600"), log (a file that gets
  * one line for every computation that was begun, default none). */
@@ -144,11 +144,15 @@ static int open_render(const hf_host *host, void **state, char *reason, size_t r
     return -1;
 }
 
+static const char *const resources[] = {"render:{0}", NULL};
+
 static const hf_handler handler = {
     .size = sizeof handler,
     .name = "render",
     .about = "an expensive result computed once; arguments: [KEY, WORK_MS]",
     .run = run,
+    .mode = HF_EFFICIENCY,
+    .resources = resources,
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 

@@ -3,7 +3,7 @@
  *
  * Arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]. Accounts are texts of 1 to 64 bytes or integers, the
  * amount is a whole number from 1 to 10^12, and THINK_US (up to a minute) stands for the work between reading and
- * writing. Resources to lock: both accounts.
+ * writing. A task that names no resources locks both accounts, as "account:NAME".
  *
  * How it works. One transaction reads both balances; then it thinks; another transaction writes both *absolute*
  * balances computed from what was read, and records the jid in the same transaction. That is only right if nobody
@@ -13,7 +13,8 @@
  * The fence. When the lock has a token, both transactions begin with jobs/fence/fence.h's: the first advances the fence
  * of every locked resource and only then reads, the second is refused when a later holder has done the same meanwhile.
  * Such a task fails as HF::FencedOff, so that it can be seen and is tried again under a new token; nothing was written.
- * Without a token (lock.fence = false) all rests on the lock, and on nobody writing for longer than it lasts.
+ * Without a token all rests on the lock, and on nobody writing for longer than it lasts: a worker whose configuration
+ * takes the tokens away starts only when it also gives the class another mode than correctness.
  *
  * Repeats. `done` has one row for every jid, so a task that runs again (its worker died after the commit) changes
  * nothing and is a success.
@@ -456,12 +457,16 @@ static void close_ledger(void *state)
     free(ledger);
 }
 
+static const char *const resources[] = {"account:{0}", "account:{1}", NULL};
+
 static const hf_handler handler = {
     .size = sizeof handler,
     .name = "transfer",
     .about = "moves money between two accounts; arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]",
     .flags = HF_LOCK_REQUIRED,
     .run = run,
+    .mode = HF_CORRECTNESS,
+    .resources = resources,
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 

@@ -27,6 +27,8 @@ bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, 
                                    .retry_delay_ns = config->lock.retry_delay_ns,
                                    .retry_jitter_ns = config->lock.retry_jitter_ns,
                                    .max_hold_ns = config->lock.max_hold_ns,
+                                   .hand_over_tasks = config->lock.hand_over_tasks,
+                                   .hand_over_ns = config->lock.hand_over_ns,
                                    .unfenced = !config->lock.fence};
     char reason[256];
     if (!redlock_terms_check(&wanted, &options, reason, sizeof reason))

@@ -61,30 +61,16 @@ static void check_correctness(const struct config *config, const struct config_c
                        where, name, remedy);
 }
 
-/* Again one finding for all classes. */
-static void warn_of_one_node(const struct config *config, const char *class_name, bool *told, struct findings *findings)
-{
-    if (config->lock_node_count != 1 || *told)
-        return;
-    *told = true;
-    findings_warn(findings,
-                  "%s: there is one lock node, which is not a Redlock: when it fails or forgets, so do all locks. Good "
-                  "for efficiency only, for which the class %s uses it",
-                  config->path, class_name);
-}
-
 static void check_modes(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
-    bool told = false;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
         const struct plugin_handler *handler = plugins_handler_at(plugins, i);
         const struct config_class *entry = config_class_find(config, handler->class_name);
         enum config_mode mode = class_mode_of(config, entry, handler);
         if (mode == CONFIG_MODE_CORRECTNESS)
             check_correctness(config, entry, handler, findings);
-        else if (mode == CONFIG_MODE_EFFICIENCY)
-            warn_of_one_node(config, handler->class_name, &told, findings);
-        else if (entry != NULL && entry->lock == CONFIG_LOCK_REQUIRED && entry->mode == CONFIG_MODE_BY_HANDLER)
+        else if (mode == CONFIG_MODE_NONE && entry != NULL && entry->lock == CONFIG_LOCK_REQUIRED &&
+                 entry->mode == CONFIG_MODE_BY_HANDLER)
             findings_error(findings,
                            "%s: lock = \"required\": the handler of %s says that its tasks are never locked; give the "
                            "class a mode",

@@ -97,7 +97,7 @@ static void nodes_that_are_down_are_temporary(void **state)
     char config[512];
     snprintf(config, sizeof config,
              "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
-             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\n",
+             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; } );\nworker = { jobs = [\"echo\"]; };\n",
              free_port(), free_port());
     struct program_result result = check(*state, config, "");
     assert_int_equal(result.exit_code, 75);

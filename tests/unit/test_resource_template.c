@@ -259,8 +259,10 @@ static void random_templates_and_arguments_keep_the_promises(void **state)
     struct buffer out = {0};
     for (unsigned round = 0; round < 20000; round++) {
         char text[64] = "", args[128];
+        size_t length = 0;
         for (unsigned left = next(&seed) % 7; left > 0; left--)
-            strcat(text, bits[next(&seed) % (sizeof bits / sizeof bits[0])]);
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s",
+                                       bits[next(&seed) % (sizeof bits / sizeof bits[0])]);
         snprintf(args, sizeof args, "[%s,%s]", values[next(&seed) % (sizeof values / sizeof values[0])],
                  values[next(&seed) % (sizeof values / sizeof values[0])]);
         struct resource_template made;

@@ -83,6 +83,8 @@ static void check_ttl(struct check *check, const struct redlock_group_view *grou
         findings_error(&check->findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms",
                        config->lock.source.where != NULL ? config->lock.source.where : config->path,
                        (long long)(group->max_ttl_ns / NS_PER_MS));
+    if (group->has_group)
+        startup_check_holds(config, check->plugins, group->max_ttl_ns, &check->findings);
 }
 
 static void check_group(struct check *check)
