@@ -41,11 +41,11 @@ static void slot_encode(const struct claim_slot *slot, unsigned number, struct b
     redis_request_bytes(out, slot->next, CLAIM_ID_BYTES);
 }
 
-static void list_encode(const struct queue *queue, const char *list, struct buffer *out)
+static void list_encode(const struct queue_keys *keys, const char *list, struct buffer *out)
 {
-    queue_keys_request(queue->keys.waiting_prefix, list, out);
-    queue_keys_request(queue->keys.places_prefix, list, out);
-    queue_keys_request(queue->keys.freed_prefix, list, out);
+    queue_keys_request(keys->waiting_prefix, list, out);
+    queue_keys_request(keys->places_prefix, list, out);
+    queue_keys_request(keys->freed_prefix, list, out);
 }
 
 static void microseconds_encode(int64_t ns, struct buffer *out)
@@ -95,7 +95,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     redis_request_script(out, &queue_script_park, 7 + 2 * (size_t)task->other_count, 16);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.schedule);
-    list_encode(queue, task->list, out);
+    list_encode(&queue->keys, task->list, out);
     redis_request_text(out, queue->keys.contended);
     redis_request_text(out, queue->keys.paused);
     for (unsigned i = 0; i < task->other_count; i++) {
@@ -208,7 +208,7 @@ void queue_turn_free(struct queue *queue, unsigned number, bool claim_next, cons
     buffer_clear(&slot->freed_keys);
     buffer_clear(&slot->freed_jid);
     for (unsigned i = 0; i < end->list_count; i++)
-        list_encode(queue, end->lists[i], &slot->freed_keys);
+        list_encode(&queue->keys, end->lists[i], &slot->freed_keys);
     buffer_append_text(&slot->freed_jid, end->jid != NULL ? end->jid : "");
     slot->freed_lists = end->list_count;
     slot->is_handed_on = end->is_handed_on;
@@ -260,21 +260,25 @@ static struct free_call *free_call_new(struct queue *queue)
     return call;
 }
 
-void queue_free(struct queue *queue, const struct waiting_end *end)
+void waiting_request_free(const struct queue_keys *keys, const struct waiting_end *end, struct buffer *out)
 {
-    struct free_call *call = free_call_new(queue);
-    struct buffer *out = &call->errand.request;
-    buffer_clear(out);
     redis_request_script(out, &queue_script_free, 2 + 3 * (size_t)end->list_count, 5);
-    redis_request_text(out, queue->keys.schedule);
-    redis_request_text(out, queue->keys.paused);
+    redis_request_text(out, keys->schedule);
+    redis_request_text(out, keys->paused);
     for (unsigned i = 0; i < end->list_count; i++)
-        list_encode(queue, end->lists[i], out);
-    redis_request_text(out, queue->keys.queue_prefix);
+        list_encode(keys, end->lists[i], out);
+    redis_request_text(out, keys->queue_prefix);
     redis_request_text(out, end->jid != NULL ? end->jid : "");
     redis_request_text(out, end->is_handed_on ? "1" : "0");
     redis_request_integer(out, end->wakes > 0 ? end->wakes : 1);
     microseconds_encode(end->after_ns, out);
+}
+
+void queue_free(struct queue *queue, const struct waiting_end *end)
+{
+    struct free_call *call = free_call_new(queue);
+    buffer_clear(&call->errand.request);
+    waiting_request_free(&queue->keys, end, &call->errand.request);
     call->is_asking = true;
     errand_start(&call->errand);
 }

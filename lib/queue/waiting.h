@@ -81,6 +81,8 @@ void queue_turn_free(struct queue *queue, unsigned slot, bool claim_next, const 
 /* The same for tasks that end by another move, and for a release that took long. Repeated until answered; nobody is
  * told. */
 void queue_free(struct queue *queue, const struct waiting_end *end);
+/* Appends that as a request, for an operator who has no queue: answers an integer, and may be repeated. */
+void waiting_request_free(const struct queue_keys *keys, const struct waiting_end *end, struct buffer *out);
 
 /* Inside `answered` of a queue_turn_free: somebody still waits for one of its lists. */
 bool queue_has_waiters(const struct queue *queue, unsigned slot);

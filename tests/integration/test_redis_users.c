@@ -87,6 +87,11 @@ static void everything_works_with_exactly_these_rights(void **state)
     run("resume -c %s other", config);
     run("status -c %s", config);
     run("nodes -c %s", config);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:foreign value");
+    run("who -c %s foreign", config);
+    run("unlock -c %s --force foreign", config);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:foreign"), 0);
     fleet_push_many(&fleet, "guarded", 30, 5, 2); /* contended: some are parked, and promoted */
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"retried\"}");
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"buried\",\"retry\":0}");

@@ -32,7 +32,7 @@ static void without_force_nothing_is_done(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN hf:2:calls:none"), 0);
     assert_false(is_noted("lost first"));
     assert_int_equal(run_with("unlock", "--json", "r"), 1);
-    assert_contains(result.out, "\"forced\":false,\"told\":null,\"woke\":false}");
+    assert_contains(result.out, "\"forced\":false,\"told\":[],\"woke\":false}");
 }
 
 /* --- the holder --------------------------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void a_dead_worker_is_not_waited_for(void **state)
     free(fleet_ask(&fleet, "EVAL \"local all = redis.call('ZRANGE', KEYS[1], 0, -1) for i = 1, #all do "
                            "redis.call('ZADD', KEYS[1], 1, all[i]) end\" 1 hf:2:processes"));
     assert_int_equal(unlock("r"), 0);
-    assert_contains(result.out, "Nobody could be told");
+    assert_contains(result.out, "#1 could not be told");
     assert_contains(result.out, "its lease has ended");
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
 }
@@ -115,7 +115,7 @@ static void a_value_of_another_program_is_deleted_too(void **state)
                          "EVAL \"return redis.call('SET', 'lock:r', string.char(0, 27, 91, 51, 255, 10, 155))\" 0");
     assert_int_equal(unlock("r"), 0);
     assert_contains(result.out, "value    \"\\x00\\x1b[3\\xff\\x0a\\x9b\"");
-    assert_contains(result.out, "Nobody could be told");
+    assert_contains(result.out, "#1 could not be told");
     assert_null(strchr(result.out, 27));
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 0);
 }
@@ -159,18 +159,30 @@ static void what_could_not_be_shown_stays(void **state)
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 2);
 }
 
-static void a_leftover_is_taken_away_and_its_client_let_alone(void **state)
+static void a_leftover_is_taken_away(void **state)
+{
+    (void)state;
+    given_a_configuration();
+    given_value("lock:r", "leftover", 1);
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "lock1: deleted");
+    assert_contains(result.out, "lock2: had nothing");
+    assert_value(0, "lock:r", "(nil)");
+}
+
+/* Somebody deleted its value on a majority, and it has not noticed yet. */
+static void a_holder_that_believes_without_a_majority_is_told(void **state)
 {
     (void)state;
     given_a_holder();
-    lock_cluster_ask(&fleet.locks, 0, "DEL lock:r");
-    lock_cluster_ask(&fleet.locks, 1, "DEL lock:r");
-    given_value("lock:s", "leftover", 1);
-    assert_int_equal(unlock("s"), 0);
-    assert_contains(result.out, "lock1: deleted");
-    assert_contains(result.out, "lock2: had nothing");
-    assert_value(0, "lock:s", "(nil)");
-    assert_false(is_noted("lost first"));
+    given_value("lock:r", "another", 2);
+    assert_int_equal(unlock("r"), 0);
+    assert_contains(result.out, "#1 could not be told");
+    assert_contains(result.out, "was told that it lost the lock.");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, "an operator took it away (holdfast unlock)");
+    free(entry);
 }
 
 static void only_this_resource_is_freed(void **state)
@@ -227,7 +239,7 @@ static void a_free_lock_lets_the_oldest_go(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 0);
     assert_int_equal(run_command("unlock", "r", "--force"), 2); /* behind -- it is another resource */
     assert_int_equal(unlock("r"), 0);
-    assert_lacks(result.out, "could be told");
+    assert_lacks(result.out, "be told");
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1);
 }
 
@@ -256,7 +268,7 @@ static void what_was_done_is_told_to_programs(void **state)
     assert_contains(result.out, "{\"resource\":\"r\",\"prefix\":\"lock:\",\"state\":\"held\"");
     assert_contains(result.out, "\"jid\":\"first\"");
     assert_contains(result.out, "\"taking\":\"");
-    assert_contains(result.out, "\"forced\":true,\"told\":\"heard\",\"woke\":true}\n");
+    assert_contains(result.out, "\"forced\":true,\"told\":[\"heard\"],\"woke\":true}\n");
 }
 
 int main(void)
@@ -270,7 +282,8 @@ int main(void)
         holding_test(a_value_of_another_program_is_deleted_too),
         holding_test(a_value_that_was_not_shown_stays),
         holding_test(what_could_not_be_shown_stays),
-        holding_test(a_leftover_is_taken_away_and_its_client_let_alone),
+        holding_test(a_leftover_is_taken_away),
+        holding_test(a_holder_that_believes_without_a_majority_is_told),
         holding_test(only_this_resource_is_freed),
         holding_test(a_node_that_is_away_is_told),
         holding_test(the_oldest_that_waits_is_let_go),

@@ -39,8 +39,7 @@ enum telling {
 struct unlock {
     struct lock_view_options view;
     bool as_json, is_forced;
-    enum telling telling;
-    unsigned told; /* the holder, its place among the view's */
+    enum telling telling[REDLOCK_NODES_MAX]; /* of the view's holders */
     bool is_interrupted;
     bool woke; /* those that wait were let go */
 };
@@ -74,22 +73,16 @@ static int command_read(struct unlock *unlock, int argc, char **argv)
 
 /* --- telling the holder ------------------------------------------------------------------------------------------- */
 
-/* Who may believe that it holds the lock, and lives. */
-static bool holder_find(struct unlock *unlock, const struct lock_view *view)
+/* It may believe that it holds the lock, also when only a minority has its value (any more). */
+static bool may_be_told(const struct lock_view *view, unsigned holder)
 {
-    for (unsigned i = 0; i < view->holder_count; i++) {
-        const struct lock_runner *runner = &view->runners[i];
-        if (view->holders[i].standing == REDLOCK_LEFTOVER || runner->identity == NULL || !runner->is_living ||
-            runner->jid == NULL)
-            continue;
-        unlock->told = i;
-        return true;
-    }
-    return false;
+    const struct lock_runner *runner = &view->runners[holder];
+    return runner->identity != NULL && runner->is_living && runner->jid != NULL;
 }
 
 /* The process confirms what it acted upon. A signal ends the command here, where nothing is deleted yet. */
-static int hear_wait(struct unlock *unlock, struct console *console, const char *identity, const char *call)
+static int hear_wait(struct unlock *unlock, unsigned holder, struct console *console, const char *identity,
+                     const char *call)
 {
     struct instant patience = instant_after(instant_now(), HEAR_WITHIN_NS);
     for (;;) {
@@ -100,7 +93,7 @@ static int hear_wait(struct unlock *unlock, struct console *console, const char 
             return code;
         const struct redis_reply *heard = inquiry_reply_of(console->inquiry, 0, REDIS_STRING);
         if (heard != NULL && strcmp(heard->bytes, call) == 0) {
-            unlock->telling = TELLING_HEARD;
+            unlock->telling[holder] = TELLING_HEARD;
             return EXIT_CODE_OK;
         }
         if (instant_reached(instant_now(), patience))
@@ -112,10 +105,10 @@ static int hear_wait(struct unlock *unlock, struct console *console, const char 
     }
 }
 
-static int holder_tell(struct unlock *unlock, struct lock_view *view)
+static int holder_tell(struct unlock *unlock, struct lock_view *view, unsigned holder)
 {
     struct buffer call = {0};
-    const struct lock_runner *runner = &view->runners[unlock->told];
+    const struct lock_runner *runner = &view->runners[holder];
     buffer_format(&call, "LOSE %s", runner->jid);
     inquiry_begin(view->console.inquiry);
     control_request_call(&view->console.keys, runner->identity, buffer_text(&call),
@@ -124,10 +117,19 @@ static int holder_tell(struct unlock *unlock, struct lock_view *view)
     long long called = code == EXIT_CODE_OK ? inquiry_integer(view->console.inquiry, 0, -1) : 0;
     if (called < 0)
         code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
-    unlock->telling = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
+    unlock->telling[holder] = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
     if (called > 0)
-        code = hear_wait(unlock, &view->console, runner->identity, buffer_text(&call));
+        code = hear_wait(unlock, holder, &view->console, runner->identity, buffer_text(&call));
     buffer_fini(&call);
+    return code;
+}
+
+static int holders_tell(struct unlock *unlock, struct lock_view *view)
+{
+    int code = EXIT_CODE_OK;
+    for (unsigned i = 0; i < view->holder_count && code == EXIT_CODE_OK; i++)
+        if (may_be_told(view, i))
+            code = holder_tell(unlock, view, i);
     return code;
 }
 
@@ -149,18 +151,19 @@ static int waiters_free(struct unlock *unlock, struct lock_view *view)
 static void telling_print(const struct unlock *unlock, const struct lock_view *view)
 {
     char quoted[LOG_QUOTE_MAX];
-    const struct lock_runner *runner = &view->runners[unlock->told];
-    if (view->holder_count == 0)
-        return;
-    if (unlock->telling == TELLING_HEARD)
-        printf("The holder, %s, was told that it lost the lock.\n", log_quote(runner->identity, quoted));
-    else if (unlock->telling == TELLING_NOT_HEARD)
-        printf("The holder, %s, was called and did not answer within 2 s: it is stopped or stuck. It may go on with\n"
-               "its task until it asks the lock nodes, or until the lock would have expired.\n",
-               log_quote(runner->identity, quoted));
-    else
-        puts("Nobody could be told: the value is not of a process of this fleet that is known to live. If its holder\n"
-             "lives, it goes on until it asks the lock nodes, or until the lock would have expired.");
+    for (unsigned i = 0; i < view->holder_count; i++) {
+        const char *identity = view->runners[i].identity;
+        if (unlock->telling[i] == TELLING_HEARD)
+            printf("#%u, %s, was told that it lost the lock.\n", i + 1, log_quote(identity, quoted));
+        else if (unlock->telling[i] == TELLING_NOT_HEARD)
+            printf("#%u, %s, was called and did not answer within 2 s: it is stopped or stuck. It may go on with its\n"
+                   "task until it asks the lock nodes, or until the lock would have expired.\n",
+                   i + 1, log_quote(identity, quoted));
+        else
+            printf("#%u could not be told: it is no process of this fleet that is known to live. If it lives, it goes\n"
+                   "on until it asks the lock nodes, or until the lock would have expired.\n",
+                   i + 1);
+    }
 }
 
 static void taking_print(const struct lock_view *view)
@@ -190,7 +193,10 @@ static void print_json(const struct unlock *unlock, const struct lock_view *view
     json_open(&json, NULL, '{');
     lock_view_json(view, &json);
     json_truth(&json, "forced", unlock->is_forced);
-    json_text(&json, "told", unlock->is_forced ? tellings[unlock->telling] : NULL);
+    json_open(&json, "told", '[');
+    for (unsigned i = 0; i < view->holder_count && unlock->is_forced; i++)
+        json_text(&json, NULL, tellings[unlock->telling[i]]);
+    json_close(&json, ']');
     json_truth(&json, "woke", unlock->woke);
     json_close(&json, '}');
     json_print(&out);
@@ -204,9 +210,12 @@ static int refuse(const struct unlock *unlock, struct lock_view *view)
         lock_view_print(view);
     if (view->holder_count == 0 && view->state == LOCK_IS_FREE)
         return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
-    return console_complain(
-        &view->console, "nothing was done: say --force to %sdelete this on every lock node and let who waits go",
-        holder_find(&(struct unlock){.told = 0}, view) ? "tell its process that it lost the lock, " : "");
+    bool tells = false;
+    for (unsigned i = 0; i < view->holder_count; i++)
+        tells |= may_be_told(view, i);
+    return console_complain(&view->console,
+                            "nothing was done: say --force to %sdelete this on every lock node and let who waits go",
+                            tells ? "tell its process that it lost the lock, " : "");
 }
 
 /* --- doing it ----------------------------------------------------------------------------------------------------- */
@@ -224,8 +233,8 @@ static int take(struct unlock *unlock, struct lock_view *view)
     int code = view->has_queue ? EXIT_CODE_OK : view->queue_code;
     if (!unlock->as_json)
         lock_view_print(view);
-    if (view->has_queue && holder_find(unlock, view))
-        code = holder_tell(unlock, view);
+    if (view->has_queue)
+        code = holders_tell(unlock, view);
     if (unlock->is_interrupted)
         return code;
     enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, unlock->view.resource);
@@ -283,7 +292,7 @@ const struct command command_unlock = {
         "one that cannot be shown is there; 75 a node did not answer: the same command may be repeated.\n"
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"
-        "changed, refused, failed); forced, told (heard, not heard, nobody), woke.\n",
+        "changed, refused, failed); forced, told (of each holder: heard, not heard, nobody), woke.\n",
     .examples = "  holdfast unlock -c holdfast.conf acct:42\n"
                 "  holdfast unlock -c holdfast.conf acct:42 --force\n",
     .options = options,

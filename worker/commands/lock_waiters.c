@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/real.h"
-#include "queue/scripts.h"
+#include "queue/waiting.h"
 #include "worker/commands/human.h"
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
@@ -148,17 +148,11 @@ void lock_waiters_free(struct lock_waiters *waiters)
 
 void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out)
 {
-    const struct queue_keys *keys = &console->keys;
-    redis_request_script(out, &queue_script_free, 4, 5);
-    redis_request_text(out, keys->schedule);
-    list_key(keys->waiting_prefix, resource, out);
-    list_key(keys->places_prefix, resource, out);
-    list_key(keys->freed_prefix, resource, out);
-    redis_request_text(out, keys->queue_prefix);
-    redis_request_text(out, ""); /* nobody gives up a place */
-    redis_request_text(out, "0");
-    redis_request_integer(out, 1);
-    redis_request_integer(out, 0);
+    struct buffer name = {0};
+    buffer_format(&name, "resource:%s", resource);
+    const char *list = buffer_text(&name);
+    waiting_request_free(&console->keys, &(struct waiting_end){.lists = &list, .list_count = 1}, out);
+    buffer_fini(&name);
 }
 
 /* --- how it is shown ---------------------------------------------------------------------------------------------- */

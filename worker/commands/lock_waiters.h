@@ -47,7 +47,7 @@ void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *j
  * `schedule` has something at its time. Pure. */
 void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length);
 
-/* Appends a request that lets the oldest of the list go, as if the lock had just been released. Harmless when repeated. */
+/* Appends a request that lets the oldest of the list go, as if the lock had just been released. May be repeated. */
 void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out);
 
 #endif
