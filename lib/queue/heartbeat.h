@@ -15,8 +15,8 @@
  * into the next beat. The node may be away for any time: memory is bounded (metrics.h), nothing is lost. Runs count
  * for the minute and the day in which they are written, as in Sidekiq.
  *
- * Others may count things that this layer knows nothing of (what became of locks): a beat takes them along, by name, and
- * they too are added once, into the fields of one hash a day (docs/data-model.md, hf:2:locks).
+ * Others may count things that this layer knows nothing of (what became of locks): a beat takes them along, by name,
+ * and they too are added once, into the fields of one hash a day (docs/data-model.md, hf:2:locks).
  *
  * A beat is bounded: a task of more than a few KiB is shown with its arguments left out, and when the tasks together
  * are large, the further ones are shown by class, queue and jid only.
@@ -79,7 +79,8 @@ struct heartbeat_options {
     void (*look)(void *context, struct heartbeat_facts *facts); /* fills in the zeroed facts */
     /* Moves what was counted until `at` into the arguments of a request, two for each name: the name, and what is to be
      * added to which of its fields, as "END NUMBER END NUMBER ..." with NAME followed by END as the field. Returns the
-     * number of names. What it gave is not asked for again; it has to bound it. NULL = nothing of the kind is counted. */
+     * number of names. What it gave is not asked for again; it has to bound it. NULL = nothing of the kind is
+     * counted. */
     unsigned (*take)(void *context, struct wall_time at, struct buffer *arguments);
     const char *others; /* the name for all that is new when the day has HEARTBEAT_FIELDS_MAX fields; with `take` */
     void *context;

@@ -45,6 +45,11 @@ unsigned metrics_bucket(int64_t duration_ms)
     return bucket;
 }
 
+int64_t metrics_bucket_bound(unsigned bucket)
+{
+    return bucket < METRICS_BUCKETS - 1 ? bucket_bounds[bucket] : INT64_MAX;
+}
+
 static void name_clean(const char *class_name, char out[ENVELOPE_CLASS_BYTES_MAX + 1])
 {
     size_t length = 0;

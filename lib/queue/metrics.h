@@ -27,6 +27,9 @@ void metrics_count(struct metrics *metrics, const char *class_name, bool failed,
 /* The bucket of the histogram: the first whose bound is greater than the duration. */
 unsigned metrics_bucket(int64_t duration_ms);
 
+/* That bound, in milliseconds; INT64_MAX for the last bucket, which has none. */
+int64_t metrics_bucket_bound(unsigned bucket);
+
 /* Moves what was counted into the parts of a request for the period that holds `time`: for each class two keys (its
  * histograms in the names of Sidekiq 7 and 8) and METRICS_ARGUMENTS arguments (name, milliseconds, runs, failed runs,
  * and pairs of bucket and number, separated by blanks). Returns the number of classes. */

@@ -52,6 +52,25 @@ static void a_running_task_is_shown_and_what_was_done_is_counted(void **state)
     free(who);
 }
 
+/* Also when its handler buried the task; and a class of error alone does not make a fence. */
+static void runs_that_a_fence_refused_are_counted_by_class_and_resource(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"stale\",\"HF::FencedOff\"],\"jid\":\"a\",\"resource\":"
+                       "\"acct:7\",\"retry\":0}");
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"other\",\"HF::Fenced\"],\"jid\":\"b\",\"resource\":"
+                       "\"acct:8\",\"retry\":0}");
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"stale\",\"HF::FencedOff\"],\"jid\":\"c\",\"retry\":0}");
+    test_await(fleet_number(&fleet, "ZCARD dead") == 3);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    char *counts = fleet_ask(&fleet, "EVAL \"local key = redis.call('KEYS', 'hf:2:locks:*')[1] "
+                                     "return redis.call('HGET', key, 'fail|acct:|fenced_off')\" 0");
+    assert_string_equal(counts, "1");
+    free(counts);
+}
+
 static void quiet_shows_at_once_and_stop_ends_it(void **state)
 {
     (void)state;
@@ -132,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_running_task_is_shown_and_what_was_done_is_counted),
+        fleet_test(runs_that_a_fence_refused_are_counted_by_class_and_resource),
         fleet_test(quiet_shows_at_once_and_stop_ends_it),
         fleet_test(progress_outlives_the_worker_and_goes_when_the_task_is_done),
         fleet_test(a_task_that_was_cancelled_before_does_not_run),

@@ -305,10 +305,11 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
 
 unsigned fleet_keys(struct fleet *fleet)
 {
-    return (unsigned)fleet_number(
-        fleet, "EVAL \"local count = 0 for _, key in ipairs(redis.call('KEYS', '*')) do if not "
-               "(key:find('^stat:') or key:find('^[jh]|') or key:find('-%%d%%d%%-%%d%%d:%%d+$')) then "
-               "count = count + 1 end end return count\" 0");
+    return (unsigned)fleet_number(fleet,
+                                  "EVAL \"local count = 0 for _, key in ipairs(redis.call('KEYS', '*')) do if not "
+                                  "(key:find('^stat:') or key:find('^[jh]|') or key:find('-%%d%%d%%-%%d%%d:%%d+$') or "
+                                  "key:find('^hf:2:locks:')) then "
+                                  "count = count + 1 end end return count\" 0");
 }
 
 unsigned fleet_left(struct fleet *fleet)

@@ -19,7 +19,9 @@ static void a_duration_is_in_the_first_bucket_whose_bound_is_greater(void **stat
     for (unsigned i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         assert_int_equal(metrics_bucket(bounds[i] - 1), i);
         assert_int_equal(metrics_bucket(bounds[i]), i + 1);
+        assert_int_equal(metrics_bucket_bound(i), bounds[i]);
     }
+    assert_true(metrics_bucket_bound(METRICS_BUCKETS - 1) == INT64_MAX);
     assert_int_equal(metrics_bucket(0), 0);
     assert_int_equal(metrics_bucket(INT64_MAX), METRICS_BUCKETS - 1);
 }

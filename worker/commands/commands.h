@@ -7,6 +7,7 @@
 extern const struct command command_cancel;
 extern const struct command command_check;
 extern const struct command command_config;
+extern const struct command command_contention;
 extern const struct command command_doctor;
 extern const struct command command_help;
 extern const struct command command_nodes;

@@ -1,0 +1,102 @@
+/* Counts of locks as the node keeps them: folded by class and kind, sorted, and what is read off their histograms. */
+#include "tests/support/test.h"
+
+#include "worker/commands/lock_counts.h"
+
+static void add(struct lock_counts *counts, const char *field, long long number)
+{
+    lock_counts_add(counts, field, strlen(field), number);
+}
+
+static void fields_of_all_days_are_folded_by_class_and_prefix(void **state)
+{
+    struct lock_counts counts = {0};
+    (void)state;
+    add(&counts, "b|x:|acquired", 5);
+    add(&counts, "a|x:|acquired", 2);
+    add(&counts, "b|x:|parked", 1);
+    add(&counts, "b||fenced_off", 7);
+    add(&counts, "b|x:|acquired", 40);
+    add(&counts, "b|x:|wait.3", 4);
+    add(&counts, "b|x:|wait.3", 4);
+    add(&counts, "b|x:|hold.25", 1);
+    lock_counts_fold(&counts);
+    assert_int_equal(counts.row_count, 3);
+    const struct lock_counts_row *row = &counts.rows[0];
+    assert_string_equal(row->class_name, "b");
+    assert_string_equal(row->prefix, "x:");
+    assert_int_equal(row->events[LOCK_EVENT_ACQUIRED], 45);
+    assert_int_equal(row->events[LOCK_EVENT_PARKED], 1);
+    assert_int_equal(row->wait.buckets[3], 8);
+    assert_int_equal(row->hold.buckets[25], 1);
+    assert_string_equal(counts.rows[1].class_name, "a"); /* nobody was in anybody's way: by locks */
+    assert_string_equal(counts.rows[2].prefix, "");
+    assert_int_equal(counts.rows[2].events[LOCK_EVENT_FENCED_OFF], 7);
+    lock_counts_free(&counts);
+}
+
+static void the_most_contended_come_first(void **state)
+{
+    static const char *const order[] = {"skipped", "parked", "waited", "acquired", "c", "d"};
+    struct lock_counts counts = {0};
+    (void)state;
+    add(&counts, "d|x:|lost", 1);
+    add(&counts, "acquired|x:|acquired", 1000);
+    add(&counts, "parked|x:|parked", 3);
+    add(&counts, "c|x:|lost", 1);
+    add(&counts, "waited|x:|waited", 2);
+    add(&counts, "skipped|x:|skipped", 4);
+    lock_counts_fold(&counts);
+    assert_int_equal(counts.row_count, 6);
+    for (unsigned i = 0; i < 6; i++)
+        assert_string_equal(counts.rows[i].class_name, order[i]);
+    lock_counts_free(&counts);
+}
+
+static void what_is_no_field_of_ours_is_passed_over(void **state)
+{
+    struct lock_counts counts = {0};
+    (void)state;
+    add(&counts, "", 1);
+    add(&counts, "a|acquired", 1);
+    add(&counts, "a|x:|y|acquired", 1);
+    lock_counts_add(&counts, "a\0|x:|acquired", 14, 1);
+    lock_counts_fold(&counts);
+    assert_int_equal(counts.row_count, 0);
+    add(&counts, "a|x:|wait.26", 1);
+    add(&counts, "a|x:|wait.-1", 1);
+    add(&counts, "a|x:|hold.1x", 1);
+    add(&counts, "a|x:|later", 1);
+    lock_counts_fold(&counts);
+    assert_int_equal(counts.row_count, 1);
+    assert_int_equal(lock_histogram_total(&counts.rows[0].wait) + lock_histogram_total(&counts.rows[0].hold), 0);
+    lock_counts_free(&counts);
+}
+
+static void quantiles_are_the_buckets_in_which_they_lie(void **state)
+{
+    struct lock_histogram histogram = {{0}};
+    (void)state;
+    assert_int_equal(lock_histogram_quantile(&histogram, 0.5), -1);
+    histogram.buckets[4] = 98;
+    histogram.buckets[7] = 1;
+    histogram.buckets[25] = 1;
+    assert_int_equal(lock_histogram_total(&histogram), 100);
+    assert_int_equal(lock_histogram_quantile(&histogram, 0), 4);
+    assert_int_equal(lock_histogram_quantile(&histogram, 0.5), 4);
+    assert_int_equal(lock_histogram_quantile(&histogram, 0.98), 4);
+    assert_int_equal(lock_histogram_quantile(&histogram, 0.99), 7);
+    assert_int_equal(lock_histogram_quantile(&histogram, 0.991), 25);
+    assert_int_equal(lock_histogram_quantile(&histogram, 1), 25);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_of_all_days_are_folded_by_class_and_prefix),
+        cmocka_unit_test(the_most_contended_come_first),
+        cmocka_unit_test(what_is_no_field_of_ours_is_passed_over),
+        cmocka_unit_test(quantiles_are_the_buckets_in_which_they_lie),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
