@@ -1,5 +1,4 @@
-/* Tasks that wait for a lock at the queue node: in which order, until when, who is woken and who becomes an heir. */
-#include "queue/promoter.h"
+/* Tasks that wait for a lock at the queue node: in which order, until when, who becomes an heir, and who is skipped. */
 #include "tests/support/waiting_list_fixture.h"
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
@@ -83,17 +82,143 @@ static void test_a_lock_that_was_freed_meanwhile_is_tried_again(void **state)
     assert_due_soon("one");
 }
 
-/* --- heirs -------------------------------------------------------------------------------------------------------- */
-
-/* The holder is in slot 0, "one" and "two" wait. */
-static void hold_before_two(const char *queues)
+static void test_a_lock_that_was_freed_meanwhile_makes_it_due_soon(void **state)
 {
-    start(queues);
-    push("a", "holder");
-    queue_probe_claim(&probe, 0, "holder");
-    park_new(&probe, 1, "one");
-    park_new(&probe, 1, "two");
+    (void)state;
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.may_retry = false;
+    freed_at(task.seen_us + 1);
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_due_soon("one");
 }
+
+static void test_the_oldest_is_due_soon_after_the_lock_was_freed(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    freed_at(task.seen_us - 99000);
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_due_soon("one");
+    free(redis_server_command(server, "DEL schedule"));
+    claim_new(0, "one");
+    task.seen_us = queue_seen_us(probe.queue, 0);
+    freed_at(task.seen_us - 101000);
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_due_near("one");
+}
+
+/* The one before it will be woken, or was. */
+static void test_behind_another_it_sleeps_long_whatever_was_freed(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "one");
+    claim_new(0, "two");
+    freed_at(queue_seen_us(probe.queue, 0) + 1);
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    assert_due_far("two");
+}
+
+static void test_what_a_refusal_of_long_ago_says_is_not_believed(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.seen_us = node_time() - 60 * 1000000;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_KEPT);
+    assert_true(queue_seen_us(probe.queue, 0) > task.seen_us);
+    task.seen_us = node_time() - 50 * 1000000;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_due_near("one");
+}
+
+static void test_a_full_list_takes_only_who_has_a_place(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    claim_new(0, "three");
+    struct waiting_task task = waiting(&probe, 0, "three");
+    task.waiters_max = 2;
+    assert_int_equal(park_as(&probe, 0, &task, "three"), QUEUE_FULL);
+    assert_waiting("one=P two=P");
+    struct waiting_end end = end_of(NULL);
+    assert_int_equal(turn_free(&probe, 1, true, &end), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[1].payload, "one");
+    age_freed(1000);
+    task.jid = "one";
+    assert_int_equal(park_as(&probe, 1, &task, "one"), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+    task.jid = "three";
+    task.waiters_max = 3;
+    assert_int_equal(park_as(&probe, 0, &task, "three"), QUEUE_NOTHING);
+    assert_waiting("one=P two=P three=P");
+}
+
+/* Pushed twice: the same bytes are one entry of `schedule`. */
+static void test_the_same_task_twice_is_parked_once(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 1, "one");
+    assert_waiting("one=P");
+    assert_places("schedule one");
+    assert_due_near("one");
+}
+
+static void test_two_tasks_of_one_jid_are_both_parked(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "older");
+    park_new(&probe, 0, "one");
+    claim_new(0, "two");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    assert_int_equal(park_as(&probe, 0, &task, "two"), QUEUE_NOTHING);
+    assert_places("schedule older\nschedule one\nschedule two");
+    assert_due_far("one");
+    assert_due_near("two");
+    assert_waiting("older=P one=P");
+}
+
+static const char *const seat[] = {LIST}, *const table[] = {"resource:table"};
+
+/* "one" needs a seat and a table. It was woken when a seat was free, and finds no table. */
+static void test_who_has_to_wait_elsewhere_lets_the_next_pass(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    struct waiting_end end = end_of(NULL);
+    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.list = table[0];
+    task.others = seat;
+    task.other_count = 1;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_places("queue:a two\nschedule one");
+    assert_waiting("one=O two=O");
+    end.lists = table;
+    queue_free(probe.queue, &end);
+    wait_places("queue:a one\nqueue:a two");
+    /* And when it comes back, and has to wait for the seat again, it is still before the other. */
+    queue_probe_claim(&probe, 0, "one");
+    task.list = seat[0];
+    task.others = table;
+    age_freed(1000);
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    assert_waiting("one=P two=O");
+}
+
+/* --- heirs -------------------------------------------------------------------------------------------------------- */
 
 static void test_the_oldest_becomes_the_heir(void **state)
 {
@@ -119,6 +244,56 @@ static void test_the_oldest_becomes_the_heir(void **state)
     heir.holder_jid = "two";
     assert_int_equal(claim_heir(&probe, 2, &heir), QUEUE_NOTHING);
     assert_waiting("");
+}
+
+static void assert_no_heir(const struct waiting_heir *heir)
+{
+    assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+}
+
+static void test_an_heir_locks_the_same_and_is_of_a_class_of_the_process(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    heir.set = "more";
+    assert_no_heir(&heir);
+    heir.set = "set";
+    heir.class_count = 1;
+    assert_no_heir(&heir);
+    heir.class_count = 2;
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+}
+
+static void test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    free(redis_server_command(server, "SADD paused a"));
+    assert_no_heir(&heir);
+    free(redis_server_command(server, "SREM paused a"));
+    queue_probe_start(&other, loop, redis_server_port(server), "b", NULL);
+    assert_int_equal(claim_heir(&other, 0, &heir), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+}
+
+static void test_an_heir_has_nobody_before_it_who_is_on_its_way(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    struct waiting_end end = end_of(NULL);
+    free_seat(&end);
+    assert_waiting("one=O two=P");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);
+    assert_waiting("one=O two=P");
+    heir.holder_jid = "one"; /* it was the holder */
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[1].payload, "two");
+    assert_waiting("two=O");
 }
 
 /* --- skipping ----------------------------------------------------------------------------------------------------- */
@@ -160,68 +335,26 @@ static void test_a_task_that_has_waited_is_not_skipped(void **state)
     assert_places("queue:a one");
 }
 
-/* --- examinations ------------------------------------------------------------------------------------------------- */
-
-static struct promoter *promoter;
-
-/* The lists are examined by the next look. */
-static void examine(void)
-{
-    static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
-    static const struct promoter_options options = {.limits = &limits, .timeout_ns = NS_PER_S};
-    free(redis_server_command(server, "ZADD hf:2:contended 1 " LIST));
-    promoter = promoter_create(loop, probe.queue, &options);
-}
-
-static bool is_examined(void *context)
-{
-    (void)context;
-    char *score = redis_server_command(server, "ZSCORE hf:2:contended " LIST);
-    bool is_done = strcmp(score, "1") != 0;
-    free(score);
-    return is_done;
-}
-
-static void wait_examined(void)
-{
-    if (!loop_until(loop, is_examined, NULL, TEST_PATIENCE_NS))
-        fail_msg("nobody examines the list");
-    promoter_destroy(promoter);
-}
-
-static void test_a_list_whose_head_has_vanished_goes_on(void **state)
-{
-    (void)state;
-    hold_before_two("a");
-    free(redis_server_command(server, "ZREM schedule one"));
-    examine();
-    wait_examined();
-    assert_true(due_in("two") <= 0);
-    assert_waiting("two=P");
-    assert_reply(server, "1", "ZCARD hf:2:contended");
-}
-
-static void test_an_empty_list_is_examined_once(void **state)
-{
-    (void)state;
-    start("a");
-    queue_probe_wait_up(&probe);
-    examine();
-    wait_examined();
-    assert_reply(server, "0", "EXISTS hf:2:contended");
-}
-
 static const struct CMUnitTest tests[] = {
     queue_test(test_only_the_oldest_is_due_soon_enough),
     queue_test(test_an_end_wakes_the_oldest_of_all_processes),
     queue_test(test_a_task_keeps_its_place),
     queue_test(test_a_lock_that_was_freed_meanwhile_is_tried_again),
+    queue_test(test_a_lock_that_was_freed_meanwhile_makes_it_due_soon),
+    queue_test(test_the_oldest_is_due_soon_after_the_lock_was_freed),
+    queue_test(test_behind_another_it_sleeps_long_whatever_was_freed),
+    queue_test(test_what_a_refusal_of_long_ago_says_is_not_believed),
+    queue_test(test_a_full_list_takes_only_who_has_a_place),
+    queue_test(test_the_same_task_twice_is_parked_once),
+    queue_test(test_two_tasks_of_one_jid_are_both_parked),
+    queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_the_oldest_becomes_the_heir),
+    queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
+    queue_test(test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused),
+    queue_test(test_an_heir_has_nobody_before_it_who_is_on_its_way),
     queue_test(test_a_task_is_skipped),
     queue_test(test_a_task_that_was_recovered_is_not_skipped),
     queue_test(test_a_task_that_has_waited_is_not_skipped),
-    queue_test(test_a_list_whose_head_has_vanished_goes_on),
-    queue_test(test_an_empty_list_is_examined_once),
 };
 
 int main(void)

@@ -158,4 +158,38 @@ static inline void age_freed(long long milliseconds)
                                   milliseconds));
 }
 
+/* --- what tests begin with ---------------------------------------------------------------------------------------- */
+
+/* The node's time, which the times in these tests are set against. */
+static inline long long node_time(void)
+{
+    return queue_probe_number(server, "EVAL \"local t = redis.call('TIME') return t[1] * 1000000 + t[2]\" 0");
+}
+
+static inline void freed_at(long long time)
+{
+    free(redis_server_command(server, "SET " FREED " %lld", time));
+}
+
+static inline void claim_new(unsigned slot, const char *jid)
+{
+    push("a", jid);
+    queue_probe_claim(&probe, slot, jid);
+}
+
+static inline void free_seat(const struct waiting_end *end)
+{
+    assert_int_equal(turn_free(&probe, 3, false, end), QUEUE_NOTHING);
+}
+
+/* The holder is in slot 0, "one" and "two" wait. */
+static inline void hold_before_two(const char *queues)
+{
+    start(queues);
+    push("a", "holder");
+    queue_probe_claim(&probe, 0, "holder");
+    park_new(&probe, 1, "one");
+    park_new(&probe, 1, "two");
+}
+
 #endif

@@ -1,0 +1,239 @@
+/* Waiting lists at the queue node: who is woken by what, and what sets a list right that nobody wakes any more. */
+#include "queue/keys.h"
+#include "queue/promoter.h"
+#include "queue/scripts.h"
+#include "tests/support/waiting_list_fixture.h"
+
+/* --- waking ------------------------------------------------------------------------------------------------------- */
+
+static void test_while_one_is_on_its_way_nobody_is_woken(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of(NULL);
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    park_new(&probe, 0, "three");
+    free_seat(&end);
+    free_seat(&end);
+    assert_waiting("one=O two=P three=P");
+    age_place("one", 58);
+    free_seat(&end);
+    assert_waiting("one=O two=P three=P");
+    age_place("one", 3);
+    free_seat(&end);
+    assert_waiting("one=O two=O three=P");
+    assert_places("queue:a one\nqueue:a two\nschedule three");
+    assert_reply(server, "two", "LINDEX queue:a -1"); /* at the head */
+}
+
+static void test_several_are_woken_when_told_so(void **state)
+{
+    (void)state;
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    park_new(&probe, 0, "three");
+    struct waiting_end end = end_of(NULL);
+    end.wakes = 2;
+    queue_free(probe.queue, &end);
+    wait_places("queue:a one\nqueue:a two\nschedule three");
+    assert_waiting("one=O two=O three=P");
+}
+
+static void test_a_deleted_task_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of(NULL);
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    free(redis_server_command(server, "ZREM schedule one"));
+    free_seat(&end);
+    assert_waiting("two=O");
+    assert_reply(server, "two", "HKEYS " PLACES);
+}
+
+/* A plain scheduler takes the entry when it is due, and pushes it. */
+static void test_a_promoted_task_is_on_its_way_and_keeps_its_place(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of(NULL);
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.near_ns = 0;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    park_new(&probe, 0, "two");
+    free(redis_server_command(server, "ZREM schedule one"));
+    push("a", "one");
+    free_seat(&end);
+    assert_places("queue:a one\nschedule two");
+    queue_probe_claim(&probe, 0, "one");
+    age_freed(1000);
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+    assert_due_near("one");
+}
+
+static void test_who_cannot_be_claimed_is_passed_over(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of(NULL);
+    start("a b c");
+    push("b", "one");
+    queue_probe_claim(&probe, 0, "one");
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    push("c", "two");
+    queue_probe_claim(&probe, 0, "two");
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    park_new(&probe, 0, "three");
+    free(redis_server_command(server, "SADD paused b"));
+    free(redis_server_command(server, "SET queue:c foreign"));
+    free_seat(&end);
+    assert_places("queue:a three\nschedule one\nschedule two");
+}
+
+static bool is_due_earlier(void *payload)
+{
+    return due_in(payload) < 3000;
+}
+
+static void test_what_stays_locked_for_a_while_is_due_then(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "holder");
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    park_new(&probe, 0, "one");
+    struct waiting_end end = end_of("holder");
+    end.after_ns = 90 * NS_PER_S;
+    free(redis_server_command(server, "ZREM schedule holder"));
+    queue_free(probe.queue, &end);
+    assert_true(loop_until(loop, is_due_earlier, "one", TEST_PATIENCE_NS));
+    assert_due_about("one", 90);
+    assert_waiting("one=P");
+    assert_reply(server, "0", "EXISTS " FREED);
+}
+
+/* Two slots of one call: the lists of the one are not taken for those of the other. */
+static void test_a_call_frees_what_each_of_its_slots_held(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "holder");
+    claim_new(1, "plain");
+    park_new(&probe, 2, "one");
+    struct waiting_end end = end_of("holder");
+    end.lists = (const char *const[]){"resource:nobody", LIST};
+    end.list_count = 2;
+    queue_probe_turn(&probe, 1, false);
+    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
+    assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken still has its place */
+    assert_false(queue_has_waiters(probe.queue, 1));
+    assert_places("queue:a one");
+    assert_reply(server, "1", "EXISTS hf:2:freed:resource:nobody");
+    queue_probe_claim(&probe, 1, "one");
+    end.jid = "one";
+    assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
+    assert_false(queue_has_waiters(probe.queue, 1));
+}
+
+static void test_who_lost_its_claim_frees_nothing(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "holder");
+    park_new(&probe, 1, "one");
+    free(redis_server_command(server, "HDEL %s 0", queue_keys_of(probe.queue)->process));
+    struct waiting_end end = end_of("holder");
+    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_LOST);
+    assert_places("schedule one");
+    assert_reply(server, "0", "EXISTS " FREED);
+}
+
+/* --- examinations ------------------------------------------------------------------------------------------------- */
+
+static void examine(void)
+{
+    free(redis_server_command(server, "ZADD hf:2:contended XX 1 " LIST));
+    assert_reply(server, "0",
+                 "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1);
+}
+
+static void test_a_list_whose_head_has_vanished_goes_on(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    examine();
+    assert_waiting("one=P two=P");
+    assert_true(due_in("one") < 1); /* it would have slept for ten minutes */
+    free(redis_server_command(server, "ZREM schedule one"));
+    examine();
+    assert_waiting("one=P two=P"); /* it was due: somebody promoted it */
+    assert_due_far("two");
+    age_place("one", 70);
+    examine();
+    assert_true(due_in("two") < 1);
+    assert_reply(server, "1", "ZCARD hf:2:contended");
+    age_place("one", 86400);
+    examine();
+    assert_waiting("two=P");
+}
+
+static void test_who_is_due_is_left_alone(void **state)
+{
+    (void)state;
+    start("a");
+    claim_new(0, "one");
+    struct waiting_task task = waiting(&probe, 0, "one");
+    task.near_ns = 25 * NS_PER_S;
+    assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+    char *before = redis_server_command(server, "ZSCORE schedule one");
+    examine();
+    assert_reply(server, before, "ZSCORE schedule one");
+    free(before);
+}
+
+static bool is_not_contended(void *context)
+{
+    (void)context;
+    return queue_probe_number(server, "EXISTS hf:2:contended") == 0;
+}
+
+/* Every process's promoter examines. */
+static void test_a_list_without_places_is_forgotten(void **state)
+{
+    (void)state;
+    static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
+    start("a");
+    queue_probe_wait_up(&probe);
+    free(redis_server_command(server, "ZADD hf:2:contended 1 " LIST " 1 resource:never"));
+    free(redis_server_command(server, "HSET " PLACES " gone x"));
+    struct promoter *promoter =
+        promoter_create(loop, probe.queue, &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S});
+    if (!loop_until(loop, is_not_contended, NULL, TEST_PATIENCE_NS))
+        fail_msg("nobody examines the list");
+    promoter_destroy(promoter);
+    assert_reply(server, "0", "EXISTS " PLACES);
+}
+
+static const struct CMUnitTest tests[] = {
+    queue_test(test_while_one_is_on_its_way_nobody_is_woken),
+    queue_test(test_several_are_woken_when_told_so),
+    queue_test(test_a_deleted_task_is_not_waited_for),
+    queue_test(test_a_promoted_task_is_on_its_way_and_keeps_its_place),
+    queue_test(test_who_cannot_be_claimed_is_passed_over),
+    queue_test(test_what_stays_locked_for_a_while_is_due_then),
+    queue_test(test_a_call_frees_what_each_of_its_slots_held),
+    queue_test(test_who_lost_its_claim_frees_nothing),
+    queue_test(test_a_list_whose_head_has_vanished_goes_on),
+    queue_test(test_who_is_due_is_left_alone),
+    queue_test(test_a_list_without_places_is_forgotten),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}
