@@ -16,6 +16,8 @@ const char *flow_ending_name(enum flow_ending ending)
         [FLOW_NO_RESOURCE] = "no_resource",
         [FLOW_UNKNOWN_CLASS] = "unknown_class",
         [FLOW_PARKED] = "parked",
+        [FLOW_SKIPPED] = "skipped",
+        [FLOW_DROPPED] = "dropped",
         [FLOW_LOCK_LOST] = "lock_lost",
         [FLOW_GIVEN_BACK] = "given_back",
         [FLOW_CLAIM_LOST] = "claim_lost",
@@ -79,6 +81,84 @@ static struct flow_step open_or_run(struct flow *flow)
     return (struct flow_step){.open = true};
 }
 
+/* --- a lock that is taken ---------------------------------------------------------------------------------------- */
+
+static struct flow_step park(struct flow *flow)
+{
+    flow->state = FLOW_PARKING;
+    return (struct flow_step){.release = true, .move = FLOW_MOVE_PARK};
+}
+
+static struct flow_step skip(struct flow *flow)
+{
+    flow->state = FLOW_SKIPPING;
+    return (struct flow_step){.release = true, .move = FLOW_MOVE_SKIP};
+}
+
+static struct flow_step ask_for_lock(struct flow *flow)
+{
+    flow->state = FLOW_LOCKING;
+    return (struct flow_step){.lock = true};
+}
+
+/* What failed takes the road of any failure. */
+static struct flow_step end_failed(struct flow *flow)
+{
+    switch (flow->task.if_failed) {
+    case FLOW_RUN_EXHAUSTED:
+        return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
+    case FLOW_RUN_HOPELESS:
+        return end_and_claim(flow, FLOW_DISCARDED);
+    default:
+        return end_by_move(flow, FLOW_FAILED, FLOW_MOVE_RETRY);
+    }
+}
+
+static struct flow_step wait_or_not(struct flow *flow)
+{
+    switch (flow->task.on_conflict) {
+    case FLOW_CONFLICT_PARK:
+        return park(flow);
+    case FLOW_CONFLICT_SKIP:
+        return flow->task.ran_before ? park(flow) : skip(flow);
+    case FLOW_CONFLICT_DELAY:
+        return end_by_move(flow, FLOW_PARKED, FLOW_MOVE_DELAY);
+    case FLOW_CONFLICT_FAIL:
+        return end_failed(flow);
+    }
+    invariant_unreachable("a conflict outside its enum");
+}
+
+struct flow_step flow_not_yet(struct flow *flow, bool must_wait)
+{
+    invariant(flow->state == FLOW_PARKING || flow->state == FLOW_SKIPPING);
+    bool was_skipping = flow->state == FLOW_SKIPPING;
+    if (flow->claim_lost)
+        return end_lost(flow);
+    if (flow->stopping)
+        return give_back(flow);
+    flow->retried = flow->retried || !was_skipping;
+    return was_skipping || must_wait ? park(flow) : ask_for_lock(flow);
+}
+
+struct flow_step flow_crowded(struct flow *flow)
+{
+    invariant(flow->state == FLOW_PARKING);
+    if (flow->claim_lost)
+        return end_lost(flow);
+    if (flow->stopping)
+        return give_back(flow);
+    switch (flow->task.on_crowd) {
+    case FLOW_CROWD_DEAD:
+        return end_by_move(flow, FLOW_DEAD, FLOW_MOVE_BURY);
+    case FLOW_CROWD_DROP:
+        return end_and_claim(flow, FLOW_DROPPED);
+    case FLOW_CROWD_DELAY:
+        return end_by_move(flow, FLOW_PARKED, FLOW_MOVE_DELAY);
+    }
+    invariant_unreachable("a crowd outside its enum");
+}
+
 /* --- claiming --------------------------------------------------------------------------------------------------- */
 
 struct flow_step flow_wake(struct flow *flow)
@@ -92,7 +172,7 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
     invariant(flow->state == FLOW_CLAIMING);
     flow->task = *task;
     flow->has_task = true;
-    flow->lost_once = flow->claim_lost = flow->committed = false;
+    flow->lost_once = flow->claim_lost = flow->committed = flow->retried = false;
     if (flow->stopping)
         return give_back(flow);
     if (!task->is_valid)
@@ -105,26 +185,48 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
         return end_by_move(flow, FLOW_UNKNOWN_CLASS, FLOW_MOVE_RETRY);
     if (task->must_lock && !task->wants_lock)
         return end_by_move(flow, FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
-    if (!task->wants_lock)
-        return open_or_run(flow);
-    flow->state = FLOW_LOCKING;
-    return (struct flow_step){.lock = true};
+    if (task->lacks_runner)
+        return park(flow);
+    if (task->wants_lock && task->must_wait)
+        return wait_or_not(flow);
+    return task->wants_lock ? ask_for_lock(flow) : open_or_run(flow);
+}
+
+/* The place of the task is empty: it has left it. */
+static struct flow_step end_left(struct flow *flow, enum flow_ending ending)
+{
+    struct flow_step step = claim_or_rest(flow);
+    step.ends = true;
+    step.ending = ending;
+    return step;
 }
 
 struct flow_step flow_nothing(struct flow *flow)
 {
-    invariant(flow->state == FLOW_CLAIMING || flow->state == FLOW_SETTLING);
     flow->lost_once = false;
-    if (flow->state == FLOW_SETTLING)
+    switch (flow->state) {
+    case FLOW_PARKING:
+        return end_left(flow, FLOW_PARKED);
+    case FLOW_SKIPPING:
+        return end_left(flow, FLOW_SKIPPED);
+    case FLOW_SETTLING:
         return claim_or_rest(flow);
-    flow->state = FLOW_IDLE;
-    return (struct flow_step){0};
+    case FLOW_CLAIMING:
+        flow->state = FLOW_IDLE;
+        return (struct flow_step){0};
+    case FLOW_IDLE:
+    case FLOW_LOCKING:
+    case FLOW_OPENING:
+    case FLOW_READY:
+        break;
+    }
+    invariant_unreachable("nothing was asked for");
 }
 
 /* A claim is lost to a recovery, which cleans our places; the next claim starts afresh. */
 struct flow_step flow_claim_lost(struct flow *flow)
 {
-    invariant(flow->state == FLOW_CLAIMING || flow->state == FLOW_SETTLING || flow->state == FLOW_OPENING);
+    invariant(flow->state != FLOW_IDLE && flow->state != FLOW_LOCKING && flow->state != FLOW_READY);
     bool again = !flow->lost_once, was_opening = flow->state == FLOW_OPENING;
     struct flow_step step = {0};
     flow->lost_once = true;
@@ -156,12 +258,20 @@ struct flow_step flow_locked(struct flow *flow)
     return flow->stopping ? give_back(flow) : open_or_run(flow);
 }
 
-struct flow_step flow_refused(struct flow *flow)
+struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal)
 {
     invariant(flow->state == FLOW_LOCKING);
     if (flow->claim_lost)
         return end_lost(flow);
-    return flow->stopping ? give_back(flow) : end_by_move(flow, FLOW_PARKED, FLOW_MOVE_PARK);
+    if (flow->stopping)
+        return give_back(flow);
+    if (refusal == FLOW_BUSY)
+        return wait_or_not(flow);
+    if (refusal == FLOW_UNDECIDED || !flow->task.fails_open)
+        return park(flow);
+    struct flow_step step = open_or_run(flow);
+    step.release = true;
+    return step;
 }
 
 /* Also while stopping a task that has ended already is run: it would be gone otherwise. */

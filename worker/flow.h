@@ -3,13 +3,16 @@
  *
  *                claimed           lock held         may run       a runner takes it    settled, next claimed
  *   IDLE ─▶ CLAIMING ───▶ LOCKING ─────────▶ OPENING ─────▶ READY ────────────────▶ (same) ──────▶ CLAIMING ─▶ ...
- *    ▲          │ nothing    │ refused: park    │ cancelled    │ withdrawn: give back  │ failed, lost: retry, dead, ...
- *    └──────────┘            └────────┬─────────┴───────┬──────┴───────────────────────┘
- *                                     ▼                 ▼
- *                                   SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *    ▲          │ nothing   ▲│ refused          │ cancelled    │ withdrawn: give back  │ failed, lost: retry, dead, ...
+ *    └──────────┘      freed ││                 └───────┬──────┴───────────────────────┘
+ *              since it was  ││                         ▼
+ *                    claimed ││                       SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *                            │▼                         ▲
+ *           SKIPPING ──▶ PARKING ──▶ parked             │ too many wait: dead, dropped or delayed
+ *              │ skipped     └──────────────────────────┘
  *
  * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
- * LOCKING is for those that name something to lock.
+ * LOCKING is for those that name something to lock. What of it is known to be held is not asked for.
  *
  * Rules:
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
@@ -22,13 +25,25 @@
  *  - The result of a run whose claim was lost is nobody's: the task is in other hands, and only the lock is let go.
  *  - A task that runs at most once was ended before it ran: what fails, is cancelled or loses its lock after that is
  *    buried, never run again.
+ *  - A lock that is held by others is no failure: the task waits in the queue store, or what else its class says, and
+ *    has cost neither a runner's time nor a retry. A task that was claimed before is never skipped, it may be its own
+ *    dead one that holds the lock.
  *  - While stopping nothing is started: what has not started is given back. */
 #ifndef WORKER_FLOW_H
 #define WORKER_FLOW_H
 
 #include <stdbool.h>
 
-enum flow_state { FLOW_IDLE, FLOW_CLAIMING, FLOW_LOCKING, FLOW_OPENING, FLOW_READY, FLOW_SETTLING };
+enum flow_state {
+    FLOW_IDLE,
+    FLOW_CLAIMING,
+    FLOW_LOCKING,
+    FLOW_PARKING,
+    FLOW_SKIPPING,
+    FLOW_OPENING,
+    FLOW_READY,
+    FLOW_SETTLING,
+};
 
 /* How a task ended in this slot. Every ending is counted and logged under its name. */
 enum flow_ending {
@@ -42,7 +57,9 @@ enum flow_ending {
     FLOW_INVALID,       /* not a task */
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
     FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody may, after a deployment */
-    FLOW_PARKED,        /* its lock was refused */
+    FLOW_PARKED,        /* its lock is held: it waits in the queue store */
+    FLOW_SKIPPED,       /* its lock is held, and its class is not worth doing twice */
+    FLOW_DROPPED,       /* too many waited for its lock already */
     FLOW_LOCK_LOST,     /* its lock was lost while it ran: to be retried, or back in its queue */
     FLOW_GIVEN_BACK,    /* not run, or not to its end: back to the head of its queue */
     FLOW_CLAIM_LOST,    /* somebody else recovered it meanwhile */
@@ -53,27 +70,6 @@ const char *flow_ending_name(enum flow_ending ending);
 
 /* Where a task goes whose lock was lost while it ran. */
 enum flow_road { FLOW_ROAD_RETRY, FLOW_ROAD_REQUEUE, FLOW_ROAD_DEAD };
-
-/* What the slot found out about a claimed task. */
-struct flow_task {
-    bool is_valid, is_known;
-    bool is_refused;
-    bool is_expired;
-    bool wants_lock;   /* it names resources, and its class may be locked */
-    bool must_lock;    /* its class must be */
-    bool must_open;    /* the queue is asked once more before it runs */
-    bool at_most_once; /* and ends it there; must_open is set too */
-    bool is_unique;    /* its end gives something free, so it takes a call of its own */
-    bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
-    enum flow_road on_lost;
-};
-
-/* The lock of a run, as judged when the run has ended. */
-enum flow_hold {
-    FLOW_HELD, /* or it needed none */
-    FLOW_LOST,
-    FLOW_HELD_TOO_LONG, /* lost because it was held for as long as it may be */
-};
 
 enum flow_result {
     FLOW_RUN_OK,
@@ -87,12 +83,55 @@ enum flow_result {
     FLOW_RUN_NOT_STARTED, /* the lock was gone before the first act */
 };
 
+/* What becomes of a task whose lock is held. */
+enum flow_conflict { FLOW_CONFLICT_PARK, FLOW_CONFLICT_SKIP, FLOW_CONFLICT_DELAY, FLOW_CONFLICT_FAIL };
+
+/* And of one for whose lock too many wait already. */
+enum flow_crowd { FLOW_CROWD_DEAD, FLOW_CROWD_DROP, FLOW_CROWD_DELAY };
+
+/* What the slot found out about a claimed task. */
+struct flow_task {
+    bool is_valid, is_known;
+    bool is_refused;
+    bool is_expired;
+    bool wants_lock;   /* it names resources, and its class may be locked */
+    bool must_lock;    /* its class must be */
+    bool must_open;    /* the queue is asked once more before it runs */
+    bool at_most_once; /* and ends it there; must_open is set too */
+    bool is_unique;    /* its end gives something free, so it takes a call of its own */
+    bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
+    bool must_wait;    /* its lock is known to be taken: it is not asked for */
+    bool lacks_runner; /* its class's share of the runners is used up */
+    bool ran_before;   /* as far as its own record tells */
+    bool fails_open;   /* runs without its lock when too few lock nodes can be asked */
+    enum flow_conflict on_conflict;
+    enum flow_crowd on_crowd;
+    enum flow_result if_failed; /* what comes of a failure now */
+    enum flow_road on_lost;
+};
+
+/* Why a lock was not had. */
+enum flow_refusal {
+    FLOW_BUSY,      /* somebody holds it */
+    FLOW_UNDECIDED, /* several tried at once, or it took too long: worth another try soon */
+    FLOW_NO_QUORUM, /* too few lock nodes could be asked */
+};
+
+/* The lock of a run, as judged when the run has ended. */
+enum flow_hold {
+    FLOW_HELD, /* or it needed none */
+    FLOW_LOST,
+    FLOW_HELD_TOO_LONG, /* lost because it was held for as long as it may be */
+};
+
 enum flow_move {
     FLOW_MOVE_NONE,
     FLOW_MOVE_CLAIM,  /* what the slot had is done; claim the next */
     FLOW_MOVE_FINISH, /* what the slot had is done */
     FLOW_MOVE_RETRY,
-    FLOW_MOVE_PARK,
+    FLOW_MOVE_PARK,  /* into the waiting list; the answer may be another one */
+    FLOW_MOVE_SKIP,  /* ends it, unless the queue store knows that it was claimed before */
+    FLOW_MOVE_DELAY, /* to be looked at again after a while */
     FLOW_MOVE_BURY,
     FLOW_MOVE_GIVE_BACK,
 };
@@ -114,21 +153,27 @@ struct flow {
     bool has_task;   /* claimed and not ended */
     bool lost_once;  /* the last claim was lost: one more try, then wait for a ring */
     bool claim_lost; /* of the task that is being worked at */
+    bool retried;    /* the waiting list sent it back to its lock once */
     bool committed;  /* it was ended before it ran */
     struct flow_task task;
 };
 
 /* Idle slots only: there may be a task. */
 struct flow_step flow_wake(struct flow *flow);
-/* The queue's answers. */
+/* The queue's answers. FLOW_NOTHING also means parked, and skipped. */
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
 struct flow_step flow_nothing(struct flow *flow);
+/* Of a skip: it was claimed before. Of a park: the lock was freed since it was asked for; `must_wait` is what is known
+ * about it now. */
+struct flow_step flow_not_yet(struct flow *flow, bool must_wait);
+/* Of a park: too many wait. */
+struct flow_step flow_crowded(struct flow *flow);
 struct flow_step flow_claim_lost(struct flow *flow);
 /* The claim was lost without a call of ours. In READY the slot must have tried to withdraw the task. */
 struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);
 /* The lock's answer. */
 struct flow_step flow_locked(struct flow *flow);
-struct flow_step flow_refused(struct flow *flow);
+struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal);
 /* The queue's last word before the run. */
 struct flow_step flow_opened(struct flow *flow);
 struct flow_step flow_unwanted(struct flow *flow);

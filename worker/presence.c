@@ -76,7 +76,7 @@ static void facts_fill(void *context, struct heartbeat_facts *facts)
         .version = "holdfast " HOLDFAST_VERSION,
         .pid = (long)getpid(),
         .started = presence->started,
-        .concurrency = worker->slot_count,
+        .concurrency = worker->runner_count,
         .quiet = worker->quiet || worker->stopping,
         .rss_kb = rss_kb(),
         .mode = is_weighted(config) ? HEARTBEAT_WEIGHTED : HEARTBEAT_STRICT,

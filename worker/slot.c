@@ -1,9 +1,8 @@
-/* One slot: performs what flow.c decides. A slot stands for one runner: it claims a task, takes the lock on the
- * runner's behalf, hands the task to the runners (slot_run.c), and settles it (slot_moves.c). Runs on the loop. */
-#include <inttypes.h>
+/* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its mate (slot_heir.c): it
+ * claims a task, takes the lock on the runner's behalf (slot_lock.c), hands the task to the runners (slot_run.c), and
+ * settles it (slot_moves.c). Runs on the loop. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/invariant.h"
 #include "base/log.h"
@@ -29,6 +28,17 @@ static void ignored_tell(const struct slot *slot)
                   slot->envelope.ignored);
 }
 
+static void resources_find(struct slot *slot)
+{
+    slot->bad_resources = ERROR_NONE;
+    if (task_resources_resolve(&slot->resources, &slot->envelope, &slot->rules, slot->worker->class_resources,
+                               &slot->bad_resources) != TASK_RESOURCES_BAD ||
+        slot->rules.refused_class != NULL)
+        return;
+    slot->rules.refused_class = slot->resources.fault;
+    slot->rules.refused_reason = slot->bad_resources.text;
+}
+
 /* The text is read; false when it is no task. */
 static bool task_read(struct slot *slot)
 {
@@ -50,7 +60,37 @@ static bool task_read(struct slot *slot)
         slot->rules.refused_class = "HF::ClassNotAllowed";
         slot->rules.refused_reason = "its queue may not run tasks of its class";
     }
+    resources_find(slot);
     return true;
+}
+
+static enum flow_conflict conflict_of(enum config_on_conflict on_conflict)
+{
+    switch (on_conflict) {
+    case CONFIG_CONFLICT_BY_HANDLER: /* merged by now */
+    case CONFIG_CONFLICT_PARK:
+        return FLOW_CONFLICT_PARK;
+    case CONFIG_CONFLICT_SKIP:
+        return FLOW_CONFLICT_SKIP;
+    case CONFIG_CONFLICT_DELAY:
+        return FLOW_CONFLICT_DELAY;
+    case CONFIG_CONFLICT_FAIL:
+        return FLOW_CONFLICT_FAIL;
+    }
+    invariant_unreachable("a conflict outside its enum");
+}
+
+static enum flow_crowd crowd_of(enum config_on_crowd on_crowd)
+{
+    switch (on_crowd) {
+    case CONFIG_CROWD_DEAD:
+        return FLOW_CROWD_DEAD;
+    case CONFIG_CROWD_DROP:
+        return FLOW_CROWD_DROP;
+    case CONFIG_CROWD_DELAY:
+        return FLOW_CROWD_DELAY;
+    }
+    invariant_unreachable("a crowd outside its enum");
 }
 
 static enum flow_road road_of(enum config_on_lost on_lost)
@@ -66,9 +106,28 @@ static enum flow_road road_of(enum config_on_lost on_lost)
     invariant_unreachable("a road outside its enum");
 }
 
+/* What it locks, and what it has to wait for now. */
+static void task_contend(struct slot *slot, struct flow_task *task)
+{
+    const struct task_rules *rules = &slot->rules;
+    bool shares = rules->share < slot->worker->runner_count;
+    waiting_names_set(&slot->waiting, slot->resources.names, task->wants_lock ? slot->resources.count : 0,
+                      shares ? slot->envelope.class_name : NULL);
+    slot_heir_judge(slot);
+    task->on_conflict = conflict_of(rules->on_conflict);
+    task->on_crowd = crowd_of(rules->on_crowd);
+    task->fails_open = rules->fails_open;
+    task->ran_before = slot->envelope.was_retried;
+    task->must_wait = slot_must_wait(slot);
+    task->lacks_runner = slot_lacks_runner(slot);
+    if (task->must_wait && task->on_conflict == FLOW_CONFLICT_FAIL)
+        task->if_failed = slot_failed_result(slot);
+}
+
 static struct flow_task task_look(struct slot *slot)
 {
     const struct task_rules *rules = &slot->rules;
+    waiting_names_clear(&slot->waiting);
     if (!task_read(slot))
         return (struct flow_task){.is_valid = false};
     struct flow_task task = {.is_valid = true,
@@ -79,10 +138,11 @@ static struct flow_task task_look(struct slot *slot)
     if (!task.is_known)
         return task;
     task.must_lock = rules->must_lock;
-    task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->envelope.resource_count > 0;
+    task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->resources.count > 0;
     task.on_lost = road_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
     task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue);
+    task_contend(slot, &task);
     return task;
 }
 
@@ -97,13 +157,15 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
     atomic_store_explicit(&slot->job.lost, HF_NOT_CANCELLED, memory_order_relaxed);
     slot->job.fence[0] = '\0';
-    slot->started = false;
+    slot->started = slot->has_ended = false;
     slot->hold = FLOW_HELD;
+    slot->held_ns = 0;
     slot->fate = NULL;
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
     slot_perform(slot, flow_claimed(&slot->flow, &task));
+    slot_settle(slot->mate); /* if it waited for this answer */
 }
 
 /* It has been settled: what is told from now on is not about it. An abandoned handler still reads all this. */
@@ -117,6 +179,41 @@ static void task_forget(struct slot *slot)
     failure_clear(&slot->job.failure);
 }
 
+/* Too many wait already for what it would wait for. */
+static void crowd_met(struct slot *slot)
+{
+    failure_clear(&slot->job.failure);
+    failure_set(&slot->job.failure, "HF::TooManyWaiters", "%s: %u tasks wait for it already",
+                waiting_names_resource(slot->wait.list), slot->rules.waiters_max);
+    slot_perform(slot, flow_crowded(&slot->flow));
+}
+
+/* The slot's place is empty. What was parked or skipped is told of before it is forgotten. */
+static void place_emptied(struct slot *slot)
+{
+    bool is_parked = slot->flow.state == FLOW_PARKING;
+    bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING;
+    slot_heir_missing(slot);
+    if (is_parked)
+        slots_seek_heir(slot->worker, slot->wait.list);
+    if (is_told)
+        task_forget(slot);
+    slot->worker->wake_next = 1;
+    slot_perform(slot, flow_nothing(&slot->flow));
+    if (!is_told)
+        task_forget(slot);
+    slot_settle(slot->mate);
+}
+
+static void claim_lost(struct slot *slot)
+{
+    /* Also when the task had ended here and only its settling came too late: nobody died of it. */
+    if (slot->jid[0] != '\0')
+        queue_absolve(slot->worker->queue, slot->number, slot->jid);
+    slot_perform(slot, flow_claim_lost(&slot->flow));
+    slot_settle(slot->mate);
+}
+
 void slot_answered(void *context, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length)
 {
@@ -125,21 +222,23 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
     if (answer != QUEUE_CLAIMED && slot->claims)
         worker->claimed--;
     slot->claims = false;
+    slot_waiters_note(slot);
     switch (answer) {
     case QUEUE_CLAIMED:
         task_take(slot, queue, payload, length);
         worker_wake_idle(worker);
         return;
     case QUEUE_NOTHING:
-        task_forget(slot);
-        worker->wake_next = 1;
-        slot_perform(slot, flow_nothing(&slot->flow));
+        place_emptied(slot);
+        return;
+    case QUEUE_KEPT:
+        slot_perform(slot, flow_not_yet(&slot->flow, slot_must_wait(slot)));
+        return;
+    case QUEUE_FULL:
+        crowd_met(slot);
         return;
     case QUEUE_LOST:
-        /* Also when the task had ended here and only its settling came too late: nobody died of it. */
-        if (slot->jid[0] != '\0')
-            queue_absolve(worker->queue, number, slot->jid);
-        slot_perform(slot, flow_claim_lost(&slot->flow));
+        claim_lost(slot);
         return;
     case QUEUE_OPENED:
         slot_perform(slot, flow_opened(&slot->flow));
@@ -147,79 +246,11 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
     case QUEUE_CANCELLED:
         slot_perform(slot, flow_unwanted(&slot->flow));
         return;
-    case QUEUE_KEPT:
-    case QUEUE_FULL:
-        invariant_unreachable("nobody was parked or skipped");
     }
     invariant_unreachable("an answer outside its enum");
 }
 
-/* --- the lock --------------------------------------------------------------------------------------------------- */
-
-static void lock_taken(struct slot *slot)
-{
-    char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX];
-    uint64_t token = redlock_lock_token(slot->lock);
-    if (token != 0)
-        snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
-    job_verifier_open(&slot->verifier, slot->lock);
-    if (log_is_on(LOG_DEBUG))
-        log_event(LOG_DEBUG, "task_locked", "jid=%s slot=%u resource=%s resources=%u fence=%s",
-                  log_quote(slot->jid, jid), slot->number, log_quote(slot->envelope.resources[0], resource),
-                  slot->envelope.resource_count, token != 0 ? slot->job.fence : "-");
-}
-
-static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
-{
-    (void)lock;
-    struct slot *slot = context;
-    if (event->kind == REDLOCK_EVENT_LOST) {
-        /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
-        slot->loss = event->loss;
-        job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
-    }
-    if (event->kind != REDLOCK_EVENT_ANSWER)
-        return;
-    if (event->answer == REDLOCK_ACQUIRED) {
-        report_lock_wait(&slot->worker->report, event, slot->envelope.resources[0]);
-        lock_taken(slot);
-        slot_perform(slot, flow_locked(&slot->flow));
-        return;
-    }
-    if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
-        worker_lock_trouble(slot->worker, event->answer, event->reason);
-    failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->envelope.resources[0], event->reason);
-    slot_perform(slot, flow_refused(&slot->flow));
-}
-
-static void lock_take(struct slot *slot)
-{
-    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
-    snprintf(owner, sizeof owner, "%.60s:%ld:%u:%.40s", slot->worker->options.config->worker.host, (long)getpid(),
-             slot->number, slot->jid);
-    struct redlock_terms terms = slot->worker->terms;
-    terms.max_hold_ns = slot->rules.max_hold_ns;
-    terms.unfenced = slot->rules.unfenced;
-    slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
-    bool taken =
-        redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->envelope.resources,
-                                                                   .resource_count = slot->envelope.resource_count,
-                                                                   .owner = owner});
-    invariant(taken); /* the envelope's limits are the lock's */
-}
-
-/* The answer to the release is counted by the group; nobody here waits for it. */
-static void lock_leave(struct slot *slot)
-{
-    struct redlock_lock *lock = slot->lock;
-    if (lock == NULL)
-        return;
-    slot->lock = NULL;
-    if (!redlock_lock_is_free(lock))
-        redlock_lock_release(lock);
-    redlock_lock_destroy(lock);
-    job_verifier_close(&slot->verifier);
-}
+/* --- endings ------------------------------------------------------------------------------------------------------ */
 
 static enum log_level ending_level(enum flow_ending ending)
 {
@@ -229,6 +260,7 @@ static enum log_level ending_level(enum flow_ending ending)
     case FLOW_GIVEN_BACK:
         return LOG_DEBUG;
     case FLOW_DISCARDED:
+    case FLOW_SKIPPED:
     case FLOW_EXPIRED:
     case FLOW_CANCELLED:
         return LOG_INFO;
@@ -244,38 +276,68 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
     return ending == FLOW_INVALID ? slot->invalid.text : slot->job.failure.message;
 }
 
-static void ending_tell(struct slot *slot, enum flow_ending ending)
+static void ending_count(struct slot *slot, enum flow_ending ending)
 {
     slot->worker->report.endings[ending]++;
+    if (slot->waiting.resource_count == 0)
+        return;
+    const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];
+    if (ending == FLOW_PARKED)
+        lock_metrics_count(slot->worker->lock_metrics, class_name, resource, LOCK_EVENT_PARKED);
+    else if (ending == FLOW_SKIPPED)
+        lock_metrics_count(slot->worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
+}
+
+/* " fence=17 resource=acct:7 held_ms=12 fate=..." as far as there is any of it. */
+static void ending_details(const struct slot *slot, char *text, size_t size)
+{
+    char resource[LOG_QUOTE_MAX];
+    int length = 0;
+    text[0] = '\0';
+    if (slot->waiting.resource_count > 0)
+        length = snprintf(text, size, "%s%s resource=%s held_ms=%lld", slot->job.fence[0] != '\0' ? " fence=" : "",
+                          slot->job.fence, log_quote(slot->resources.names[0], resource),
+                          (long long)(slot->held_ns / NS_PER_MS));
+    if (slot->fate != NULL && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length, " fate=\"%s\"", slot->fate);
+}
+
+static void ending_tell(struct slot *slot, enum flow_ending ending)
+{
+    ending_count(slot, ending);
     slot->worker->report.last_ending = loop_now(slot->worker->loop);
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s%s%s%s%s reason=%s",
+    char details[2 * LOG_QUOTE_MAX];
+    ending_details(slot, details, sizeof details);
+    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s reason=%s",
               flow_ending_name(ending), log_quote(slot->jid, jid),
               log_quote(slot->invalid.text[0] == '\0' ? slot->envelope.class_name : NULL, class_name),
-              log_quote(slot->queue, queue), slot->number, slot->job.fence[0] != '\0' ? " fence=" : "", slot->job.fence,
-              slot->fate != NULL ? " fate=\"" : "", slot->fate != NULL ? slot->fate : "",
-              slot->fate != NULL ? "\"" : "", log_quote(ending_reason(slot, ending), reason));
+              log_quote(slot->queue, queue), slot->number, details, log_quote(ending_reason(slot, ending), reason));
 }
 
 void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
-        lock_leave(slot);
-    if (step.ends)
+        slot_lock_leave(slot, step.ends, step.ending);
+    if (step.ends) {
+        slot->is_heir = false;
         slot_progress_end(slot, step.ending);
+    }
     slot_move(slot, step.move);
     if (step.ends)
         ending_tell(slot, step.ending);
     if (step.lock)
-        lock_take(slot);
+        slot_lock_take(slot);
+    if (step.open || step.run)
+        slot_runner_take(slot);
     if (step.open)
         queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
     if (step.run)
         slot_run_start(slot);
     if (slot->flow.state == FLOW_IDLE)
-        worker_rest(slot->worker, slot);
+        slot_rest(slot);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
@@ -321,6 +383,7 @@ void slot_cancel(struct slot *slot)
 
 void slot_stop(struct slot *slot)
 {
+    slot_settle(slot); /* it waits for an heir no longer */
     enum flow_state before = slot->flow.state;
     bool withdrawn = slot_withdraw(slot);
     if (before == FLOW_IDLE) {
@@ -342,6 +405,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 {
     slot->worker = worker;
     slot->number = number;
+    slot->mate = &worker->slots[(number + worker->runner_count) % worker->slot_count];
     job_verifier_init(&slot->verifier, worker->loop, worker->verify_patience_ns);
     slot->work.run = slot_run;
     slot->work.done.deliver = slot_ran;
@@ -356,5 +420,7 @@ void slot_fini(struct slot *slot)
     job_finish(&slot->job);
     backtrace_clear(&slot->job.backtrace);
     envelope_fini(&slot->envelope);
+    task_resources_fini(&slot->resources);
+    waiting_names_fini(&slot->waiting);
     buffer_fini(&slot->payload);
 }

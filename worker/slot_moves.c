@@ -23,13 +23,59 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
     queue_postpone(slot->worker->queue, slot->number, place, delay_ns, &name, text->bytes, text->length);
 }
 
+/* What waits for what the task had; nothing when it had nothing, or was told already. */
+static struct waiting_end waiting_end_take(struct slot *slot)
+{
+    struct waiting_end end = {.lists = slot->waiting.names,
+                              .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? slot->waiting.count : 0,
+                              .jid = slot->left.jid,
+                              .is_handed_on = slot->left.kind == SLOT_LEFT_TO_HEIR,
+                              .after_ns = slot->left.after_ns};
+    slot->left.kind = SLOT_LEFT_NOTHING;
+    return end;
+}
+
+/* By a call of its own, behind the move. */
+static void waiters_tell(struct slot *slot)
+{
+    struct waiting_end end = waiting_end_take(slot);
+    if (end.list_count > 0)
+        queue_free(slot->worker->queue, &end);
+}
+
+/* The same call settles, wakes and claims, where one call can do all. */
+static void task_turn(struct slot *slot, bool claims)
+{
+    bool in_turn = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_HEIR;
+    if (!in_turn || slot->left.jid == NULL) {
+        queue_turn(slot->worker->queue, slot->number, claims);
+        return;
+    }
+    struct waiting_end end = waiting_end_take(slot);
+    slot->asks_for_waiters = true;
+    queue_turn_free(slot->worker->queue, slot->number, claims, &end);
+}
+
+static void task_claim(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    if (slot->is_heir) {
+        slot_heir_claim(slot);
+        return;
+    }
+    slot->claims = slot_may_claim(slot);
+    worker->claimed += slot->claims;
+    worker_listen(worker);
+    task_turn(slot, slot->claims);
+}
+
 static void task_finish(struct slot *slot)
 {
     struct queue_task_name name = task_name(slot);
     if (name.unique != NULL || name.is_cancelled)
         queue_finish(slot->worker->queue, slot->number, &name);
     else
-        queue_turn(slot->worker->queue, slot->number, false);
+        task_turn(slot, false);
 }
 
 static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
@@ -94,16 +140,55 @@ static bool says_its_origin(const struct slot *slot)
 }
 
 /* Contention is no failure: the payload goes as it is, if it says what it must. */
+static const struct buffer *parked_text(struct slot *slot)
+{
+    struct buffer *text = &slot->worker->text;
+    if (says_its_origin(slot))
+        return &slot->payload;
+    buffer_clear(text);
+    origin_write(slot, text);
+    return text;
+}
+
 static void task_park(struct slot *slot)
 {
-    int64_t delay_ns = slot->worker->options.config->lock.park_delay_ns;
-    struct buffer *text = &slot->worker->text;
-    buffer_clear(text);
-    if (says_its_origin(slot))
-        buffer_append(text, slot->payload.bytes, slot->payload.length);
-    else
-        origin_write(slot, text);
-    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), text);
+    struct worker *worker = slot->worker;
+    const struct buffer *text = parked_text(slot);
+    char set[DIGEST_TEXT_SIZE];
+    waiting_names_digest(&slot->waiting, set);
+    contention_note_waiters(worker->contention, slot->wait.list, true, loop_now(worker->loop));
+    queue_park(worker->queue, slot->number,
+               &(struct waiting_task){.list = slot->wait.list,
+                                      .jid = slot->jid,
+                                      .queue = slot->queue,
+                                      .class_name = slot->envelope.class_name,
+                                      .set = set,
+                                      .seen_us = slot->wait.seen_us,
+                                      .near_ns = slot->wait.near_ns,
+                                      .waiters_max = slot->rules.waiters_max,
+                                      .may_retry = !slot->flow.retried},
+               text->bytes, text->length);
+}
+
+static void task_skip(struct slot *slot)
+{
+    struct queue_task_name name = task_name(slot);
+    queue_skip(slot->worker->queue, slot->number, &name, slot->wait.list);
+}
+
+static void task_delay(struct slot *slot)
+{
+    int64_t delay_ns = slot->rules.conflict_delay_ns;
+    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot));
+}
+
+/* The first reason that there is stays. */
+static void bury_reason_set(struct slot *slot)
+{
+    if (slot->rules.refused_class != NULL)
+        failure_set(&slot->job.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
+    failure_set(&slot->job.failure, "HF::NoResource", "the class %s needs a lock and the task names no resource",
+                slot->envelope.class_name);
 }
 
 static void task_bury(struct slot *slot)
@@ -114,10 +199,7 @@ static void task_bury(struct slot *slot)
         return;
     }
     if (slot->invalid.text[0] == '\0') {
-        if (slot->rules.refused_class != NULL)
-            failure_set(&slot->job.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
-        failure_set(&slot->job.failure, "HF::NoResource", "the class %s needs a lock and the task names no resource",
-                    slot->envelope.class_name);
+        bury_reason_set(slot);
         record_move(slot, QUEUE_DEAD, 0, slot->started);
         return;
     }
@@ -149,17 +231,13 @@ void slots_give_back(struct loop_hook *hook)
     }
 }
 
-void slot_move(struct slot *slot, enum flow_move move)
+static void move_perform(struct slot *slot, enum flow_move move)
 {
-    struct worker *worker = slot->worker;
     switch (move) {
     case FLOW_MOVE_NONE:
         return;
     case FLOW_MOVE_CLAIM:
-        slot->claims = worker_may_claim(worker);
-        worker->claimed += slot->claims;
-        worker_listen(worker);
-        queue_turn(worker->queue, slot->number, slot->claims);
+        task_claim(slot);
         return;
     case FLOW_MOVE_FINISH:
         task_finish(slot);
@@ -170,6 +248,12 @@ void slot_move(struct slot *slot, enum flow_move move)
     case FLOW_MOVE_PARK:
         task_park(slot);
         return;
+    case FLOW_MOVE_SKIP:
+        task_skip(slot);
+        return;
+    case FLOW_MOVE_DELAY:
+        task_delay(slot);
+        return;
     case FLOW_MOVE_BURY:
         task_bury(slot);
         return;
@@ -178,4 +262,10 @@ void slot_move(struct slot *slot, enum flow_move move)
         return;
     }
     invariant_unreachable("a move outside its enum");
+}
+
+void slot_move(struct slot *slot, enum flow_move move)
+{
+    move_perform(slot, move);
+    waiters_tell(slot);
 }

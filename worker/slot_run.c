@@ -30,7 +30,7 @@ void slot_run(struct work *work)
                                                  : HF_BURY;
 }
 
-static enum flow_result failed_result(struct slot *slot)
+enum flow_result slot_failed_result(struct slot *slot)
 {
     switch (failure_fate(&slot->envelope, &slot->rules, wall_now(), &slot->fate)) {
     case FAILURE_RETRY:
@@ -61,13 +61,13 @@ static enum flow_result run_result(struct slot *slot)
         if (job_was_cancelled(&slot->job))
             return FLOW_RUN_CANCELLED;
         failure_set(&slot->job.failure, "HF::BadResult", "its handler says that it was cancelled, and it was not");
-        return failed_result(slot);
+        return slot_failed_result(slot);
     case HF_FAIL:
         failure_set(&slot->job.failure, "HF::Failed", "its handler failed without giving a reason");
-        return failed_result(slot);
+        return slot_failed_result(slot);
     default:
         failure_set(&slot->job.failure, "HF::BadResult", "its handler returned %d, which is no result", slot->code);
-        return failed_result(slot);
+        return slot_failed_result(slot);
     }
 }
 
@@ -135,7 +135,7 @@ static enum flow_result lost_result(struct slot *slot)
     backtrace_clear(&slot->job.backtrace);
     failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused: %s",
                 loss_text(slot));
-    enum flow_result result = failed_result(slot);
+    enum flow_result result = slot_failed_result(slot);
     if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ROAD_RETRY)
         slot->fate = NULL; /* the road of its class decides */
     return result;
@@ -153,8 +153,8 @@ static void run_count(struct slot *slot, enum flow_result result)
 static void fenced_off_count(const struct slot *slot)
 {
     bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
-    if (has_failed && slot->envelope.resource_count > 0 && strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
-        lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->envelope.resources[0],
+    if (has_failed && slot->resources.count > 0 && strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
+        lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                            LOCK_EVENT_FENCED_OFF);
 }
 
@@ -170,11 +170,21 @@ void slot_ran(struct loop_message *message)
     if (slot->started)
         fenced_off_count(slot);
     slot->hold = hold_of(slot);
-    enum flow_result result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
-    run_count(slot, result);
+    slot->result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
+    run_count(slot, slot->result);
     job_finish(&slot->job);
     slot_serial_leave(slot);
-    slot_perform(slot, flow_ran(&slot->flow, result, slot->hold));
+    slot->has_ended = true;
+    if (!slot_waits_for_heir(slot))
+        slot_settle(slot);
+}
+
+void slot_settle(struct slot *slot)
+{
+    if (!slot->has_ended)
+        return;
+    slot->has_ended = false;
+    slot_perform(slot, flow_ran(&slot->flow, slot->result, slot->hold));
 }
 
 static struct serial *serial_of(struct slot *slot)
@@ -196,6 +206,8 @@ void slot_run_start(struct slot *slot)
     slot->job.envelope = &slot->envelope;
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
+    slot->job.resources = slot->resources.names;
+    slot->job.resource_count = slot->lock != NULL ? slot->resources.count : 0;
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.validity = slot->lock != NULL ? redlock_lock_validity(slot->lock) : NULL;
     slot->job.hold_until = slot->lock != NULL ? lock_hold_until(slot) : 0;
@@ -213,4 +225,5 @@ void slot_run_start(struct slot *slot)
     if (slot->serial != NULL)
         slot->serial->running = slot;
     slot_go(slot);
+    slot_seek_heir(slot);
 }

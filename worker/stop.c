@@ -44,7 +44,7 @@ static struct worker *limit_worker(struct loop_timer *timer)
 
 static unsigned slots_busy(const struct worker *worker)
 {
-    return worker->slot_count - worker->idle_count;
+    return worker->runner_count - worker->idle_count;
 }
 
 /* Slots with a handler that runs. The other busy ones wait for the queue node. */
@@ -95,7 +95,7 @@ static void slot_tell(const struct slot *slot, enum log_level level, const char 
 void worker_tell_running(struct worker *worker)
 {
     log_event(LOG_INFO, "tasks_running", "count=%u busy=%u threads=%u", handlers_running(worker), slots_busy(worker),
-              worker->slot_count);
+              worker->runner_count);
     for (unsigned i = 0; i < worker->slot_count; i++)
         if (worker->slots[i].flow.state == FLOW_READY)
             slot_tell(&worker->slots[i], LOG_INFO, "task_running");

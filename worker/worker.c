@@ -55,8 +55,8 @@ void worker_wake_idle(struct worker *worker)
     for (unsigned n = worker->wake_next; n > 0 && worker->idle_count > 0 && worker_may_claim(worker); n--)
         slot_wake_one(worker);
     worker->wake_next *= 2;
-    if (worker->wake_next > worker->slot_count)
-        worker->wake_next = worker->slot_count;
+    if (worker->wake_next > worker->runner_count)
+        worker->wake_next = worker->runner_count;
 }
 
 void worker_rest(struct worker *worker, struct slot *slot)
@@ -100,7 +100,7 @@ void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, cons
 static void drain_told(void *context, const struct queue_backlog *backlog)
 {
     struct worker *worker = context;
-    if (!backlog->known || worker->idle_count < worker->slot_count)
+    if (!backlog->known || worker->idle_count < worker->runner_count)
         return;
     if (backlog->waiting > 0)
         worker_wake_idle(worker);
@@ -141,7 +141,7 @@ static bool locks_are_wrong(struct worker *worker, const struct redlock_standing
 static void locks_ready(struct worker *worker)
 {
     worker->ready = true;
-    worker->wake_next = worker->slot_count;
+    worker->wake_next = worker->runner_count;
     worker_wake_idle(worker);
     worker_listen(worker);
 }
@@ -201,7 +201,7 @@ static void look_fire(struct loop_timer *timer)
     }
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
     locks_look(worker);
-    bool all_idle = worker->idle_count == worker->slot_count;
+    bool all_idle = worker->idle_count == worker->runner_count;
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
     else if (all_idle && worker->options.drain)
@@ -320,6 +320,15 @@ static bool periodic_build(struct worker *worker, struct error *error)
     return worker->periodic != NULL;
 }
 
+static void classes_build(struct worker *worker)
+{
+    const struct plugins *plugins = worker->options.plugins;
+    worker->class_count = (unsigned)plugins_handler_count(plugins);
+    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
+    for (unsigned i = 0; i < worker->class_count; i++)
+        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
+}
+
 static void slots_build(struct worker *worker)
 {
     const struct plugins *plugins = worker->options.plugins;
@@ -329,6 +338,8 @@ static void slots_build(struct worker *worker)
     loop_hook_init(&worker->give_back, slots_give_back);
     for (unsigned i = worker->slot_count; i > 0; i--) {
         slot_init(&worker->slots[i - 1], worker, i - 1);
+        if (i > worker->runner_count)
+            continue;
         list_prepend(&worker->idle, &worker->slots[i - 1].idle_link);
         worker->idle_count++;
     }
@@ -348,11 +359,14 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->loop = loop_create(error);
     if (worker->loop == NULL || !locks_create(worker, error))
         return false;
+    classes_build(worker);
     slots_build(worker);
-    worker->pool = runner_pool_create(worker->loop, worker->slot_count, error);
+    worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
+    worker->pool = runner_pool_create(worker->loop, worker->runner_count, error);
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
+    worker->departures = departures_create(worker->loop, worker->queue);
     if (!periodic_build(worker, error))
         return false;
     worker->lock_metrics = lock_metrics_create();
@@ -377,6 +391,7 @@ static void worker_free(struct worker *worker)
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_progress_free(&worker->slots[i]);
+    departures_destroy(worker->departures);
     dead_watch_destroy(worker->dead_watch);
     if (worker->promoter != NULL)
         promoter_destroy(worker->promoter);
@@ -397,6 +412,8 @@ static void worker_free(struct worker *worker)
     }
     if (worker->reload != NULL)
         reload_destroy(worker->reload);
+    contention_destroy(worker->contention);
+    free(worker->class_names);
     free(worker->slots);
     free(worker->serials);
     buffer_fini(&worker->text);
@@ -432,7 +449,7 @@ static void report_finish(struct worker *worker)
         .host = worker->options.config->worker.host,
         .cpu_seconds = cpu_seconds(),
         .pid = (long)getpid(),
-        .threads = worker->slot_count,
+        .threads = worker->runner_count,
         .claims = queue_counters(worker->queue)->claims,
         .claim_calls = queue_counters(worker->queue)->claim_calls,
         .rings = queue_counters(worker->queue)->rings,
@@ -458,8 +475,9 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     struct error error = ERROR_NONE;
     char text[LOG_QUOTE_MAX];
     worker->options = *options;
-    worker->slot_count = options->config->worker.threads;
-    worker->wake_next = worker->slot_count;
+    worker->runner_count = options->config->worker.threads;
+    worker->slot_count = 2 * worker->runner_count;
+    worker->wake_next = worker->runner_count;
     worker->report.started = instant_now();
     *abandoned = false;
     if (!worker_build(worker, &error)) {
@@ -468,7 +486,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
         return EXIT_CODE_FAILURE;
     }
     log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu",
-              log_quote(worker->identity, text), worker->slot_count, options->config->worker.queues.count,
+              log_quote(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
               options->config->lock_node_count, plugins_handler_count(options->plugins));
     service_notify_ready();
     loop_run(worker->loop);

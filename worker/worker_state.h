@@ -1,12 +1,14 @@
-/* Private to worker.c (the process), slot.c, slot_run.c and slot_moves.c (one task at a time), stop.c (the end),
- * signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
+/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c (the end), signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
 #include "queue/dead_watch.h"
 #include "queue/promoter.h"
 #include "queue/queue.h"
+#include "queue/waiting.h"
 #include "redlock/redlock_loop.h"
+#include "worker/contention.h"
+#include "worker/departures.h"
 #include "worker/flow.h"
 #include "worker/lock_metrics.h"
 #include "worker/plugin/job_host.h"
@@ -15,7 +17,9 @@
 #include "worker/presence.h"
 #include "worker/report.h"
 #include "worker/runner_pool.h"
+#include "worker/task_resources.h"
 #include "worker/task_rules.h"
+#include "worker/waiting_names.h"
 #include "worker/worker.h"
 
 /* Handlers that asked to run one at a time in this process. */
@@ -25,10 +29,33 @@ struct serial {
     struct list waiting; /* slots whose turn will come */
 };
 
+/* What a task was in the way of, and is no longer. */
+struct slot_left {
+    enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_HEIR, SLOT_LEFT_LINGERS } kind;
+    int64_t after_ns; /* of LINGERS: for so long yet */
+    const char *jid;  /* whose places in the waiting lists end; NULL = nobody's */
+};
+
+/* Where a task waits that cannot have what it needs. */
+struct slot_wait {
+    const char *list;
+    int64_t near_ns, seen_us;
+};
+
+/* Tasks of this process to which a lock was handed on, one after the other. */
+struct slot_chain {
+    unsigned length;
+    struct instant since;
+};
+
 struct slot {
     struct worker *worker;
     unsigned number;
+    struct slot *mate; /* with whom it shares a runner; see slot_heir.c */
     struct flow flow;
+    bool is_heir;            /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool asks_for_waiters;   /* its outstanding turn does */
+    bool owes_claim;         /* it did not ask for a task, because its mate was busy */
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
@@ -38,12 +65,22 @@ struct slot {
     char queue[ENVELOPE_QUEUE_BYTES_MAX + 1];
     char jid[ENVELOPE_JID_BYTES_MAX + 1];
     struct envelope envelope;
-    struct error invalid; /* why the payload is no task */
+    struct error invalid;       /* why the payload is no task */
+    struct error bad_resources; /* why it cannot be told what it locks */
     const struct plugin_handler *handler;
     struct task_rules rules;
+    struct task_resources resources;
+    struct waiting_names waiting; /* the lists of what it needs */
+    struct slot_wait wait;
+    struct slot_left left;
+    struct slot_chain chain;
     const char *fate; /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
+    bool has_taken; /* of the process's table, what `waiting` names */
+    bool has_lock;  /* it was acquired */
+    struct instant locked_at;
+    int64_t held_ns;        /* once it was left */
     enum redlock_loss loss; /* how it was lost; told once job.lost is set */
     struct job_verifier verifier;
     struct hf_job job;
@@ -51,6 +88,8 @@ struct slot {
     struct work work;
     int code; /* what the handler returned */
     bool started;
+    bool has_ended; /* the run, and its task is not settled yet */
+    enum flow_result result;
     enum flow_hold hold;        /* of the lock, at the end of the run */
     struct instant handed_over; /* to the runners */
     bool abandoned;             /* its handler still runs, and nobody waits for it any more */
@@ -63,16 +102,20 @@ struct worker {
     struct redlock_group *locks; /* NULL = no lock nodes are configured */
     struct redlock_terms terms;
     int64_t verify_patience_ns; /* of a handler that asks whether its lock is held */
+    struct contention *contention;
+    struct departures *departures;
     struct queue *queue;
     struct promoter *promoter;
     struct dead_watch *dead_watch;
     struct periodic *periodic;
     struct runner_pool *pool;
     struct slot *slots;
-    unsigned slot_count;
+    unsigned slot_count, runner_count; /* two slots a runner */
+    const char **class_names;          /* that the plugins serve */
+    unsigned class_count;
     struct serial *serials;
     unsigned serial_count;
-    struct list idle; /* slots that are FLOW_IDLE, the last one first */
+    struct list idle; /* of each pair that is FLOW_IDLE one slot, the last one first */
     unsigned idle_count;
     unsigned wake_next; /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
     char identity[256];
@@ -120,7 +163,33 @@ void slot_abandon(struct slot *slot);
 void slot_lost(void *worker, unsigned number);
 void slot_perform(struct slot *slot, struct flow_step step);
 
+/* slot_lock.c */
+void slot_lock_take(struct slot *slot);
+/* Leaves all that the task had: the lock, and what is noted in the process's table. */
+void slot_lock_leave(struct slot *slot, bool ends, enum flow_ending ending);
+void slot_runner_take(struct slot *slot); /* of its class's share; harmless again */
+/* Whether what it needs is known to be taken; where it waits then is planned. */
+bool slot_must_wait(struct slot *slot);
+bool slot_lacks_runner(struct slot *slot);
+
+/* slot_heir.c */
+void slot_seek_heir(struct slot *slot);    /* if its task holds a lock for which others wait */
+void slot_heir_claim(struct slot *slot);   /* for its mate */
+void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
+void slot_heir_missing(struct slot *slot); /* it was not */
+void slots_seek_heir(struct worker *worker, const char *list);
+void slot_waiters_note(struct slot *slot);
+bool slot_has_heir(const struct slot *slot);
+bool slot_waits_for_heir(const struct slot *slot);
+void slot_chain_go_on(struct slot *slot, bool handed_over);
+bool slot_may_claim(struct slot *slot);
+void slot_rest(struct slot *slot); /* it is FLOW_IDLE */
+
 /* slot_run.c */
+/* Settles a task whose run has ended, if that was put off; else nothing happens. */
+void slot_settle(struct slot *slot);
+/* What comes of a failure of its task now. */
+enum flow_result slot_failed_result(struct slot *slot);
 void slot_run_start(struct slot *slot);
 void slot_run(struct work *work);            /* on a runner */
 void slot_ran(struct loop_message *message); /* back on the loop */
@@ -138,7 +207,7 @@ void slot_move(struct slot *slot, enum flow_move move);
 void slots_give_back(struct loop_hook *hook);
 
 /* worker.c */
-void worker_rest(struct worker *worker, struct slot *slot); /* the slot is idle */
+void worker_rest(struct worker *worker, struct slot *slot); /* the slot and its mate are idle */
 void worker_wake_idle(struct worker *worker);               /* there is work: wake some */
 bool worker_may_claim(struct worker *worker);
 /* A lock was refused, and not because somebody holds it. */

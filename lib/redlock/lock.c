@@ -187,6 +187,15 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
     return lock;
 }
 
+void redlock_lock_tell_to(struct redlock_lock *lock,
+                          void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event),
+                          void *context)
+{
+    lock_verifies_drop(lock);
+    lock->event = event;
+    lock->context = context;
+}
+
 void redlock_lock_destroy(struct redlock_lock *lock)
 {
     invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);

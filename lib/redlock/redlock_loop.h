@@ -59,6 +59,11 @@ REDLOCK_API struct redlock_lock *redlock_lock_create(struct redlock_group *group
                                                      void (*event)(struct redlock_lock *lock, void *context,
                                                                    const struct redlock_event *event),
                                                      void *context);
+/* From now on its events are told to somebody else; questions of redlock_lock_verify that are open are not answered. */
+REDLOCK_API void redlock_lock_tell_to(struct redlock_lock *lock,
+                                      void (*event)(struct redlock_lock *lock, void *context,
+                                                    const struct redlock_event *event),
+                                      void *context);
 /* Free, or released with the outcome still outstanding (which is then not told). */
 REDLOCK_API void redlock_lock_destroy(struct redlock_lock *lock);
 /* The lock must be free. False, with nothing sent, when the request is outside the limits. The answer comes as an

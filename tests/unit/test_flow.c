@@ -150,13 +150,159 @@ static void a_claim_in_other_hands_ends_the_task_without_a_move(void **state)
     assert_ends(flow_claim_lost(&opening), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 }
 
+static struct flow flow_locking(const struct flow_task *task)
+{
+    struct flow flow = flow_claiming();
+    assert_true(flow_claimed(&flow, task).lock);
+    return flow;
+}
+
+static struct flow_task conflicting(enum flow_conflict on_conflict)
+{
+    struct flow_task task = locked;
+    task.on_conflict = on_conflict;
+    return task;
+}
+
+static void assert_waits(struct flow_step step, enum flow_move move)
+{
+    assert_true(step.release);
+    assert_false(step.ends);
+    assert_false(step.lock);
+    assert_false(step.run);
+    assert_int_equal(step.move, move);
+}
+
 static void a_refused_lock_parks_the_task_and_claims_the_next_after_it(void **state)
 {
     (void)state;
+    for (int refusal = FLOW_BUSY; refusal <= FLOW_NO_QUORUM; refusal++) {
+        struct flow flow = flow_locking(&locked);
+        assert_waits(flow_refused(&flow, (enum flow_refusal)refusal), FLOW_MOVE_PARK);
+        struct flow_step step = flow_nothing(&flow);
+        assert_true(step.ends);
+        assert_int_equal(step.ending, FLOW_PARKED);
+        assert_int_equal(step.move, FLOW_MOVE_CLAIM);
+    }
+}
+
+static void a_lock_that_is_known_to_be_held_is_not_asked_for(void **state)
+{
+    (void)state;
+    struct flow_task task = locked;
+    task.must_wait = true;
     struct flow flow = flow_claiming();
-    flow_claimed(&flow, &locked);
-    assert_ends(flow_refused(&flow), FLOW_PARKED, FLOW_MOVE_PARK);
-    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
+    assert_waits(flow_claimed(&flow, &task), FLOW_MOVE_PARK);
+    task.on_conflict = FLOW_CONFLICT_SKIP;
+    flow = flow_claiming();
+    assert_waits(flow_claimed(&flow, &task), FLOW_MOVE_SKIP);
+    task.lacks_runner = true; /* which has nothing to do with its lock */
+    flow = flow_claiming();
+    assert_waits(flow_claimed(&flow, &task), FLOW_MOVE_PARK);
+    struct flow_task unlocked = plain;
+    unlocked.lacks_runner = true;
+    flow = flow_claiming();
+    assert_waits(flow_claimed(&flow, &unlocked), FLOW_MOVE_PARK);
+}
+
+static void a_lock_that_was_freed_since_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct flow flow = flow_locking(&locked);
+    flow_refused(&flow, FLOW_BUSY);
+    assert_false(flow.retried);
+    assert_true(flow_not_yet(&flow, false).lock);
+    assert_true(flow.retried);
+    assert_int_equal(flow.state, FLOW_LOCKING);
+    assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
+    assert_waits(flow_not_yet(&flow, true), FLOW_MOVE_PARK); /* somebody here has it by now */
+}
+
+static void each_class_has_its_way_with_a_held_lock(void **state)
+{
+    (void)state;
+    struct flow_task skips = conflicting(FLOW_CONFLICT_SKIP), delays = conflicting(FLOW_CONFLICT_DELAY),
+                     fails = conflicting(FLOW_CONFLICT_FAIL);
+    struct flow flow = flow_locking(&skips);
+    assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_SKIP);
+    assert_int_equal(flow_nothing(&flow).ending, FLOW_SKIPPED);
+
+    flow = flow_locking(&delays);
+    assert_ends(flow_refused(&flow, FLOW_BUSY), FLOW_PARKED, FLOW_MOVE_DELAY);
+
+    fails.if_failed = FLOW_RUN_FAILED;
+    flow = flow_locking(&fails);
+    assert_ends(flow_refused(&flow, FLOW_BUSY), FLOW_FAILED, FLOW_MOVE_RETRY);
+    fails.if_failed = FLOW_RUN_EXHAUSTED;
+    flow = flow_locking(&fails);
+    assert_ends(flow_refused(&flow, FLOW_BUSY), FLOW_DEAD, FLOW_MOVE_BURY);
+    fails.if_failed = FLOW_RUN_HOPELESS;
+    flow = flow_locking(&fails);
+    assert_ends(flow_refused(&flow, FLOW_BUSY), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
+
+    flow = flow_locking(&fails); /* nobody is known to hold it */
+    assert_waits(flow_refused(&flow, FLOW_UNDECIDED), FLOW_MOVE_PARK);
+    flow = flow_locking(&skips);
+    assert_waits(flow_refused(&flow, FLOW_NO_QUORUM), FLOW_MOVE_PARK);
+}
+
+static void a_task_that_was_claimed_before_is_parked_and_not_skipped(void **state)
+{
+    (void)state;
+    struct flow_task task = conflicting(FLOW_CONFLICT_SKIP);
+    struct flow flow = flow_locking(&task);
+    flow_refused(&flow, FLOW_BUSY);
+    assert_waits(flow_not_yet(&flow, false), FLOW_MOVE_PARK); /* the queue node knows it */
+    task.ran_before = true;
+    flow = flow_locking(&task);
+    assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
+}
+
+static void a_crowd_has_its_policy(void **state)
+{
+    (void)state;
+    static const struct {
+        enum flow_crowd on_crowd;
+        enum flow_ending ending;
+        enum flow_move move;
+    } cases[] = {
+        {FLOW_CROWD_DEAD, FLOW_DEAD, FLOW_MOVE_BURY},
+        {FLOW_CROWD_DROP, FLOW_DROPPED, FLOW_MOVE_CLAIM},
+        {FLOW_CROWD_DELAY, FLOW_PARKED, FLOW_MOVE_DELAY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct flow_task task = locked;
+        task.on_crowd = cases[i].on_crowd;
+        struct flow flow = flow_locking(&task);
+        flow_refused(&flow, FLOW_BUSY);
+        assert_ends(flow_crowded(&flow), cases[i].ending, cases[i].move);
+    }
+}
+
+static void without_a_quorum_a_class_may_fail_open(void **state)
+{
+    (void)state;
+    struct flow_task task = locked;
+    task.fails_open = true;
+    struct flow flow = flow_locking(&task);
+    struct flow_step step = flow_refused(&flow, FLOW_NO_QUORUM);
+    assert_true(step.run && step.release && !step.ends);
+    flow = flow_locking(&task); /* who is held up has no such excuse */
+    assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
+}
+
+static void what_waits_is_given_back_when_the_process_stops(void **state)
+{
+    (void)state;
+    struct flow flow = flow_locking(&locked);
+    flow_refused(&flow, FLOW_BUSY);
+    flow_stop(&flow, false);
+    struct flow kept = flow, crowded = flow, lost = flow;
+    assert_ends(flow_not_yet(&kept, false), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    assert_ends(flow_crowded(&crowded), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    assert_int_equal(flow_claim_lost(&lost).ending, FLOW_CLAIM_LOST);
+    struct flow_step step = flow_nothing(&flow);
+    assert_true(step.ends && step.ending == FLOW_PARKED && step.move == FLOW_MOVE_NONE);
 }
 
 static void every_result_has_its_ending(void **state)
@@ -237,7 +383,7 @@ static void stopping_gives_back_what_has_not_started(void **state)
     struct flow locking = flow_claiming();
     flow_claimed(&locking, &locked);
     flow_stop(&locking, false);
-    assert_ends(flow_refused(&locking), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    assert_ends(flow_refused(&locking, FLOW_BUSY), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
 
     struct flow late = flow_claiming();
     flow_claimed(&late, &locked);
@@ -307,6 +453,10 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         {.is_valid = true, .is_known = true, .wants_lock = true, .must_open = true},
         {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_REQUEUE},
         {.is_valid = true, .is_known = true, .wants_lock = true, .on_lost = FLOW_ROAD_DEAD},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .on_conflict = FLOW_CONFLICT_SKIP},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .must_wait = true, .on_crowd = FLOW_CROWD_DROP},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .fails_open = true},
+        {.is_valid = true, .is_known = true, .lacks_runner = true},
     };
     unsigned kinds = sizeof tasks / sizeof tasks[0];
     if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING)
@@ -321,7 +471,16 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
             return flow_claim_lost(flow);
         return flow_claimed(flow, &tasks[random / 4 % kinds]);
     case FLOW_LOCKING:
-        return random % 2 ? flow_locked(flow) : flow_refused(flow);
+        return random % 2 ? flow_locked(flow) : flow_refused(flow, (enum flow_refusal)(random / 2 % 3));
+    case FLOW_PARKING:
+        return random % 4 == 0   ? flow_claim_lost(flow)
+               : random % 4 == 1 ? flow_not_yet(flow, random / 4 % 2)
+               : random % 4 == 2 ? flow_crowded(flow)
+                                 : flow_nothing(flow);
+    case FLOW_SKIPPING:
+        return random % 3 == 0   ? flow_claim_lost(flow)
+               : random % 3 == 1 ? flow_not_yet(flow, random / 4 % 2)
+                                 : flow_nothing(flow);
     case FLOW_OPENING:
         return random % 3 == 0 ? flow_unwanted(flow) : random % 3 == 1 ? flow_opened(flow) : flow_claim_lost(flow);
     case FLOW_READY:
@@ -333,24 +492,32 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
     return (struct flow_step){0};
 }
 
-/* Every claimed task is let go of exactly once, with an ending, and its lock exactly then. */
+static bool has_left(enum flow_state state)
+{
+    return state == FLOW_IDLE || state == FLOW_CLAIMING || state == FLOW_SETTLING;
+}
+
+/* Every claimed task ends exactly once, and what it had is let go of before. */
 static void every_claimed_task_ends_exactly_once(void **state)
 {
     (void)state;
     unsigned seed = 12345, ended = 0;
-    bool working = false; /* a task was claimed and not let go of */
+    bool working = false; /* a task was claimed and has not ended */
+    bool has_lock = false;
     struct flow flow = {0};
     for (int i = 0; i < 300000; i++) {
         seed = seed * 1103515245u + 12345u;
-        bool was_claiming = flow.state == FLOW_CLAIMING;
+        bool was_claiming = flow.state == FLOW_CLAIMING, was_settling = flow.state == FLOW_SETTLING;
         struct flow_step step = random_event(&flow, seed >> 16);
-        bool is_working = flow.state == FLOW_LOCKING || flow.state == FLOW_OPENING || flow.state == FLOW_READY;
-        assert_true(!step.release || working || was_claiming);
-        assert_true(!step.release || step.ends);
-        assert_true(!working || is_working || step.release);
-        assert_false(is_working && step.release);
-        ended += step.release;
-        working = is_working;
+        if (step.release)
+            has_lock = false;
+        assert_true(!step.ends || working || was_claiming || was_settling); /* the last two: a lost claim */
+        assert_true(!working || has_left(flow.state) == step.ends);
+        has_lock = has_lock || step.lock;
+        assert_true(!step.ends || !has_lock);
+        assert_true(!has_lock || flow.state == FLOW_LOCKING || flow.state == FLOW_OPENING || flow.state == FLOW_READY);
+        ended += step.ends;
+        working = !has_left(flow.state);
     }
     assert_true(ended > 1000);
 }
@@ -367,6 +534,13 @@ int main(void)
         cmocka_unit_test(what_runs_at_most_once_never_runs_again),
         cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),
         cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
+        cmocka_unit_test(a_lock_that_is_known_to_be_held_is_not_asked_for),
+        cmocka_unit_test(a_lock_that_was_freed_since_is_asked_for_again),
+        cmocka_unit_test(each_class_has_its_way_with_a_held_lock),
+        cmocka_unit_test(a_task_that_was_claimed_before_is_parked_and_not_skipped),
+        cmocka_unit_test(a_crowd_has_its_policy),
+        cmocka_unit_test(without_a_quorum_a_class_may_fail_open),
+        cmocka_unit_test(what_waits_is_given_back_when_the_process_stops),
         cmocka_unit_test(every_result_has_its_ending),
         cmocka_unit_test(a_task_whose_lock_was_lost_takes_the_road_of_its_class),
         cmocka_unit_test(a_lock_that_was_held_too_long_is_a_failure_of_the_task),

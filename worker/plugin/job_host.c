@@ -155,8 +155,8 @@ static int64_t lock_valid_for_ms(const hf_job *job)
 
 static unsigned lock_resources(const hf_job *job, const char *const **names)
 {
-    *names = job->envelope->resources;
-    return job->validity != NULL ? job->envelope->resource_count : 0;
+    *names = job->resources;
+    return job->validity != NULL ? job->resource_count : 0;
 }
 
 static int lock_in_danger(const hf_job *job)
@@ -167,7 +167,7 @@ static int lock_in_danger(const hf_job *job)
 /* All resources of a lock have one token. */
 static const char *lock_fence(const hf_job *job, unsigned resource)
 {
-    return job->validity != NULL && resource < job->envelope->resource_count ? job->fence : "";
+    return job->validity != NULL && resource < job->resource_count ? job->fence : "";
 }
 
 static int lock_verify(hf_job *job)

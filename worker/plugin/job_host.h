@@ -29,6 +29,8 @@ struct hf_job {
     const struct envelope *envelope;
     const char *queue;
     const char *jid;
+    const char *const *resources; /* what is locked, sorted */
+    unsigned resource_count;
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
     int64_t hold_until;                /* when the longest time to hold the lock is over (ns); 0 = never */
     char fence[JOB_FENCE_SIZE];        /* its token; "" = none */

@@ -1,0 +1,127 @@
+/* What a process knows about the lists of those who wait. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/contention.h"
+#include "worker/waiting_names.h"
+
+static struct instant at(int64_t ms)
+{
+    return (struct instant){ms * NS_PER_MS};
+}
+
+static int set_up(void **state)
+{
+    *state = contention_create(7);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    contention_destroy(*state);
+    return 0;
+}
+
+static void what_is_taken_here_is_counted_exactly(void **state)
+{
+    struct contention *table = *state;
+    assert_int_equal(contention_taken(table, "resource:a"), 0);
+    contention_take(table, "resource:a");
+    contention_take(table, "resource:a");
+    contention_take(table, "class:a");
+    assert_int_equal(contention_taken(table, "resource:a"), 2);
+    contention_leave(table, "resource:a");
+    assert_int_equal(contention_taken(table, "resource:a"), 1);
+    contention_leave(table, "resource:a");
+    assert_int_equal(contention_taken(table, "resource:a"), 0);
+    assert_int_equal(contention_taken(table, "class:a"), 1);
+}
+
+static void what_is_held_elsewhere_is_believed_for_its_time(void **state)
+{
+    struct contention *table = *state;
+    int64_t seen = 0;
+    contention_note_held(table, "resource:a", at(100), 42);
+    assert_true(contention_is_held(table, "resource:a", at(99), &seen));
+    assert_int_equal(seen, 42);
+    assert_false(contention_is_held(table, "resource:a", at(100), &seen));
+    contention_note_held(table, "resource:a", at(200), 43);
+    contention_forget_held(table, "resource:a");
+    assert_false(contention_is_held(table, "resource:a", at(150), &seen));
+    assert_false(contention_is_held(table, "resource:b", at(0), &seen));
+}
+
+static void waiters_are_believed_in_for_a_while(void **state)
+{
+    struct contention *table = *state;
+    int64_t end = CONTENTION_MEMORY_NS / NS_PER_MS;
+    contention_note_waiters(table, "resource:a", true, at(0));
+    assert_true(contention_has_waiters(table, "resource:a", at(end - 1)));
+    assert_false(contention_has_waiters(table, "resource:a", at(end)));
+    contention_note_waiters(table, "resource:a", true, at(end));
+    contention_note_waiters(table, "resource:a", false, at(end));
+    assert_false(contention_has_waiters(table, "resource:a", at(end)));
+    contention_note_waiters(table, "resource:never", false, at(end));
+    assert_false(contention_has_waiters(table, "resource:never", at(end)));
+}
+
+/* Producers choose the names. */
+static void hearsay_is_bounded_and_what_is_taken_is_not_forgotten(void **state)
+{
+    struct contention *table = *state;
+    int64_t seen = 0;
+    char name[64];
+    contention_take(table, "resource:0");
+    for (int i = 0; i < 3 * CONTENTION_HEARSAY_MAX; i++) {
+        snprintf(name, sizeof name, "resource:%d", i);
+        contention_note_held(table, name, at(100), i);
+    }
+    assert_int_equal(contention_taken(table, "resource:0"), 1);
+    assert_false(contention_is_held(table, "resource:0", at(0), &seen)); /* the oldest hearsay went first */
+    assert_true(contention_is_held(table, name, at(0), &seen));
+    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX);
+    assert_true(contention_is_held(table, name, at(0), &seen));
+    snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX - 1);
+    assert_false(contention_is_held(table, name, at(0), &seen));
+    contention_leave(table, "resource:0");
+}
+
+static void lists_are_named_in_the_order_of_the_locks(void **state)
+{
+    (void)state;
+    struct waiting_names names = {0}, same = {0}, other = {0};
+    char set[DIGEST_TEXT_SIZE], same_set[DIGEST_TEXT_SIZE], other_set[DIGEST_TEXT_SIZE];
+    waiting_names_set(&names, (const char *const[]){"b", "a", "b"}, 3, "mail");
+    waiting_names_set(&same, (const char *const[]){"a", "b"}, 2, NULL);
+    waiting_names_set(&other, (const char *const[]){"ab"}, 1, NULL);
+    assert_int_equal(names.count, 3);
+    assert_int_equal(names.resource_count, 2);
+    assert_string_equal(names.names[0], "resource:a");
+    assert_string_equal(names.names[1], "resource:b");
+    assert_string_equal(waiting_names_class(&names), "class:mail");
+    assert_null(waiting_names_class(&same));
+    assert_string_equal(waiting_names_resource(names.names[1]), "b");
+    assert_string_equal(waiting_names_resource("class:mail"), "class:mail");
+    waiting_names_digest(&names, set);
+    waiting_names_digest(&same, same_set);
+    waiting_names_digest(&other, other_set);
+    assert_string_equal(set, same_set);
+    assert_string_not_equal(set, other_set);
+    waiting_names_fini(&names);
+    waiting_names_fini(&same);
+    waiting_names_fini(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_taken_here_is_counted_exactly, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_elsewhere_is_believed_for_its_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waiters_are_believed_in_for_a_while, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hearsay_is_bounded_and_what_is_taken_is_not_forgotten, set_up, tear_down),
+        cmocka_unit_test(lists_are_named_in_the_order_of_the_locks),
+    };
+    return cmocka_run_group_tests_name("contention", tests, NULL, NULL);
+}

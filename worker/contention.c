@@ -1,0 +1,159 @@
+/* See contention.h. A hash table of lists; those that are known by hearsay also stand in a line, the latest first, so that
+ * the oldest can be forgotten. An entry goes when nothing is known of it any more. */
+#include "worker/contention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/invariant.h"
+#include "base/list.h"
+#include "base/memory.h"
+
+enum { BUCKETS = 1024 };
+
+struct entry {
+    struct entry *next;
+    struct list hearsay_link; /* in table->hearsay, when something was heard */
+    unsigned taken;
+    struct instant held_until;
+    int64_t seen_us;
+    struct instant waiters_until;
+    char name[];
+};
+
+struct contention {
+    uint64_t seed;
+    struct entry *buckets[BUCKETS];
+    struct list hearsay; /* the latest first */
+    unsigned hearsay_count;
+};
+
+static struct entry **place_of(const struct contention *table, const char *list)
+{
+    uint64_t hash = hash_bytes(table->seed, list, strlen(list));
+    struct entry *const *place = &table->buckets[hash % BUCKETS];
+    while (*place != NULL && strcmp((*place)->name, list) != 0)
+        place = &(*place)->next;
+    return (struct entry **)(uintptr_t)place;
+}
+
+static struct entry *entry_make(struct contention *table, const char *list)
+{
+    struct entry **place = place_of(table, list);
+    if (*place != NULL)
+        return *place;
+    size_t size = strlen(list) + 1;
+    struct entry *entry = memory_zeroed(1, sizeof *entry + size);
+    memcpy(entry->name, list, size);
+    list_init(&entry->hearsay_link);
+    *place = entry;
+    return entry;
+}
+
+static void entry_drop(struct contention *table, struct entry *entry)
+{
+    struct entry **place = place_of(table, entry->name);
+    *place = entry->next;
+    free(entry);
+}
+
+static void hearsay_end(struct contention *table, struct entry *entry)
+{
+    list_remove(&entry->hearsay_link);
+    table->hearsay_count--;
+    entry->held_until = entry->waiters_until = (struct instant){0};
+    if (entry->taken == 0)
+        entry_drop(table, entry);
+}
+
+/* The entry, as the one of which something was heard last. */
+static struct entry *hearsay_begin(struct contention *table, const char *list)
+{
+    struct entry *entry = entry_make(table, list);
+    if (list_is_empty(&entry->hearsay_link))
+        table->hearsay_count++;
+    list_remove(&entry->hearsay_link);
+    list_prepend(&table->hearsay, &entry->hearsay_link);
+    if (table->hearsay_count > CONTENTION_HEARSAY_MAX)
+        hearsay_end(table, list_owner(table->hearsay.previous, struct entry, hearsay_link));
+    return entry;
+}
+
+struct contention *contention_create(uint64_t seed)
+{
+    struct contention *table = memory_new(struct contention);
+    table->seed = seed;
+    list_init(&table->hearsay);
+    return table;
+}
+
+void contention_destroy(struct contention *table)
+{
+    for (size_t i = 0; table != NULL && i < BUCKETS; i++) {
+        while (table->buckets[i] != NULL) {
+            struct entry *entry = table->buckets[i];
+            table->buckets[i] = entry->next;
+            free(entry);
+        }
+    }
+    free(table);
+}
+
+void contention_take(struct contention *table, const char *list)
+{
+    entry_make(table, list)->taken++;
+}
+
+void contention_leave(struct contention *table, const char *list)
+{
+    struct entry *entry = *place_of(table, list);
+    invariant(entry != NULL && entry->taken > 0);
+    entry->taken--;
+    if (entry->taken == 0 && list_is_empty(&entry->hearsay_link))
+        entry_drop(table, entry);
+}
+
+unsigned contention_taken(const struct contention *table, const char *list)
+{
+    const struct entry *entry = *place_of(table, list);
+    return entry != NULL ? entry->taken : 0;
+}
+
+void contention_note_held(struct contention *table, const char *list, struct instant until, int64_t seen_us)
+{
+    struct entry *entry = hearsay_begin(table, list);
+    entry->held_until = until;
+    entry->seen_us = seen_us;
+}
+
+bool contention_is_held(const struct contention *table, const char *list, struct instant now, int64_t *seen_us)
+{
+    const struct entry *entry = *place_of(table, list);
+    if (entry == NULL || instant_reached(now, entry->held_until))
+        return false;
+    *seen_us = entry->seen_us;
+    return true;
+}
+
+void contention_forget_held(struct contention *table, const char *list)
+{
+    struct entry *entry = *place_of(table, list);
+    if (entry != NULL)
+        entry->held_until = (struct instant){0};
+}
+
+void contention_note_waiters(struct contention *table, const char *list, bool wait, struct instant now)
+{
+    struct entry *entry = *place_of(table, list);
+    if (!wait && entry == NULL)
+        return;
+    entry = wait ? hearsay_begin(table, list) : entry;
+    entry->waiters_until = wait ? instant_after(now, CONTENTION_MEMORY_NS) : (struct instant){0};
+}
+
+bool contention_has_waiters(const struct contention *table, const char *list, struct instant now)
+{
+    const struct entry *entry = *place_of(table, list);
+    return entry != NULL && instant_before(now, entry->waiters_until);
+}

@@ -1,0 +1,44 @@
+/* What a process knows about the waiting lists (queue/waiting.h): what is taken here, what is taken elsewhere, and for what
+ * somebody waits. So that a task that cannot have its lock is parked without asking a lock node, and that a holder knows
+ * that it should look for an heir.
+ *
+ *     contention_take(table, list)  ... contention_taken(table, list) is how many ...  contention_leave(table, list)
+ *
+ * What is taken here is exact. The rest is hearsay and ends by itself: that a lock is held elsewhere is believed until a
+ * time given, and only together with the queue node's time at which it was still certain, by which the queue node judges
+ * whether the lock was freed since; that somebody waits is believed for CONTENTION_MEMORY_NS. A table remembers
+ * CONTENTION_HEARSAY_MAX lists by hearsay, the latest ones, whatever producers name.
+ *
+ * Pure; one thread, the loop's. */
+#ifndef WORKER_CONTENTION_H
+#define WORKER_CONTENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+enum { CONTENTION_HEARSAY_MAX = 4096 };
+#define CONTENTION_MEMORY_NS (5 * NS_PER_S)
+
+struct contention;
+
+struct contention *contention_create(uint64_t seed);
+void contention_destroy(struct contention *table); /* NULL is fine */
+
+/* One more, one less of this process has it or asks for it. */
+void contention_take(struct contention *table, const char *list);
+void contention_leave(struct contention *table, const char *list);
+unsigned contention_taken(const struct contention *table, const char *list);
+
+/* Somebody elsewhere had it at `seen_us` of the queue node's time, and has it until `until`, as far as is known. */
+void contention_note_held(struct contention *table, const char *list, struct instant until, int64_t seen_us);
+/* False when nothing is known, or not any more. */
+bool contention_is_held(const struct contention *table, const char *list, struct instant now, int64_t *seen_us);
+/* It was had here, or freed. */
+void contention_forget_held(struct contention *table, const char *list);
+
+void contention_note_waiters(struct contention *table, const char *list, bool wait, struct instant now);
+bool contention_has_waiters(const struct contention *table, const char *list, struct instant now);
+
+#endif

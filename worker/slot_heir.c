@@ -1,0 +1,154 @@
+/* Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one that
+ * has waited longest, its heir, and asks for the lock in the process's own line, right behind the holder. When the holder
+ * ends, the lock nodes change its value for the heir's in one step, and the runner goes on with the heir.
+ *
+ *     holder runs ──▶ mate: queue_heir ──▶ claimed, waits for the lock ──▶ holder ends: lock handed on ──▶ heir runs,
+ *                                    └──▶ nothing: the mate is idle                      and its mate looks for the next
+ *
+ * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A holder
+ * that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends after so many
+ * tasks or so long a time, so that other hosts have their turn. On the loop. */
+#include "base/log.h"
+#include "worker/worker_state.h"
+
+static bool is_holding(const struct slot *slot)
+{
+    return slot->has_lock && redlock_validity_left_ns(redlock_lock_validity(slot->lock)) > 0;
+}
+
+bool slot_has_heir(const struct slot *slot)
+{
+    const struct slot *mate = slot->mate;
+    return is_holding(slot) && mate->is_heir && mate->flow.state == FLOW_LOCKING;
+}
+
+bool slot_waits_for_heir(const struct slot *slot)
+{
+    return is_holding(slot) && slot->mate->is_heir && slot->mate->flow.state == FLOW_CLAIMING;
+}
+
+/* --- the chain ------------------------------------------------------------------------------------------------------- */
+
+void slot_chain_go_on(struct slot *slot, bool handed_over)
+{
+    const struct slot *before = slot->mate;
+    slot->chain.length = handed_over ? before->chain.length + 1 : 1;
+    slot->chain.since = handed_over ? before->chain.since : slot->locked_at;
+}
+
+static bool chain_may_go_on(const struct slot *slot)
+{
+    const struct config_lock *lock = &slot->worker->options.config->lock;
+    struct instant end = instant_after(slot->chain.since, lock->hand_over_ns);
+    return slot->chain.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
+}
+
+/* --- the search ------------------------------------------------------------------------------------------------------ */
+
+static bool may_have_heir(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    return slot->flow.state == FLOW_READY && is_holding(slot) && !slot->has_ended &&
+           slot->rules.hold_at_least_ns == 0 && worker_may_claim(worker) && chain_may_go_on(slot) &&
+           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
+}
+
+void slot_seek_heir(struct slot *slot)
+{
+    struct slot *mate = slot->mate;
+    if (mate->flow.state != FLOW_IDLE || !may_have_heir(slot))
+        return;
+    mate->is_heir = true;
+    slot_perform(mate, flow_wake(&mate->flow));
+}
+
+void slot_heir_claim(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    const struct slot *holder = slot->mate;
+    char set[DIGEST_TEXT_SIZE];
+    waiting_names_digest(&holder->waiting, set);
+    slot->claims = true;
+    worker->claimed++;
+    queue_heir(worker->queue, slot->number,
+               &(struct waiting_heir){.list = holder->waiting.names[0],
+                                      .set = set,
+                                      .holder_jid = holder->jid,
+                                      .classes = worker->class_names,
+                                      .class_count = worker->class_count});
+}
+
+/* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
+void slot_heir_missing(struct slot *slot)
+{
+    const struct slot *holder = slot->mate;
+    if (slot->is_heir && slot->flow.state == FLOW_CLAIMING && holder->waiting.resource_count > 0)
+        contention_note_waiters(slot->worker->contention, holder->waiting.names[0], false,
+                                loop_now(slot->worker->loop));
+}
+
+/* A task was parked behind a lock that may be held here. */
+void slots_seek_heir(struct worker *worker, const char *list)
+{
+    if (contention_taken(worker->contention, list) == 0)
+        return;
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->has_lock && strcmp(slot->waiting.names[0], list) == 0)
+            slot_seek_heir(slot);
+    }
+}
+
+/* The call that settled its last task saw whether somebody waits for what it had. */
+void slot_waiters_note(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    if (!slot->asks_for_waiters)
+        return;
+    slot->asks_for_waiters = false;
+    if (slot->waiting.resource_count > 0)
+        contention_note_waiters(worker->contention, slot->waiting.names[0],
+                                queue_has_waiters(worker->queue, slot->number), loop_now(worker->loop));
+}
+
+/* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
+void slot_heir_judge(struct slot *slot)
+{
+    char own[DIGEST_TEXT_SIZE], holders[DIGEST_TEXT_SIZE];
+    if (!slot->is_heir)
+        return;
+    waiting_names_digest(&slot->waiting, own);
+    waiting_names_digest(&slot->mate->waiting, holders);
+    slot->is_heir = is_holding(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+}
+
+/* --- the pair -------------------------------------------------------------------------------------------------------- */
+
+/* True when the slot may claim from the queues: its runner is free. Otherwise the pair asks when both are idle. */
+bool slot_may_claim(struct slot *slot)
+{
+    if (!worker_may_claim(slot->worker))
+        return false;
+    bool is_alone = slot->mate->flow.state == FLOW_IDLE;
+    slot->owes_claim = !is_alone;
+    if (is_alone)
+        slot->mate->owes_claim = false;
+    return is_alone;
+}
+
+void slot_rest(struct slot *slot)
+{
+    struct slot *mate = slot->mate;
+    slot->is_heir = false;
+    if (mate->flow.state != FLOW_IDLE) {
+        slot_seek_heir(mate);
+        return;
+    }
+    if ((slot->owes_claim || mate->owes_claim) && worker_may_claim(slot->worker)) {
+        slot->owes_claim = mate->owes_claim = false;
+        slot_wake(slot);
+        return;
+    }
+    if (list_is_empty(&mate->idle_link))
+        worker_rest(slot->worker, slot);
+}

@@ -1,0 +1,267 @@
+/* The lock of a slot's task: asking for it, what it tells, and leaving it. On the loop.
+ *
+ * What a task needs is taken in the process's own table first (contention.h), and left together with the task, whatever
+ * became of the lock: while it is there, other tasks of the process that need it are parked without a word to the lock
+ * nodes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "worker/worker_state.h"
+
+/* Others that look at the same time find out by their own refusal; one of this process's in a second is enough. */
+#define HELD_BELIEVED_NS (1 * NS_PER_S)
+#define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
+#define SOON_MIN_NS      (5 * NS_PER_MS)
+#define SOON_MAX_NS      (50 * NS_PER_MS)
+#define SHARE_LOOK_NS    (1 * NS_PER_S)
+
+/* --- what the process has ----------------------------------------------------------------------------------------- */
+
+static void names_take(struct slot *slot)
+{
+    for (unsigned i = 0; i < slot->waiting.count && !slot->has_taken; i++)
+        contention_take(slot->worker->contention, slot->waiting.names[i]);
+    slot->has_taken = true;
+}
+
+static void names_leave(struct slot *slot)
+{
+    for (unsigned i = 0; i < slot->waiting.count && slot->has_taken; i++)
+        contention_leave(slot->worker->contention, slot->waiting.names[i]);
+    slot->has_taken = false;
+}
+
+void slot_runner_take(struct slot *slot)
+{
+    names_take(slot);
+}
+
+static void wait_plan(struct slot *slot, const char *list, int64_t near_ns, int64_t seen_us)
+{
+    slot->wait.list = list;
+    slot->wait.near_ns = near_ns;
+    slot->wait.seen_us = seen_us;
+}
+
+/* A holder of this process is believed to live as long as a ttl, and wakes whoever waits when it ends. */
+bool slot_must_wait(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    struct instant now = loop_now(worker->loop);
+    int64_t own_us = queue_seen_us(worker->queue, slot->number), seen_us = 0;
+    if (slot->is_heir)
+        return false;
+    for (unsigned i = 0; i < slot->waiting.resource_count; i++) {
+        const char *list = slot->waiting.names[i];
+        if (contention_taken(worker->contention, list) > 0) {
+            wait_plan(slot, list, worker->terms.ttl_ns + random_between(0, EXPIRY_SPREAD_NS), own_us);
+            return true;
+        }
+        if (contention_is_held(worker->contention, list, now, &seen_us)) {
+            wait_plan(slot, list, HELD_BELIEVED_NS + random_between(0, EXPIRY_SPREAD_NS),
+                      seen_us < own_us ? seen_us : own_us);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool slot_lacks_runner(struct slot *slot)
+{
+    const char *list = waiting_names_class(&slot->waiting);
+    if (list == NULL || slot->is_heir || contention_taken(slot->worker->contention, list) < slot->rules.share)
+        return false;
+    wait_plan(slot, list, SHARE_LOOK_NS + random_between(0, EXPIRY_SPREAD_NS),
+              queue_seen_us(slot->worker->queue, slot->number));
+    return true;
+}
+
+/* --- what a lock tells -------------------------------------------------------------------------------------------- */
+
+static void locked_tell(const struct slot *slot, const struct redlock_event *event)
+{
+    char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
+    if (!log_is_on(LOG_DEBUG))
+        return;
+    log_event(LOG_DEBUG, "task_locked",
+              "jid=%s slot=%u resource=%s resources=%u fence=%s class=%s handed_over=%s waited_ms=%lld",
+              log_quote(slot->jid, jid), slot->number, log_quote(slot->resources.names[0], resource),
+              slot->resources.count, slot->job.fence[0] != '\0' ? slot->job.fence : "-",
+              log_quote(slot->envelope.class_name, class_name), event->handed_over ? "yes" : "no",
+              (long long)(event->waited_ns / NS_PER_MS));
+}
+
+static void metrics_count(const struct slot *slot, enum lock_event event)
+{
+    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
+}
+
+static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
+{
+    metrics_count(slot, LOCK_EVENT_ACQUIRED);
+    if (event->passes > 1)
+        metrics_count(slot, LOCK_EVENT_WAITED);
+    if (event->handed_over)
+        metrics_count(slot, LOCK_EVENT_HANDED_OVER);
+    lock_metrics_wait(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
+                      event->waited_ns / NS_PER_US);
+    report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
+}
+
+static void lock_taken(struct slot *slot, const struct redlock_event *event)
+{
+    uint64_t token = redlock_lock_token(slot->lock);
+    if (token != 0)
+        snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
+    failure_clear(&slot->job.failure); /* of an earlier refusal */
+    slot->has_lock = true;
+    slot->locked_at = loop_now(slot->worker->loop);
+    slot_chain_go_on(slot, event->handed_over);
+    for (unsigned i = 0; i < slot->waiting.resource_count; i++)
+        contention_forget_held(slot->worker->contention, slot->waiting.names[i]);
+    job_verifier_open(&slot->verifier, slot->lock);
+    acquisition_count(slot, event);
+    locked_tell(slot, event);
+    slot_perform(slot, flow_locked(&slot->flow));
+}
+
+static enum flow_refusal refusal_of(enum redlock_answer answer)
+{
+    switch (answer) {
+    case REDLOCK_BUSY:
+        return FLOW_BUSY;
+    case REDLOCK_SPLIT:
+    case REDLOCK_TOO_SLOW:
+        return FLOW_UNDECIDED;
+    default:
+        return FLOW_NO_QUORUM;
+    }
+}
+
+static void busy_note(struct slot *slot, const struct redlock_event *event)
+{
+    struct worker *worker = slot->worker;
+    const char *list = slot->waiting.names[0];
+    int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : worker->terms.ttl_ns;
+    int64_t seen_us = queue_seen_us(worker->queue, slot->number);
+    int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
+    contention_note_held(worker->contention, list, loop_after(worker->loop, believed_ns), seen_us);
+    wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
+}
+
+static void lock_refused(struct slot *slot, const struct redlock_event *event)
+{
+    struct worker *worker = slot->worker;
+    enum flow_refusal refusal = refusal_of(event->answer);
+    int64_t seen_us = queue_seen_us(worker->queue, slot->number);
+    int64_t delay_ns = worker->options.config->lock.park_delay_ns;
+    if (refusal == FLOW_BUSY)
+        busy_note(slot, event);
+    else if (refusal == FLOW_UNDECIDED)
+        wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), seen_us);
+    else
+        wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
+    if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
+        worker_lock_trouble(worker, event->answer, event->reason);
+    failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->resources.names[0], event->reason);
+    if (refusal == FLOW_BUSY && slot->flow.task.on_conflict == FLOW_CONFLICT_FAIL)
+        slot->flow.task.if_failed = slot_failed_result(slot);
+    else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
+        failure_clear(&slot->job.failure); /* it runs all the same */
+    slot_perform(slot, flow_refused(&slot->flow, refusal));
+}
+
+static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    (void)lock;
+    struct slot *slot = context;
+    if (event->kind == REDLOCK_EVENT_LOST) {
+        /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
+        slot->loss = event->loss;
+        metrics_count(slot, LOCK_EVENT_LOST);
+        job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
+        slot_settle(slot); /* if it only waits for its heir: there is nothing to hand on */
+    }
+    if (event->kind != REDLOCK_EVENT_ANSWER)
+        return;
+    slot->is_heir = false; /* it has the lock, or is one of those who want it */
+    if (event->answer == REDLOCK_ACQUIRED)
+        lock_taken(slot, event);
+    else
+        lock_refused(slot, event);
+}
+
+/* --- asking and leaving ------------------------------------------------------------------------------------------- */
+
+void slot_lock_take(struct slot *slot)
+{
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+    snprintf(owner, sizeof owner, "%.60s:%ld:%u:%.40s", slot->worker->options.config->worker.host, (long)getpid(),
+             slot->number, slot->jid);
+    struct redlock_terms terms = slot->worker->terms;
+    terms.max_hold_ns = slot->rules.max_hold_ns;
+    terms.unfenced = slot->rules.unfenced;
+    names_take(slot);
+    slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
+    bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
+                                                                            .resource_count = slot->resources.count,
+                                                                            .owner = owner,
+                                                                            .waits_here = slot->is_heir});
+    invariant(taken); /* the limits of a task are the lock's */
+}
+
+/* How long a lock stays after a run that succeeded; 0 = it is given up. */
+static int64_t linger_ns(const struct slot *slot, enum flow_ending ending)
+{
+    int64_t held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
+    return ending == FLOW_DONE && slot->rules.hold_at_least_ns > held_ns ? slot->rules.hold_at_least_ns - held_ns : 0;
+}
+
+static void lock_let_go(struct slot *slot, int64_t stays_ns)
+{
+    struct redlock_lock *lock = slot->lock;
+    slot->lock = NULL;
+    job_verifier_close(&slot->verifier);
+    if (!slot->has_lock) {
+        redlock_lock_destroy(lock);
+        return;
+    }
+    slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
+    lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
+                      slot->held_ns / NS_PER_US);
+    if (stays_ns > 0)
+        redlock_lock_linger(lock, stays_ns);
+    else
+        redlock_lock_release(lock);
+    bool wakes = slot->left.kind == SLOT_LEFT_FREE;
+    departures_add(slot->worker->departures, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
+}
+
+/* What becomes of the lists that it was in the way of; slot_moves.c tells the queue node. */
+static void left_note(struct slot *slot, bool ends, enum flow_ending ending)
+{
+    bool had = slot->has_lock || (slot->has_taken && waiting_names_class(&slot->waiting) != NULL);
+    slot->left.kind = SLOT_LEFT_NOTHING;
+    slot->left.after_ns = 0;
+    slot->left.jid = ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
+    if (!had || !ends)
+        return;
+    slot->left.after_ns = slot->has_lock ? linger_ns(slot, ending) : 0;
+    if (slot->left.after_ns > 0)
+        slot->left.kind = SLOT_LEFT_LINGERS;
+    else
+        slot->left.kind = slot_has_heir(slot) ? SLOT_LEFT_TO_HEIR : SLOT_LEFT_FREE;
+}
+
+void slot_lock_leave(struct slot *slot, bool ends, enum flow_ending ending)
+{
+    left_note(slot, ends, ending);
+    names_leave(slot);
+    if (slot->lock != NULL)
+        lock_let_go(slot, slot->left.after_ns);
+    slot->has_lock = false;
+}
