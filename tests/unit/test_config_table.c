@@ -31,6 +31,26 @@ static void what_is_printed_reads_as_the_same_configuration(void **state)
     buffer_fini(&second);
 }
 
+/* A list may be written as the only text in it, where the table says so. */
+static void a_text_is_a_list_of_one_where_that_may_be(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(
+        CONFIG_NODES "classes = ( { class = \"a\"; resource = \"x:{0}\"; },\n"
+                     " { class = \"b\"; resource = [\"x:{0}\", \"y\"]; }, { class = \"c\"; } );");
+    assert_int_equal(config->classes[0].resource.count, 1);
+    assert_string_equal(config->classes[0].resource.items[0], "x:{0}");
+    assert_int_equal(config->classes[1].resource.count, 2);
+    assert_int_equal(config->classes[2].resource.count, 0);
+    config_free(config);
+    config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; resource = \"\"; } );",
+                              "t.conf:2: classes[0].resource: every item is to be a text of 1 to 512 bytes in quotes");
+    config_place_expect_error(
+        CONFIG_NODES "worker = { queues = \"a\"; };",
+        "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found a text in "
+        "quotes");
+}
+
 static char *repository_file(const struct config_place *place, const char *path)
 {
     char *text = calloc(1, 1 << 18);
@@ -131,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONFIG_TEST(examples_are_told_from_defaults),
         CONFIG_TEST(what_is_printed_reads_as_the_same_configuration),
+        CONFIG_TEST(a_text_is_a_list_of_one_where_that_may_be),
         CONFIG_TEST(the_sample_and_the_manual_are_up_to_date),
         CONFIG_TEST(the_sample_is_a_good_configuration),
         CONFIG_TEST(the_sample_shows_every_key_as_it_is_written),

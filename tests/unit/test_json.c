@@ -317,6 +317,24 @@ static void elements_come_as_they_are_written(void **state)
     assert_null(json_array_element((struct text_span){NULL, 0}, 0).bytes);
 }
 
+static void members_of_an_object_are_found_by_name_and_counted(void **state)
+{
+    (void)state;
+    struct text_span value = {NULL, 0};
+    struct text_span object = span_of("{ \"a\" : {\"b\":1}, \"\\u0062\":[2] ,\"a\":\"}\", \"\":0, \"\\ud800\":9}");
+    assert_int_equal(json_object_member(object, span_of("b"), &value), 1);
+    assert_span(value, "[2]");
+    assert_int_equal(json_object_member(object, span_of("a"), &value), 2);
+    assert_span(value, "\"}\"");
+    assert_int_equal(json_object_member(object, span_of(""), &value), 1);
+    assert_span(value, "0");
+    assert_int_equal(json_object_member(object, span_of("\\u0062"), &value), 0);
+    assert_int_equal(json_object_member(object, span_of("c"), &value), 0);
+    assert_int_equal(json_object_member(span_of("{}"), span_of("a"), &value), 0);
+    assert_int_equal(json_object_member(span_of("[\"a\"]"), span_of("a"), &value), 0);
+    assert_span(value, "0");
+}
+
 static void strings_are_unescaped(void **state)
 {
     (void)state;
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test(keys_are_counted_over_the_whole_text),
         cmocka_unit_test(the_size_is_checked_before_anything_else),
         cmocka_unit_test(elements_come_as_they_are_written),
+        cmocka_unit_test(members_of_an_object_are_found_by_name_and_counted),
         cmocka_unit_test(strings_are_unescaped),
         cmocka_unit_test(what_is_no_text_leaves_the_buffer_alone),
         cmocka_unit_test(integers_are_exact_or_refused),
