@@ -169,6 +169,57 @@ static void all_living_processes_are_called(void **state)
     buffer_fini(&request);
 }
 
+static bool is_confirmed(void *context)
+{
+    (void)context;
+    char *heard = redis_server_command(server, "GET hf:2:heard:" IDENTITY);
+    bool is_it = strcmp(heard, "LOSE j1") == 0;
+    free(heard);
+    return is_it;
+}
+
+/* The server takes it out of the list as soon as the process waits for it: only the process can say that it knows. */
+static void one_process_is_called_and_confirms_what_it_did(void **state)
+{
+    (void)state;
+    struct redis_call call = {.done = all_called};
+    struct buffer request = {0};
+    start();
+    free(redis_server_command(server, "ZADD hf:2:processes 9e9 " IDENTITY " 9.1e9 other:1:0"));
+    free(redis_server_command(server, "SET hf:2:heard:" IDENTITY " 'LOSE j1'")); /* of another time */
+    called_processes = 0;
+    control_request_call(&keys, IDENTITY, "LOSE j1", &request);
+    assert_true(redis_node_call(node, &request, instant_after(loop_now(loop), TEST_PATIENCE_NS), &call));
+    assert_true(loop_until(loop, all_are_called, NULL, TEST_PATIENCE_NS));
+    assert_int_equal(called_processes, 1);
+    wait_told(1);
+    assert_string_equal(told, "lose=j1");
+    assert_true(loop_until(loop, is_confirmed, NULL, TEST_PATIENCE_NS));
+    assert_between(55, 60, "TTL hf:2:heard:" IDENTITY);
+    assert_reply(server, "0", "EXISTS hf:2:calls:other:1:0");
+    free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK")); /* and goes on listening */
+    wait_told(2);
+    assert_true(is_confirmed(NULL)); /* only what somebody waits for */
+    buffer_fini(&request);
+}
+
+static void what_was_confirmed_before_is_forgotten_by_a_call(void **state)
+{
+    (void)state;
+    struct redis_call call = {.done = all_called};
+    struct buffer request = {0};
+    start();
+    free(redis_server_command(server, "ZADD hf:2:processes 9.1e9 other:1:0"));
+    free(redis_server_command(server, "SET hf:2:heard:other:1:0 'LOSE j1'"));
+    called_processes = 0;
+    control_request_call(&keys, "other:1:0", "LOSE j1", &request);
+    assert_true(redis_node_call(node, &request, instant_after(loop_now(loop), TEST_PATIENCE_NS), &call));
+    assert_true(loop_until(loop, all_are_called, NULL, TEST_PATIENCE_NS));
+    assert_reply(server, "LOSE j1", "LINDEX hf:2:calls:other:1:0 0");
+    assert_reply(server, "0", "EXISTS hf:2:heard:other:1:0");
+    buffer_fini(&request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +230,8 @@ int main(void)
         control_test(calls_arrive_after_the_node_was_away),
         control_test(a_foreign_value_under_the_list_is_survived),
         control_test(all_living_processes_are_called),
+        control_test(one_process_is_called_and_confirms_what_it_did),
+        control_test(what_was_confirmed_before_is_forgotten_by_a_call),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

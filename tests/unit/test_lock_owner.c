@@ -1,0 +1,168 @@
+/* The texts that commands about locks read: owners in the values of locks, and places of tasks that wait. */
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "worker/commands/lock_owner.h"
+#include "worker/commands/lock_waiters.h"
+
+/* --- owners ------------------------------------------------------------------------------------------------------- */
+
+static struct lock_owner owner;
+
+static bool reads(const char *text)
+{
+    return lock_owner_read(&owner, text, strlen(text));
+}
+
+static void an_owner_is_host_pid_slot_and_jid(void **state)
+{
+    (void)state;
+    assert_true(reads("web1.example:4711:12:0123456789abcdef01234567"));
+    assert_string_equal(owner.host, "web1.example");
+    assert_int_equal(owner.pid, 4711);
+    assert_int_equal(owner.slot, 12);
+    assert_string_equal(owner.jid, "0123456789abcdef01234567");
+    assert_false(owner.is_cut);
+}
+
+static void hosts_and_jids_may_have_colons(void **state)
+{
+    (void)state;
+    assert_true(reads("fe80::1:a:4711:0:job:1:2"));
+    assert_string_equal(owner.host, "fe80::1:a");
+    assert_int_equal(owner.pid, 4711);
+    assert_string_equal(owner.jid, "job:1:2");
+}
+
+static void a_jid_of_forty_bytes_may_be_longer(void **state)
+{
+    (void)state;
+    assert_true(reads("h:1:0:0123456789012345678901234567890123456789"));
+    assert_true(owner.is_cut);
+    assert_true(reads("h:1:0:012345678901234567890123456789012345678"));
+    assert_false(owner.is_cut);
+}
+
+static void other_texts_are_no_owners(void **state)
+{
+    (void)state;
+    static const char *const others[] = {
+        "",        "h",        "h:1",      "h:1:0",     "h:1:0:",         ":1:0:j",
+        "h:x:0:j", "h:1:-1:j", "h:1:0:\n", "h:1:0:j\t", "h:1:0:\xc3\xa4", "h:99999999999:0:j"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (reads(others[i]))
+            fail_msg("'%s' was read", others[i]);
+    char long_host[LOCK_OWNER_HOST_MAX + 10], long_jid[6 + ENVELOPE_JID_BYTES_MAX + 2] = "h:1:0:";
+    memset(long_host, 'h', sizeof long_host);
+    memcpy(long_host + LOCK_OWNER_HOST_MAX, ":1:0:j", sizeof ":1:0:j");
+    assert_true(reads(long_host));
+    memcpy(long_host + LOCK_OWNER_HOST_MAX, "h:1:0:j", sizeof "h:1:0:j");
+    assert_false(reads(long_host));
+    memset(long_jid + 6, 'j', ENVELOPE_JID_BYTES_MAX + 1);
+    assert_false(reads(long_jid));
+    assert_false(lock_owner_read(&owner, "h:1:0:j\0k", 9));
+}
+
+static void a_process_is_known_by_host_and_pid(void **state)
+{
+    (void)state;
+    assert_true(reads("a:b:4711:0:j"));
+    assert_true(lock_owner_is_of(&owner, "a:b:4711:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "a:b:47:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "a:b:47110:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "a:c:4711:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "b:4711:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "4711:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "a:b:x:0123456789ab"));
+    assert_false(lock_owner_is_of(&owner, "nothing"));
+    assert_false(lock_owner_is_of(&owner, ""));
+}
+
+static void the_host_of_a_process_may_be_longer(void **state)
+{
+    (void)state;
+    char text[LOCK_OWNER_HOST_MAX + 10], identity[LOCK_OWNER_HOST_MAX + 30];
+    memset(text, 'h', sizeof text);
+    memset(identity, 'h', sizeof identity);
+    memcpy(text + LOCK_OWNER_HOST_MAX, ":1:0:j", sizeof ":1:0:j");
+    memcpy(identity + LOCK_OWNER_HOST_MAX + 5, ":1:nonce", sizeof ":1:nonce");
+    assert_true(reads(text));
+    assert_true(lock_owner_is_of(&owner, identity));
+    memcpy(identity + LOCK_OWNER_HOST_MAX - 1, ":1:nonce", sizeof ":1:nonce");
+    assert_false(lock_owner_is_of(&owner, identity));
+}
+
+/* --- places ------------------------------------------------------------------------------------------------------- */
+
+static struct lock_waiter waiter;
+
+static enum lock_waiter_state place(const char *text, size_t length)
+{
+    free(waiter.queue);
+    free(waiter.class_name);
+    waiter = (struct lock_waiter){.queue = memory_text(""), .class_name = memory_text("")};
+    lock_waiter_read(&waiter, text, length);
+    return waiter.state;
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    free(waiter.queue);
+    free(waiter.class_name);
+    waiter = (struct lock_waiter){.jid = NULL};
+    return 0;
+}
+
+#define DIGEST      "0123456789abcdef0123456789abcdef01234567"
+#define PLACE(TEXT) place(TEXT, sizeof(TEXT) - 1)
+
+static void a_place_has_five_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(PLACE("1795308920.026067\n" DIGEST "\njobs\nset\nclass\nof two"), LOCK_WAITER_PARKED);
+    assert_string_equal(waiter.due_text, "1795308920.026067");
+    assert_int_equal(waiter.due.us, 1795308920026067);
+    assert_string_equal(waiter.queue, "jobs");
+    assert_string_equal(waiter.class_name, "class\nof two");
+}
+
+static void without_a_digest_it_is_on_its_way(void **state)
+{
+    (void)state;
+    assert_int_equal(PLACE("1795308920.026067\n\njobs\n\n"), LOCK_WAITER_ON_WAY);
+    assert_string_equal(waiter.class_name, "");
+}
+
+static void what_is_no_place_is_unknown(void **state)
+{
+    (void)state;
+    assert_int_equal(PLACE(""), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("1.0\n\njobs\nset"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("-inf\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("(1.0\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("1795308920.0260670000000000000000\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("1.0\nno digest\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(PLACE("1.0\n" DIGEST DIGEST "\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_string_equal(waiter.queue, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_owner_is_host_pid_slot_and_jid),
+        cmocka_unit_test(hosts_and_jids_may_have_colons),
+        cmocka_unit_test(a_jid_of_forty_bytes_may_be_longer),
+        cmocka_unit_test(other_texts_are_no_owners),
+        cmocka_unit_test(a_process_is_known_by_host_and_pid),
+        cmocka_unit_test(the_host_of_a_process_may_be_longer),
+        cmocka_unit_test_teardown(a_place_has_five_lines, forget),
+        cmocka_unit_test_teardown(without_a_digest_it_is_on_its_way, forget),
+        cmocka_unit_test_teardown(what_is_no_place_is_unknown, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
