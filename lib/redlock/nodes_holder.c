@@ -147,7 +147,7 @@ enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const cha
         if (key->taking == REDLOCK_TAKING_FAILED) {
             nodes_tell(nodes, "%s: %s", nodes->servers[i].name, key->trouble);
             end = end == REDLOCK_NODES_DONE ? REDLOCK_NODES_TOO_FEW : end;
-        } else if (key->taking == REDLOCK_TAKING_CHANGED || key->taking == REDLOCK_TAKING_REFUSED) {
+        } else if (key->taking == REDLOCK_TAKING_REFUSED) {
             end = REDLOCK_NODES_REFUSED;
         }
     }

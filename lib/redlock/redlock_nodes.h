@@ -177,7 +177,8 @@ REDLOCK_API unsigned redlock_nodes_holders(const struct redlock_nodes *nodes,
 
 /* Deletes what the last find has shown of the same resource, on each node by comparison with exactly that value; the
  * views say what became of it. The holder, when it lives, does not know until it asks: tell it first. Fences stay.
- * REDLOCK_NODES_REFUSED when something else is there now, REDLOCK_NODES_TOO_FEW when a node did not answer. */
+ * REDLOCK_NODES_DONE: no node has it any more, though another value may be there, of the next holder.
+ * REDLOCK_NODES_REFUSED when something could not be shown, REDLOCK_NODES_TOO_FEW when a node did not answer. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource);
 
 #ifdef __cplusplus

@@ -137,8 +137,8 @@ static void a_value_that_was_not_shown_stays(void **state)
     lock_cluster_ask(&fleet.locks, 0, "SET lock:r another");
     lock_cluster_ask(&fleet.locks, 1, "DEL lock:r");
     result = program_wait(&program);
-    assert_int_equal(result.exit_code, 1);
-    assert_contains(result.out, "lock1: not deleted: another value is there now");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "lock1: another value is there by now, of the next holder, and stays");
     assert_contains(result.out, "lock2: was gone already");
     assert_contains(result.out, "lock3: deleted");
     assert_value(0, "lock:r", "another");
@@ -228,6 +228,25 @@ static void the_oldest_that_waits_is_let_go(void **state)
     assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
 }
 
+/* Of one process and of another: both are parked while the lock is held for long, and run one after the other. */
+static void tasks_that_workers_parked_go_on(void **state)
+{
+    (void)state;
+    given_a_holder();
+    holder_start("\"other\"");
+    holder_push("jobs", "second", "r");
+    test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 1);
+    holder_push("other", "third", "r");
+    test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 2);
+    assert_int_equal(unlock("r"), 0);
+    test_await(is_noted("end first host0"));
+    test_await(is_noted("begin second host0"));
+    assert_false(is_noted("begin third"));
+    assert_int_equal(unlock("r"), 0);
+    test_await(is_noted("end second host0"));
+    test_await(is_noted("begin third host1"));
+}
+
 /* A waiter that was stranded is worth the command, too. */
 static void a_free_lock_lets_the_oldest_go(void **state)
 {
@@ -287,6 +306,7 @@ int main(void)
         holding_test(only_this_resource_is_freed),
         holding_test(a_node_that_is_away_is_told),
         holding_test(the_oldest_that_waits_is_let_go),
+        holding_test(tasks_that_workers_parked_go_on),
         holding_test(a_free_lock_lets_the_oldest_go),
         holding_test(without_the_queue_node_the_lock_is_taken_away),
         holding_test(what_was_done_is_told_to_programs),

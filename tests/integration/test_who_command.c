@@ -223,6 +223,32 @@ static void those_who_wait_come_in_their_order(void **state)
     assert_before("d-woken", "a-promoted");
 }
 
+/* As workers write it: the oldest may be claimed already, to follow the holder. */
+static void tasks_that_workers_parked_are_listed(void **state)
+{
+    (void)state;
+    char jid[16];
+    given_a_holder();
+    holder_start("\"jobs\"");
+    for (unsigned i = 9; i > 0; i--) {
+        snprintf(jid, sizeof jid, "waits%u", i);
+        holder_push("jobs", jid, "r");
+        test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 10 - i);
+    }
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    test_await(who_json("r") == 0 && strstr(result.out, "\"state\":\"parked\"") != NULL);
+    assert_contains(result.out, "\"waiting\":9,");
+    assert_contains(result.out, "\"jid\":\"waits1\",\"class\":\"hold\",\"queue\":\"jobs\",\"state\":\"parked\"");
+    for (unsigned i = 9; i > 1; i--) {
+        char before[32], after[32];
+        snprintf(before, sizeof before, "\"jid\":\"waits%u\"", i);
+        snprintf(after, sizeof after, "\"jid\":\"waits%u\"", i - 1);
+        assert_before(before, after);
+    }
+    assert_lacks(result.out, "vanished");
+    assert_lacks(result.out, "unknown");
+}
+
 static void of_thousands_some_are_shown(void **state)
 {
     (void)state;
@@ -312,6 +338,7 @@ int main(void)
         holding_test(a_long_jid_is_found_in_the_claim),
         holding_test(the_holder_is_known_without_the_queue_node),
         holding_test(those_who_wait_come_in_their_order),
+        holding_test(tasks_that_workers_parked_are_listed),
         holding_test(of_thousands_some_are_shown),
         holding_test(names_are_safe_for_a_terminal),
         holding_test(a_foreign_value_under_the_list_is_told),

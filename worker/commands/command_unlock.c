@@ -172,7 +172,7 @@ static void taking_print(const struct lock_view *view)
         [REDLOCK_TAKING_NOTHING] = "had nothing",
         [REDLOCK_TAKING_DONE] = "deleted",
         [REDLOCK_TAKING_GONE] = "was gone already",
-        [REDLOCK_TAKING_CHANGED] = "not deleted: another value is there now; look again with `holdfast who`",
+        [REDLOCK_TAKING_CHANGED] = "another value is there by now, of the next holder, and stays",
         [REDLOCK_TAKING_REFUSED] = "not deleted: it is nothing that could be shown, so delete it by hand",
         [REDLOCK_TAKING_FAILED] = "not known: "};
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
@@ -288,8 +288,9 @@ const struct command command_unlock = {
         "that compare fencing tokens refuse the old one; others do not. A lock of a process that has died needs none\n"
         "of this: it expires by itself. docs/contention.md has more.\n"
         "\n"
-        "Exit status: 0 no lock node has that value any more; 1 nothing was done without --force, or another value or\n"
-        "one that cannot be shown is there; 75 a node did not answer: the same command may be repeated.\n"
+        "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"
+        "1 nothing was done without --force, or what is there cannot be shown; 75 a node did not answer: the same\n"
+        "command may be repeated.\n"
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"
         "changed, refused, failed); forced, told (of each holder: heard, not heard, nobody), woke.\n",
