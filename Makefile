@@ -59,7 +59,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
                  queue_trouble check push push_nodes records fleet stop trouble log_reopen \
                  control_signals reload fenced_witness \
                  heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \
-                 job_verifier loss)
+                 job_verifier loss top)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)

@@ -39,7 +39,9 @@ struct heartbeat_run {
     const char *queue;
     const struct envelope *envelope;
     struct wall_time started;
-    const char *fence; /* the token of its lock; NULL or "" = none */
+    const char *fence;            /* the token of its lock; NULL or "" = none */
+    const char *const *resources; /* what it locks */
+    unsigned resource_count;
 };
 
 enum heartbeat_mode { HEARTBEAT_STRICT, HEARTBEAT_WEIGHTED, HEARTBEAT_RANDOM };
@@ -114,7 +116,7 @@ enum { HEARTBEAT_FIELDS_MAX = 20000 };
 
 /* The member `info` of the process's hash. */
 void heartbeat_info_write(const struct heartbeat_facts *facts, const char *identity, struct buffer *out);
-/* What is shown of a running task. `budget` is what its payload may take; less is used up. */
+/* What is shown of a running task. `budget` is what its payload and what it locks may take; less is used up. */
 void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct buffer *out);
 
 /* Payloads of one task that are shown whole, and of all tasks of one beat, in bytes. */

@@ -119,6 +119,23 @@ static void payload_shorten(const struct heartbeat_run *run, size_t room, struct
     buffer_fini(&args);
 }
 
+/* All of them, or none when they are more than what is left. */
+static void resources_append(const struct heartbeat_run *run, size_t *budget, struct buffer *out)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < run->resource_count; i++)
+        bytes += strlen(run->resources[i]);
+    if (bytes == 0 || bytes > *budget)
+        return;
+    *budget -= bytes;
+    buffer_append_text(out, ",\"hf_resources\":");
+    for (unsigned i = 0; i < run->resource_count; i++) {
+        buffer_append_text(out, i == 0 ? "[" : ",");
+        text_append(out, run->resources[i]);
+    }
+    buffer_append_text(out, "]");
+}
+
 void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct buffer *out)
 {
     struct buffer short_payload = {0};
@@ -136,6 +153,7 @@ void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct
     buffer_format(out, ",\"run_at\":%lld", (long long)(run->started.us / US_PER_S));
     if (run->fence != NULL && run->fence[0] != '\0')
         member_append(out, "hf_fence", run->fence);
+    resources_append(run, budget, out);
     buffer_append_text(out, "}");
     buffer_fini(&short_payload);
 }

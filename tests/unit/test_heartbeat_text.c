@@ -157,6 +157,31 @@ static void the_token_of_a_lock_is_shown_with_the_task(void **state)
     }
 }
 
+static void what_is_locked_is_shown_as_long_as_there_is_room(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"acct:1", "a\"\x1b"};
+    struct heartbeat_run run;
+    struct envelope envelope;
+    struct buffer payload = {0}, text = {0};
+    size_t budget = HEARTBEAT_BYTES, before;
+    payload_make(&payload, 1, 1);
+    run_parse(&run, &envelope, &payload);
+    run.resources = names;
+    run.resource_count = 2;
+    heartbeat_run_write(&run, &budget, &text);
+    assert_is_json(&text);
+    assert_contains(buffer_text(&text), "\"run_at\":1795194279,\"hf_resources\":[\"acct:1\",\"a\\\"\\u001b\"]}");
+    before = budget = envelope.text.length + 8; /* one byte too few */
+    buffer_clear(&text);
+    heartbeat_run_write(&run, &budget, &text);
+    assert_int_equal(before - budget, envelope.text.length);
+    assert_lacks(buffer_text(&text), "hf_resources");
+    envelope_fini(&envelope);
+    buffer_fini(&payload);
+    buffer_fini(&text);
+}
+
 static void many_tasks_share_one_budget(void **state)
 {
     (void)state;
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(names_cannot_leave_their_quotes),
         cmocka_unit_test(the_larger_a_task_the_less_of_it_is_shown),
         cmocka_unit_test(the_token_of_a_lock_is_shown_with_the_task),
+        cmocka_unit_test(what_is_locked_is_shown_as_long_as_there_is_room),
         cmocka_unit_test(many_tasks_share_one_budget),
         cmocka_unit_test(calls_are_known_by_their_words),
         cmocka_unit_test(other_texts_are_none),

@@ -20,6 +20,7 @@ extern const struct command command_resume;
 extern const struct command command_status;
 extern const struct command command_stop;
 extern const struct command command_tasks;
+extern const struct command command_top;
 extern const struct command command_unlock;
 extern const struct command command_who;
 extern const struct command command_work;

@@ -18,14 +18,16 @@ int console_complain(const struct console *console, const char *format, ...)
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    fprintf(stderr, "holdfast %s: %s\n", console->command->name, log_defuse(text));
+    if (!console->is_silent)
+        fprintf(stderr, "holdfast %s: %s\n", console->command->name, log_defuse(text));
     return EXIT_CODE_FAILURE;
 }
 
 int console_run(struct console *console)
 {
-    return inquiry_run(console->inquiry) ? EXIT_CODE_OK
-                                         : (int)inquiry_complain(console->inquiry, console->command->name);
+    if (inquiry_run(console->inquiry))
+        return EXIT_CODE_OK;
+    return console->is_silent ? EXIT_CODE_TEMPORARY : (int)inquiry_complain(console->inquiry, console->command->name);
 }
 
 bool console_time(struct console *console)

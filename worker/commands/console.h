@@ -27,6 +27,7 @@ struct console {
     struct queue_keys keys;
     struct wall_time now;  /* of the queue node, when the command began */
     struct wall_time here; /* of this machine, at the same moment */
+    bool is_silent;        /* what fails is not said: inquiry_reason() tells it */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };
 

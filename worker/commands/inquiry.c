@@ -23,6 +23,10 @@
 #define AGAIN_NS        (200 * NS_PER_MS)
 
 /* Operators look at more than a worker does. */
+/* What ends a run, and what a program that owns the terminal has to hear as well. */
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDS = 4, ENDS_OF_RUN = 2 };
+
 enum { REPLY_LIMIT = 256 << 20, ELEMENT_LIMIT = 1 << 18, UNANSWERED_LIMIT = 64 << 20, REASON_MAX = 400 };
 
 struct exchange {
@@ -41,7 +45,11 @@ struct inquiry {
     size_t count, capacity, answered;
     struct loop_timer again, patience;
     bool running, was_up;
-    struct loop_signal *signals[2];
+    struct loop_signal *signals[ENDS]; /* of a run; while attended all the time */
+    struct loop_signal *resized, *suspended;
+    bool is_attended, is_pause;
+    bool is_over; /* attended, and told to end: so are all further runs */
+    struct inquiry_terminal terminal;
     enum inquiry_end end;
     char reason[REASON_MAX];
 };
@@ -183,34 +191,74 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
         run_fail(inquiry, INQUIRY_UNREACHABLE);
 }
 
+static void input_ready(void *context, int events)
+{
+    struct inquiry *inquiry = context;
+    (void)events;
+    if (!inquiry->terminal.typed(inquiry->terminal.context))
+        return;
+    inquiry->is_over = true;
+    run_end(inquiry, INQUIRY_INTERRUPTED);
+}
+
+/* During a run it is only told: what was asked is waited for. */
+static void terminal_changed(void *context, int number)
+{
+    struct inquiry *inquiry = context;
+    (number == SIGWINCH ? inquiry->terminal.resized : inquiry->terminal.suspended)(inquiry->terminal.context);
+    if (inquiry->is_pause)
+        run_end(inquiry, INQUIRY_ANSWERED);
+}
+
 static void interrupted(void *context, int number)
 {
     struct inquiry *inquiry = context;
     snprintf(inquiry->reason, sizeof inquiry->reason, "%s", number == SIGINT ? "interrupted" : "told to stop");
+    inquiry->is_over = inquiry->is_attended;
     run_end(inquiry, INQUIRY_INTERRUPTED);
+}
+
+static void signals_start(struct inquiry *inquiry, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        inquiry->signals[i] = loop_signal_start(inquiry->loop, end_signals[i], interrupted, inquiry);
+}
+
+static void signals_stop(struct inquiry *inquiry)
+{
+    for (unsigned i = 0; i < ENDS; i++) {
+        if (inquiry->signals[i] != NULL)
+            loop_signal_stop(inquiry->signals[i]);
+        inquiry->signals[i] = NULL;
+    }
 }
 
 /* Runs the loop until run_end, at the latest after `limit_ns`. */
 static void loop_turn(struct inquiry *inquiry, int64_t limit_ns)
 {
+    struct loop_watch *input = NULL;
     inquiry->running = true;
     inquiry->reason[0] = '\0';
-    inquiry->signals[0] = loop_signal_start(inquiry->loop, SIGINT, interrupted, inquiry);
-    inquiry->signals[1] = loop_signal_start(inquiry->loop, SIGTERM, interrupted, inquiry);
+    if (!inquiry->is_attended)
+        signals_start(inquiry, ENDS_OF_RUN);
+    if (inquiry->is_attended && inquiry->terminal.input >= 0)
+        input = loop_watch_start(inquiry->loop, inquiry->terminal.input, LOOP_READABLE, input_ready, inquiry);
     loop_timer_set(inquiry->loop, &inquiry->patience, instant_after(instant_now(), limit_ns));
     loop_run(inquiry->loop);
     loop_timer_clear(inquiry->loop, &inquiry->patience);
     loop_timer_clear(inquiry->loop, &inquiry->again);
-    loop_signal_stop(inquiry->signals[0]);
-    loop_signal_stop(inquiry->signals[1]);
+    if (input != NULL)
+        loop_watch_stop(input);
+    if (!inquiry->is_attended)
+        signals_stop(inquiry);
 }
 
 bool inquiry_run(struct inquiry *inquiry)
 {
     int64_t patience = inquiry->options.patience_ns > 0 ? inquiry->options.patience_ns : PATIENCE_NS;
-    if (inquiry->answered == inquiry->count) {
-        inquiry->end = INQUIRY_ANSWERED;
-        return true;
+    if (inquiry->answered == inquiry->count || inquiry->is_over) {
+        inquiry->end = inquiry->is_over ? INQUIRY_INTERRUPTED : INQUIRY_ANSWERED;
+        return !inquiry->is_over;
     }
     if (redis_node_state(inquiry->node) == REDIS_NODE_UP)
         loop_timer_set(inquiry->loop, &inquiry->again, instant_now());
@@ -223,8 +271,26 @@ bool inquiry_run(struct inquiry *inquiry)
 bool inquiry_pause(struct inquiry *inquiry, int64_t duration_ns)
 {
     inquiry_begin(inquiry);
+    if (inquiry->is_over)
+        return false;
+    inquiry->is_pause = true;
     loop_turn(inquiry, duration_ns);
+    inquiry->is_pause = false;
     return inquiry->end != INQUIRY_INTERRUPTED;
+}
+
+void inquiry_attend(struct inquiry *inquiry, const struct inquiry_terminal *terminal)
+{
+    inquiry->terminal = *terminal;
+    inquiry->is_attended = true;
+    signals_start(inquiry, ENDS);
+    inquiry->resized = loop_signal_start(inquiry->loop, SIGWINCH, terminal_changed, inquiry);
+    inquiry->suspended = loop_signal_start(inquiry->loop, SIGTSTP, terminal_changed, inquiry);
+}
+
+void inquiry_set_patience(struct inquiry *inquiry, int64_t patience_ns)
+{
+    inquiry->options.patience_ns = patience_ns;
 }
 
 /* --- the pipeline ----------------------------------------------------------------------------------------------- */
@@ -267,6 +333,11 @@ void inquiry_close(struct inquiry *inquiry)
         return;
     inquiry_begin(inquiry);
     free(inquiry->exchanges);
+    if (inquiry->is_attended) {
+        signals_stop(inquiry);
+        loop_signal_stop(inquiry->resized);
+        loop_signal_stop(inquiry->suspended);
+    }
     redis_node_destroy(inquiry->node);
     loop_destroy(inquiry->loop);
     free(inquiry);

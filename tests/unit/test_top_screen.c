@@ -1,0 +1,368 @@
+/* The screen of `holdfast top`: whatever there is to show, it fits; what matters most stays; and rates. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "worker/commands/grid.h"
+#include "worker/commands/rate_window.h"
+#include "worker/commands/top_screen.h"
+
+enum { MANY = 300 };
+
+static const struct wall_time noon = {INT64_C(1795262400000000)};
+
+/* --- facts --------------------------------------------------------------------------------------------------------- */
+
+static char *queue_names[] = {"default", "mail"};
+
+static const struct fleet_process process = {.identity = "host1:4242:0123456789ab",
+                                             .state = FLEET_ALIVE,
+                                             .is_shown = true,
+                                             .busy = 3,
+                                             .concurrency = 8,
+                                             .rss_kb = 30720,
+                                             .beat = {INT64_C(1795262397000000)},
+                                             .info = {.queues = queue_names, .queue_count = 2}};
+static const struct backlog_queue queue = {.name = "default", .length = 1234, .latency_us = 3200000, .is_listed = true};
+static const struct top_task task = {.process = "host1:4242:0123456789ab",
+                                     .queue = "default",
+                                     .class_name = "transfer",
+                                     .jid = "0123456789abcdef01234567",
+                                     .resource = "acct:42",
+                                     .token = "1764000000000123",
+                                     .age_us = 12 * US_PER_S};
+static const struct redlock_node_view node = {.name = "lock1",
+                                              .address = "10.0.0.11:6379",
+                                              .is_reached = true,
+                                              .votes = true,
+                                              .state = "votes",
+                                              .reason = "fine",
+                                              .latency_ns = 400000};
+
+static struct fleet_process processes[MANY];
+static struct backlog_queue queues[MANY];
+static struct top_task tasks[MANY];
+static struct top_resource resources[MANY];
+static struct redlock_node_view nodes[REDLOCK_NODES_MAX];
+
+/* So many of each. */
+static struct top_facts facts_of(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        processes[i] = process;
+        queues[i] = queue;
+        tasks[i] = task;
+        resources[i] = (struct top_resource){.kind = "resource", .name = "acct:42", .waiters = 17, .holder = &tasks[i]};
+    }
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
+        nodes[i] = node;
+    return (struct top_facts){
+        .now = noon,
+        .has_rate = true,
+        .processed_rate = 1234.4,
+        .failed_rate = 0.25,
+        .status = {.fleet = {.items = processes, .count = count},
+                   .backlog = {.items = queues, .count = count, .knows_listed = true, .knows_paused = true},
+                   .schedule = 3,
+                   .retry = 1,
+                   .dead = -1,
+                   .processed = 1000000,
+                   .failed = 12},
+        .tasks = tasks,
+        .task_count = count,
+        .resources = resources,
+        .resource_count = count,
+        .nodes = nodes,
+        .node_count = count < REDLOCK_NODES_MAX ? count : REDLOCK_NODES_MAX,
+    };
+}
+
+/* Fails unless each line fits; returns the number of lines. */
+static unsigned assert_fits(struct buffer *out, unsigned width, unsigned height)
+{
+    unsigned lines = 0;
+    char *copy = memory_text(buffer_text(out)), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL && rest != NULL; lines++) {
+        if (grid_text_width(line) > width)
+            fail_msg("%u columns, not %u: %s", grid_text_width(line), width, line);
+        if (line[0] != '\0' && line[strlen(line) - 1] == ' ')
+            fail_msg("blanks at the end: %s", line);
+    }
+    assert_true(lines <= height);
+    free(copy);
+    return lines;
+}
+
+static const char *screen(const struct top_facts *facts, unsigned width, unsigned height)
+{
+    static struct buffer out;
+    buffer_clear(&out);
+    top_screen_write(facts, width, height, false, &out);
+    assert_fits(&out, width, height);
+    return buffer_text(&out);
+}
+
+/* --- what is shown ------------------------------------------------------------------------------------------------- */
+
+static void a_small_fleet_fits_whole_into_200_columns(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    assert_string_equal(
+        screen(&facts, 200, 60),
+        "1,234 tasks/s   3/8 busy   1 process   2026-11-21T12:00:00Z   0.2 failed/s\n"
+        "queued 1,234   dead ?   retry 1   scheduled 3   processed 1,000,000   failed 12\n"
+        "\n"
+        "PROCESS                  STATE  BUSY    MEMORY  BEAT       QUEUES\n"
+        "host1:4242:0123456789ab  alive   3/8  30.0 MiB  3.0 s ago  default,mail\n"
+        "\n"
+        "RUNNING    AGE  RESOURCE             TOKEN  JID                       PROCESS                  QUEUE\n"
+        "transfer  12 s  acct:42   1764000000000123  0123456789abcdef01234567  host1:4242:0123456789ab  default\n"
+        "\n"
+        "RESOURCE  WAITERS  HELD FOR  BY TASK                   ON\n"
+        "acct:42        17      12 s  0123456789abcdef01234567  host1:4242:0123456789ab\n"
+        "\n"
+        "LOCK NODE  STATE  LATENCY  WHY   AT MOST  ADDRESS\n"
+        "lock1      votes   0.4 ms  fine        -  10.0.0.11:6379\n"
+        "\n"
+        "QUEUE    TASKS  LATENCY\n"
+        "default  1,234    3.2 s\n");
+}
+
+static void at_80_columns_names_are_cut_and_numbers_are_not(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    const char *text = screen(&facts, 80, 24);
+    assert_contains(text, "\ntransfer  12 s  acct:42");
+    assert_contains(text, "3/8  30.0 MiB");
+    assert_contains(text, "~");
+}
+
+static void at_40_columns_what_matters_most_stays(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    const char *text = screen(&facts, 40, 24);
+    assert_contains(text, "1,234 tasks/s   3/8 busy   1 process\n");
+    assert_contains(text, "queued 1,234   dead ?   retry 1\n");
+    assert_contains(text, "\ntransfer  12 s  acct:42");
+    assert_contains(text, "WAITERS");
+    assert_contains(text, "\nlock1      votes   0.4 ms");
+    assert_contains(text, "\ndefault  1,234    3.2 s\n");
+    assert_lacks(text, "QUEUES");
+}
+
+static void whatever_the_size_it_fits(void **state)
+{
+    static const unsigned counts[] = {0, 1, 2, 30, MANY};
+    (void)state;
+    for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct top_facts facts = facts_of(counts[i]);
+        facts.away = "connection refused";
+        facts.nodes_reason = "the configuration names no lock nodes that can be asked, for a reason that is long";
+        for (unsigned width = 1; width <= 210; width++)
+            screen(&facts, width, 1 + (width * 7) % 61);
+    }
+}
+
+/* All but one line (which may be needed to share evenly) of a full screen are used, and who is cut is told. */
+static void a_full_screen_is_shared_by_all(void **state)
+{
+    struct top_facts facts = facts_of(30);
+    (void)state;
+    const char *text = screen(&facts, 200, 40);
+    unsigned lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 40);
+    assert_contains(text, "PROCESS 6/30");
+    assert_contains(text, "RUNNING 6/30");
+    assert_contains(text, "RESOURCE 6/30");
+    assert_contains(text, "LOCK NODE 5/");
+    assert_contains(text, "QUEUE 5/30");
+}
+
+static void what_is_short_leaves_its_room_to_others(void **state)
+{
+    struct top_facts facts = facts_of(30);
+    (void)state;
+    facts.node_count = 3;
+    facts.resource_count = 0;
+    facts.status.backlog.count = 1;
+    const char *text = screen(&facts, 200, 40);
+    assert_contains(text, "\nLOCK NODE  STATE");
+    assert_contains(text, "\nQUEUE    TASKS");
+    assert_lacks(text, "RESOURCE  WAITERS");
+    assert_contains(text, "PROCESS 13/30");
+    assert_contains(text, "RUNNING 13/30");
+}
+
+static void who_is_gone_is_not_shown_and_who_is_quiet_is(void **state)
+{
+    struct top_facts facts = facts_of(4);
+    (void)state;
+    processes[0].state = FLEET_RECOVERED;
+    processes[1].state = FLEET_UNLEASED;
+    processes[2].state = FLEET_LOST;
+    processes[3].is_quiet = true;
+    const char *text = screen(&facts, 200, 60);
+    assert_contains(text, "1 process ");
+    assert_contains(text, "  lost ");
+    assert_contains(text, "  quiet ");
+    assert_lacks(text, "recovered");
+    assert_lacks(text, "unleased");
+}
+
+static void a_queue_node_that_is_away_is_told_above_what_was_seen(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    facts.away = "10.0.0.1:6379 closed\x1b[2J";
+    facts.old_us = 12 * US_PER_S;
+    const char *text = screen(&facts, 200, 60);
+    assert_contains(text, "\nTHE QUEUE NODE IS AWAY: this is 12 s old (\"10.0.0.1:6379 closed\\x1B[2J\")\n");
+    assert_contains(text, "\ntransfer  12 s");
+}
+
+static void a_node_that_does_not_vote_says_why(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    nodes[0] = (struct redlock_node_view){.name = "lock1",
+                                          .address = "10.0.0.11:6379",
+                                          .state = "quarantined",
+                                          .reason = "new_run",
+                                          .quarantine_left_ns = 61 * NS_PER_S};
+    const char *text = screen(&facts, 80, 60);
+    assert_contains(text, "quarantined        -  new_run     61 s");
+}
+
+static void names_cannot_steer_the_terminal(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    struct buffer out = {0};
+    (void)state;
+    tasks[0].class_name = "\x1b]0;title\x07";
+    tasks[0].resource = "a\nb\xe2\x80\xaex";
+    resources[0].name = "\xff\xfe\x1b[2J";
+    queues[0].name = "\x9b"
+                     "2J";
+    processes[0].identity = "\r\nforged";
+    nodes[0].name = "n\x1b[31m";
+    top_screen_write(&facts, 200, 60, false, &out);
+    for (size_t i = 0; i < out.length; i++)
+        assert_true((unsigned char)out.bytes[i] >= ' ' || out.bytes[i] == '\n');
+    assert_lacks(buffer_text(&out), "\xe2\x80\xae");
+    assert_lacks(buffer_text(&out), "\nforged");
+    buffer_fini(&out);
+}
+
+static void wide_characters_count_twice_and_are_not_halved(void **state)
+{
+    struct buffer out = {0};
+    (void)state;
+    assert_int_equal(grid_text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
+    assert_int_equal(grid_text_width("e\xcc\x81"), 1);
+    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 4, &out), 4);
+    assert_string_equal(buffer_text(&out), "\xe6\x9d\xb1\xe4\xba\xac");
+    buffer_clear(&out);
+    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 3, &out), 3);
+    assert_string_equal(buffer_text(&out), "\xe6\x9d\xb1~");
+    buffer_clear(&out);
+    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 2, &out), 1);
+    assert_string_equal(buffer_text(&out), "~");
+    buffer_fini(&out);
+}
+
+/* The same text: what colours add takes no room. */
+static void colours_change_nothing_but_colours(void **state)
+{
+    struct top_facts facts = facts_of(3);
+    struct buffer plain = {0}, coloured = {0}, stripped = {0};
+    (void)state;
+    facts.away = "x";
+    top_screen_write(&facts, 80, 24, false, &plain);
+    top_screen_write(&facts, 80, 24, true, &coloured);
+    assert_lacks(buffer_text(&plain), "\x1b");
+    assert_contains(buffer_text(&coloured), "\x1b[32m");
+    for (const char *at = buffer_text(&coloured); *at != '\0'; at++) {
+        if (*at == '\x1b')
+            at = strchr(at, 'm');
+        else
+            buffer_append(&stripped, at, 1);
+    }
+    assert_string_equal(buffer_text(&stripped), buffer_text(&plain));
+    buffer_fini(&plain);
+    buffer_fini(&coloured);
+    buffer_fini(&stripped);
+}
+
+/* --- rates --------------------------------------------------------------------------------------------------------- */
+
+static void a_rate_is_that_of_the_last_seconds(void **state)
+{
+    struct rate_window window = {.count = 0};
+    double processed = -1, failed = -1;
+    (void)state;
+    /* Written every 5 s in one piece, 100 a second; looked at each second. */
+    for (int second = 0; second < 60; second++) {
+        rate_window_add(&window, (struct wall_time){noon.us + second * US_PER_S}, second / 5 * 500, second / 5 * 5);
+        bool is_known = rate_window_read(&window, &processed, &failed);
+        assert_int_equal(is_known, second >= 5);
+        if (second >= 15) {
+            assert_true(processed > 99.9 && processed < 100.1);
+            assert_true(failed > 0.99 && failed < 1.01);
+        }
+    }
+    assert_true(rate_window_span_us(&window) == RATE_WINDOW_US);
+}
+
+static void a_rate_that_is_looked_at_often_is_the_same(void **state)
+{
+    struct rate_window window = {.count = 0};
+    double processed = -1, failed = -1;
+    (void)state;
+    for (int look = 0; look < 600; look++)
+        rate_window_add(&window, (struct wall_time){noon.us + look * US_PER_S / 5}, look * 20, 0);
+    assert_true(rate_window_read(&window, &processed, &failed));
+    assert_true(processed > 99.9 && processed < 100.1 && failed == 0);
+    assert_true(rate_window_span_us(&window) >= RATE_WINDOW_US);
+}
+
+static void totals_that_shrink_begin_anew(void **state)
+{
+    struct rate_window window = {.count = 0};
+    double processed, failed;
+    (void)state;
+    rate_window_add(&window, noon, 1000, 0);
+    rate_window_add(&window, (struct wall_time){noon.us + 10 * US_PER_S}, 2000, 0);
+    assert_true(rate_window_read(&window, &processed, &failed));
+    rate_window_add(&window, (struct wall_time){noon.us + 11 * US_PER_S}, 5, 0);
+    assert_false(rate_window_read(&window, &processed, &failed));
+    rate_window_add(&window, (struct wall_time){noon.us + 5 * US_PER_S}, 50, 0);
+    assert_true(rate_window_span_us(&window) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_fleet_fits_whole_into_200_columns),
+        cmocka_unit_test(at_80_columns_names_are_cut_and_numbers_are_not),
+        cmocka_unit_test(at_40_columns_what_matters_most_stays),
+        cmocka_unit_test(whatever_the_size_it_fits),
+        cmocka_unit_test(a_full_screen_is_shared_by_all),
+        cmocka_unit_test(what_is_short_leaves_its_room_to_others),
+        cmocka_unit_test(who_is_gone_is_not_shown_and_who_is_quiet_is),
+        cmocka_unit_test(a_queue_node_that_is_away_is_told_above_what_was_seen),
+        cmocka_unit_test(a_node_that_does_not_vote_says_why),
+        cmocka_unit_test(names_cannot_steer_the_terminal),
+        cmocka_unit_test(wide_characters_count_twice_and_are_not_halved),
+        cmocka_unit_test(colours_change_nothing_but_colours),
+        cmocka_unit_test(a_rate_is_that_of_the_last_seconds),
+        cmocka_unit_test(a_rate_that_is_looked_at_often_is_the_same),
+        cmocka_unit_test(totals_that_shrink_begin_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
