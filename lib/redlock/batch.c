@@ -115,9 +115,24 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
     entry_add(batch, entry, lock->terms.ttl_ns);
 }
 
-void batch_add_swapped(struct lock_swap *swap, node_set nodes, const struct redlock_lock *failed)
+/* Twice in a call, the first would delete it at the nodes of the second, whose votes would say that it was gone. */
+static bool is_widened(struct batch *batch, const struct lock_swap *swap, node_set nodes, node_set unsure)
 {
-    if (nodes == 0)
+    for (unsigned i = 0; batch != NULL && i < batch->lock_count; i++) {
+        struct batch_entry *entry = &batch->entries[i];
+        if (entry->lock == swap->before && entry->round == swap->before_round) {
+            entry->nodes |= nodes;
+            entry->unsure |= unsure;
+            batch->nodes |= nodes;
+            return true;
+        }
+    }
+    return false;
+}
+
+void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, const struct redlock_lock *failed)
+{
+    if (nodes == 0 || is_widened(swap->group->gathering[BATCH_RELEASE], swap, nodes, unsure))
         return;
     struct batch *batch = batch_with_room(BATCH_RELEASE, swap->before, swap->key_count);
     batch_words_add_swapped(batch, swap, failed);

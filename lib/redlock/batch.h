@@ -12,6 +12,7 @@ struct batch_entry {
     uint16_t first_key, key_count;
     node_set nodes;
     struct lock_swap *swap; /* of a grant that takes over; else NULL */
+    node_set unsure;        /* of the release of an old value: it may just have been replaced there */
 };
 
 struct batch_call {

@@ -343,6 +343,7 @@ static enum lease_vote executed_vote(const struct batch *batch, const struct bat
 {
     switch (batch->kind) {
     case BATCH_RELEASE:
+        return swap_release_vote(keys_read(entry, reply->bytes), (entry->unsure & (1u << node)) != 0);
     case BATCH_LINGER:
         return keys_read(entry, reply->bytes);
     case BATCH_EXTEND:
@@ -381,7 +382,7 @@ enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct
                                          const struct batch_answer *answer)
 {
     if (answer->kind != ANSWER_EXECUTED)
-        return SWAP_NOT;
+        return answer->kind == ANSWER_NONE ? SWAP_UNKNOWN : SWAP_NOT;
     char said = grant_answer(batch, entry, answer->reply)->bytes[0];
     return said == '=' ? SWAP_TAKEN : said == '+' ? SWAP_FREE : SWAP_NOT;
 }

@@ -208,8 +208,9 @@ void lock_waits_cancel(struct redlock_group *group);
 /* batch.c */
 enum { BATCH_NO_VOTE = 0 }; /* round of a release whose outcome nobody waits for; leases never use round 0 */
 void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, node_set nodes);
-/* Releases the old value of a swap; `failed`: the lock that did not get it, else NULL. */
-void batch_add_swapped(struct lock_swap *swap, node_set nodes, const struct redlock_lock *failed);
+/* Releases the old value of a swap; at `unsure` of the nodes it may have been replaced. `failed`: the lock that did not
+ * get it, else NULL. */
+void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, const struct redlock_lock *failed);
 void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);

@@ -50,22 +50,12 @@ static bool have_equal_keys(const struct redlock_lock *a, const struct redlock_l
            memcmp(a->keys.bytes, b->keys.bytes, a->keys.length) == 0;
 }
 
-/* Its extension has gathered and not left: it would leave after the release (E30). */
-static bool is_just_extending(const struct redlock_lock *lock)
-{
-    return lock->lease.extending && !instant_before(lock->lease.pass_started, loop_now(lock->group->loop));
-}
-
-static bool can_be_swapped(const struct redlock_lock *before, const struct redlock_lock *next)
-{
-    return before->lease.state == LEASE_HELD &&
-           instant_before(instant_now(), lease_believed_until(&before->lease, &before->terms)) &&
-           before->linger_ns == 0 && !is_just_extending(before) && have_equal_keys(before, next);
-}
-
 bool lock_swap_begin(struct redlock_lock *before, struct redlock_lock *next)
 {
-    if (!can_be_swapped(before, next))
+    bool can_be_swapped =
+        swap_may_begin(&before->lease, &before->terms, loop_now(before->group->loop), instant_now()) &&
+        before->linger_ns == 0 && have_equal_keys(before, next);
+    if (!can_be_swapped)
         return false;
     struct lock_swap *swap = swap_new(before->group);
     swap->before = before;
@@ -106,7 +96,7 @@ void lock_swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer 
 {
     struct redlock_lock *before = swap->before;
     enum lease_vote vote = swap_vote(answer);
-    batch_add_swapped(swap, release, NULL);
+    batch_add_swapped(swap, release, answer == SWAP_UNKNOWN ? release : 0, NULL);
     if (vote != LEASE_UNSENT)
         lock_take_step(before, lease_vote(&before->lease, &before->terms, node, swap->before_round, vote, 0, now));
 }
@@ -119,8 +109,10 @@ void lock_swap_follow(struct redlock_lock *next)
     bool has_won = next->lease.state == LEASE_HELD;
     next->swaps_in = NULL;
     next->was_handed_over = has_won && swap->swap.taken != 0;
-    if (!has_won)
-        batch_add_swapped(swap, swap_failed(&swap->swap), next);
+    if (!has_won) {
+        node_set release = swap_failed(&swap->swap);
+        batch_add_swapped(swap, release, swap->is_sent ? release : 0, next);
+    }
     swap->next = NULL;
     swap_end_if_over(swap);
 }

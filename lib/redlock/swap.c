@@ -2,6 +2,13 @@
 
 #include "redlock/lease_private.h"
 
+bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
+                    struct instant now)
+{
+    bool is_just_extending = lease->extending && !instant_before(lease->pass_started, turn_began);
+    return instant_before(now, lease_believed_until(lease, terms)) && !is_just_extending;
+}
+
 void swap_begin(struct swap *swap, node_set reached)
 {
     *swap = (struct swap){.owed = reached};
@@ -13,7 +20,7 @@ node_set swap_answered(struct swap *swap, unsigned node, enum swap_answer answer
     swap->owed &= (node_set)~set_of(node);
     if (answer == SWAP_TAKEN)
         swap->taken |= set_of(node);
-    return answer == SWAP_NOT ? open : 0;
+    return answer == SWAP_NOT || answer == SWAP_UNKNOWN ? open : 0;
 }
 
 node_set swap_failed(struct swap *swap)
@@ -31,7 +38,13 @@ enum lease_vote swap_vote(enum swap_answer answer)
     case SWAP_FREE:
         return LEASE_NO;
     case SWAP_NOT:
+    case SWAP_UNKNOWN:
         break;
     }
     return LEASE_UNSENT;
+}
+
+enum lease_vote swap_release_vote(enum lease_vote answer, bool is_unsure)
+{
+    return is_unsure && answer != LEASE_YES ? LEASE_UNKNOWN : answer;
 }

@@ -23,14 +23,22 @@ struct swap {
 enum swap_answer {
     SWAP_TAKEN, /* granted in the place of the old value */
     SWAP_FREE,  /* granted, and the old value was gone */
-    SWAP_NOT,   /* refused, not sent, or nobody knows */
+    SWAP_NOT,   /* refused, or not sent */
+    SWAP_UNKNOWN,
 };
 
+/* Whether the hold can be given to the next one as it is: it is believed in, and no extension of it began in this turn,
+ * which would leave only after it was given up (E30). */
+bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
+                    struct instant now);
 void swap_begin(struct swap *swap, node_set reached);
 /* Where the old value must be released now. */
 node_set swap_answered(struct swap *swap, unsigned node, enum swap_answer answer);
 node_set swap_failed(struct swap *swap);
 /* What the node's answer says about the release of the old value; LEASE_UNSENT: nothing. */
 enum lease_vote swap_vote(enum swap_answer answer);
+/* What the node's answer to that release means, where the outcome of the grant may not have been known when it was sent:
+ * whether the old value was gone, or has just been taken. */
+enum lease_vote swap_release_vote(enum lease_vote answer, bool is_unsure);
 
 #endif

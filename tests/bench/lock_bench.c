@@ -47,6 +47,8 @@ struct settings {
     unsigned ports[REDLOCK_NODES_MAX];
     size_t port_count;
     unsigned users, resources, fenced;
+    unsigned row; /* hand-overs within the process before others get their turn; 0 = as usual */
+    int64_t wait_ns;
     double seconds, zipf;
     int64_t hold_ns, retry_ns, ttl_ns;
 };
@@ -54,6 +56,7 @@ struct settings {
 struct figures {
     uint64_t cycles, fails;
     struct histogram acquire, cycle;
+    int64_t held_ns; /* of all cycles: from when it was had to when it is given back */
 };
 
 struct user {
@@ -63,7 +66,7 @@ struct user {
     struct loop_timer hold;
     bool waits; /* on the loop: for its lock */
     pthread_t thread;
-    struct instant asked, had;
+    struct instant asked, had, gave_back;
     struct figures *figures; /* of the loop, or its own */
 };
 
@@ -92,6 +95,8 @@ static void usage(FILE *out)
           "  --retry-ms M    a refused user waits this long, and up to as much more (5)\n"
           "  --ttl-ms T      ttl of the locks, 500 to 60000 (10000)\n"
           "  --mode M        loop, threads or threads-background (loop)\n"
+          "  --wait-ms W     wait for a lock so long, woken by its release, and do not count tries (0)\n"
+          "  --row T         hand a lock over so often in a row, for at most 1 s; 0: as often as usual (0)\n"
           "  --fenced F      locks with fencing tokens (1) or without (0)\n"
           "  --help          this text\n",
           out);
@@ -125,6 +130,8 @@ static const struct number numbers[] = {
     {"zipf", 0, 10, .real = &settings.zipf},
     {"hold-us", 0, 1e9, .ns = &settings.hold_ns, .unit_ns = NS_PER_US},
     {"fenced", 0, 1, .count = &settings.fenced},
+    {"row", 0, 1e6, .count = &settings.row},
+    {"wait-ms", 0, 3600000, .ns = &settings.wait_ns, .unit_ns = NS_PER_MS},
     {"retry-ms", 0, 60000, .ns = &settings.retry_ns, .unit_ns = NS_PER_MS},
     {"ttl-ms", 500, 60000, .ns = &settings.ttl_ns, .unit_ns = NS_PER_MS},
 };
@@ -238,6 +245,8 @@ static void options_make(void)
                                    .tries = TRIES_MAX,
                                    .retry_delay_ns = retry_ns,
                                    .retry_jitter_ns = retry_ns,
+                                   .wait_ns = settings.wait_ns,
+                                   .hand_over_tasks = settings.row,
                                    .unfenced = settings.fenced == 0};
     if (!redlock_terms_check(&terms, &options, reason, sizeof reason))
         fail(EXIT_USAGE, "%s", reason);
@@ -269,6 +278,7 @@ static void cycle_count(struct user *user, struct instant now)
     if (instant_reached(now, ends))
         return;
     user->figures->cycles++;
+    user->figures->held_ns += instant_since(user->had, user->gave_back);
     histogram_record(&user->figures->acquire, instant_since(user->asked, user->had) / NS_PER_US);
     histogram_record(&user->figures->cycle, instant_since(user->asked, now) / NS_PER_US);
 }
@@ -278,11 +288,11 @@ static void figures_print(void)
     double cycles = (double)total.cycles;
     printf("{\"mode\": \"%s\", \"nodes\": %zu, \"conc\": %u, \"cycles\": %" PRIu64
            ", \"secs\": %.3f, \"fails\": %" PRIu64 ", \"acq_p50_us\": %" PRId64 ", \"acq_p99_us\": %" PRId64
-           ", \"p50_us\": %" PRId64 ", \"p99_us\": %" PRId64 ", \"client_cpu_us\": %.2f}\n",
+           ", \"held_us\": %.1f, \"p50_us\": %" PRId64 ", \"p99_us\": %" PRId64 ", \"client_cpu_us\": %.2f}\n",
            mode_names[settings.mode], settings.port_count, settings.users, total.cycles, settings.seconds, total.fails,
            histogram_quantile(&total.acquire, 0.5), histogram_quantile(&total.acquire, 0.99),
-           histogram_quantile(&total.cycle, 0.5), histogram_quantile(&total.cycle, 0.99),
-           cycles > 0 ? (double)cpu_used_us / cycles : 0);
+           cycles > 0 ? (double)total.held_ns / cycles / (double)NS_PER_US : 0, histogram_quantile(&total.cycle, 0.5),
+           histogram_quantile(&total.cycle, 0.99), cycles > 0 ? (double)cpu_used_us / cycles : 0);
 }
 
 /* --- users on the loop ---------------------------------------------------------------------------------------- */
@@ -306,9 +316,15 @@ static void user_begin(struct user *user)
         user->lock, &(struct redlock_request){.resources = &resource, .resource_count = 1, .owner = user->name}));
 }
 
+static void give_back(struct user *user)
+{
+    user->gave_back = instant_now();
+    redlock_lock_release(user->lock);
+}
+
 static void hold_over(struct loop_timer *timer)
 {
-    redlock_lock_release(list_owner(timer, struct user, hold)->lock);
+    give_back(list_owner(timer, struct user, hold));
 }
 
 static void user_answered(struct user *user, const struct redlock_event *event)
@@ -322,7 +338,7 @@ static void user_answered(struct user *user, const struct redlock_event *event)
     total.fails += event->passes - 1;
     user->had = instant_now();
     if (settings.hold_ns == 0)
-        redlock_lock_release(user->lock);
+        give_back(user);
     else
         loop_timer_set(loop, &user->hold, instant_after(user->had, settings.hold_ns));
 }
@@ -415,6 +431,7 @@ static void cycle_run(struct user *user)
     if (settings.hold_ns > 0)
         nanosleep(&(struct timespec){.tv_sec = settings.hold_ns / NS_PER_S, .tv_nsec = settings.hold_ns % NS_PER_S},
                   NULL);
+    user->gave_back = instant_now();
     (void)redlock_client_release(held, settings.mode == MODE_BACKGROUND ? REDLOCK_BACKGROUND : REDLOCK_AWAIT);
     cycle_count(user, instant_now());
 }
@@ -454,6 +471,7 @@ static void users_join(void)
         total.cycles += users[i].figures->cycles;
         histogram_merge(&total.acquire, &users[i].figures->acquire);
         histogram_merge(&total.cycle, &users[i].figures->cycle);
+        total.held_ns += users[i].figures->held_ns;
         free(users[i].figures);
     }
 }

@@ -70,7 +70,8 @@ static inline struct model_request model_request(const struct operation *operati
                                   .fence_ttl_ms = FENCE_MS,
                                   .token = (uint64_t)token_at(operation, CLOCK_US),
                                   .keys = keys_of(operation),
-                                  .value = operation->pairs[0].value};
+                                  .value = operation->pairs[0].value,
+                                  .old = operation->old};
 }
 
 static inline const char *code_name(enum model_code code)
@@ -86,7 +87,7 @@ static inline void grant_tell(char *text, const struct model_answer *answer)
     } else if (!answer->done) {
         snprintf(text + length, TEXT_MAX - length, "-v%u", answer->held);
     } else {
-        snprintf(text + length, TEXT_MAX - length, "+");
+        snprintf(text + length, TEXT_MAX - length, answer->replaced ? "=" : "+");
         if (answer->token != 0)
             token_tell(text, (int64_t)answer->token, CLOCK_US);
     }

@@ -36,6 +36,7 @@ struct operation {
     int64_t ttl_ms;
     int64_t token;      /* or proposal; 0 = unfenced */
     uint16_t marker;    /* that is compared; 0 compares nothing here, MARKER_ABSENT with nothing there */
+    unsigned old;       /* of a grant: the value that each may take the place of; 0 = none */
     int64_t late_s;     /* how long the deadline is over; 0: it is far away */
     const char *answer; /* what both say; NULL: nothing to say */
 };
@@ -76,6 +77,27 @@ static const struct test_case cases[] = {
         {GRANT, {{1, 2}}, SHORT_MS, .answer = "+"},
         {GRANT_ALL, {{0, 3}, {1, 3}, {2, 3}}, SHORT_MS, .answer = "-v2"},
         {GRANT_ALL, {{0, 3}, {2, 3}}, SHORT_MS, .answer = "-v1"}}},
+    {"a grant takes the place of the old value, with a new token and ttl", {
+        {GRANT, {{0, 1}}, SHORT_MS, 1000, .answer = "+1000"},
+        {GRANT, {{0, 2}}, LONG_MS, 1000, .old = 1, .answer = "=1001"},
+        {GRANT, {{0, 3}}, SHORT_MS, 1000, .old = 1, .answer = "-v2"},
+        {RELEASE, {{0, 1}}, .answer = "2"},
+        {GRANT, {{0, 4}, {1, 5}}, SHORT_MS, 2000, .old = 2, .answer = "=2000 +2000"},
+        {GRANT, {{0, 6}}, SHORT_MS, .old = 4, .answer = "="}}},
+    {"no old value is none that may be replaced", {
+        {PUT, {{0, 1}}, .answer = NULL},
+        {GRANT, {{0, 2}}, SHORT_MS, 1000, .old = 7, .answer = "-v1"},
+        {PUT_HASH, {{1, 1}}, .answer = NULL},
+        {GRANT, {{1, 2}}, SHORT_MS, 1000, .old = 7, .answer = "!"},
+        {GRANT, {{2, 2}}, SHORT_MS, 1000, .old = 7, .answer = "+1000"},
+        {GRANT_ALL, {{1, 3}, {2, 3}}, SHORT_MS, 1000, .old = 2, .answer = "!"}}},
+    {"several keys take the place of the old value together", {
+        {GRANT_ALL, {{0, 1}, {1, 1}}, SHORT_MS, 1000, .answer = "+1000"},
+        {GRANT_ALL, {{0, 2}, {1, 2}}, LONG_MS, 1000, .old = 1, .answer = "=1001"},
+        {GRANT_ALL, {{0, 3}, {1, 3}}, LONG_MS, 1000, .old = 1, .answer = "-v2"},
+        {EXPIRE, {{1, 2}}, .answer = NULL},
+        {GRANT_ALL, {{0, 4}, {1, 4}}, SHORT_MS, 1000, .old = 2, .answer = "+1002"},
+        {GRANT_ALL, {{0, 5}, {1, 5}, {2, 5}}, SHORT_MS, 1000, .old = 4, .answer = "+1003"}}},
     {"an expired key does not refuse several", {
         {GRANT, {{1, 1}}, SHORT_MS, .answer = "+"},
         {EXPIRE, {{1, 1}}, .answer = NULL},

@@ -94,13 +94,13 @@ static const char *line_next(char **text)
     return line;
 }
 
-/* "+TOKEN", "-PTTL:VALUE", "!PTTL", without what depends on time. */
+/* "+TOKEN", "=TOKEN", "-PTTL:VALUE", "!PTTL", without what depends on time. */
 static void live_grant_tell(char *text, const char *line, int64_t now_us)
 {
     size_t length = strlen(text);
     const char *value = strchr(line, ':');
-    if (line[0] == '+') {
-        snprintf(text + length, TEXT_MAX - length, "+");
+    if (line[0] == '+' || line[0] == '=') {
+        snprintf(text + length, TEXT_MAX - length, "%c", line[0]);
         if (line[1] != '\0')
             token_tell(text, strtoll(line + 1, NULL, 10), now_us);
     } else if (line[0] == '-') {
@@ -157,6 +157,9 @@ static void append_grant(char *command, const struct operation *operation, int64
         append_values(command, operation);
     else
         append(command, " v%u", operation->pairs[0].value);
+    unsigned old_count = operation->old == 0 ? 0 : operation->kind == GRANT ? pair_count(operation) : 1;
+    for (unsigned i = 0; i < old_count; i++)
+        append(command, " v%u", operation->old);
 }
 
 static const char *live_script(const struct operation *operation, char *text)

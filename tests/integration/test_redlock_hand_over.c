@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/waiting_fixture.h"
@@ -237,7 +236,7 @@ static void test_after_so_many_another_process_gets_its_turn(void **state)
     struct redlock_terms terms = quick_terms(TTL_MS, 1000);
     terms.hand_over_tasks = 5;
     unsigned before = before_the_other(&terms, 200);
-    assert_true(before < 200); /* 40 times it could have been the first */
+    assert_true(before < 200);       /* 40 times it could have been the first */
     assert_int_equal(before % 6, 5); /* the first of each row is not handed over */
 }
 
@@ -412,99 +411,6 @@ static void test_its_limit_begins_when_it_has_its_turn(void **state)
     delete_by_hand(NODES);
 }
 
-/* --- lingering ---------------------------------------------------------------------------------------------------- */
-
-static enum redlock_ending linger(struct lock_probe *probe, int64_t ms)
-{
-    unsigned releases = probe->releases;
-    loop_for(loop, 0);
-    redlock_lock_linger(probe->lock, REDLOCK_MS(ms));
-    loop_await(loop, probe->releases == releases + 1);
-    return probe->ending;
-}
-
-static long longest_left_ms(void)
-{
-    long longest = -2;
-    for (unsigned i = 0; i < NODES; i++) {
-        long left = strtol(lock_cluster_ask(&cluster, i, "PTTL lock:r"), NULL, 10);
-        longest = left > longest ? left : longest;
-    }
-    return longest;
-}
-
-static void test_a_lock_that_lingers_stays_so_long(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *other = user(1);
-    ask_first(NODES, "CONFIG RESETSTAT");
-    assert_int_equal(linger(holder, 3000), REDLOCK_RELEASED);
-    loop_await(loop, longest_left_ms() <= 3000);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
-    assert_int_equal(calls("del") + calls("publish"), 0);
-    assert_int_equal(lock_probe_acquire(other, "r"), REDLOCK_BUSY);
-    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_BUSY); /* its own process neither */
-    struct lock_probe *patient = waiter(0, 60000);
-    assert_int_equal(lock_probe_acquire(patient, "r"), REDLOCK_ACQUIRED);
-    assert_true(patient->waited_ns < 8 * NS_PER_S); /* the ttl was 10 s */
-    assert_int_equal(lock_probe_release(patient), REDLOCK_RELEASED);
-}
-
-static void test_a_lock_that_lingers_is_not_handed_over(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
-    assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
-    loop_await(loop, heir->answers == 1);
-    assert_int_equal(heir->answer, REDLOCK_BUSY);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
-    delete_by_hand(NODES);
-}
-
-static void test_no_lock_lingers_beyond_what_the_group_allows(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r");
-    assert_int_equal(linger(holder, INT64_C(3600000)), REDLOCK_RELEASED);
-    assert_true(longest_left_ms() > TTL_MS);
-    assert_true(longest_left_ms() <= CLUSTER_MAX_TTL_MS);
-    delete_by_hand(NODES);
-}
-
-static void test_what_is_lost_or_somebody_elses_does_not_linger(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r");
-    loop_for(loop, 0);
-    redlock_lock_forfeit(holder->lock);
-    assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
-    await_no_keys();
-    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
-    ask_first(NODES, "SET lock:r theirs PX 59000");
-    assert_int_equal(linger(holder, 5000), REDLOCK_FOREIGN);
-    assert_true(longest_left_ms() > 50000);
-    delete_by_hand(NODES);
-}
-
-/* --- forfeiting --------------------------------------------------------------------------------------------------- */
-
-static void test_a_forfeited_lock_is_lost_at_once(void **state)
-{
-    (void)state;
-    struct lock_probe *holder = holder_of("r");
-    loop_for(loop, 0);
-    redlock_lock_forfeit(holder->lock);
-    assert_int_equal(holder->losses, 1);
-    assert_int_equal(holder->loss, REDLOCK_LOST_FORFEIT);
-    assert_contains(holder->reason, "by hand");
-    assert_int_equal(redlock_validity_left_ns(redlock_lock_validity(holder->lock)), 0);
-    assert_true(redlock_lock_token(holder->lock) > 0);
-    redlock_lock_forfeit(holder->lock); /* no hold any more */
-    assert_int_equal(holder->losses, 1);
-    assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
-    await_no_keys();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,11 +432,6 @@ int main(void)
         waiting_test(test_a_swap_that_every_node_denies_leaves_neither_value),
         waiting_test(test_who_waits_here_waits_without_limit),
         waiting_test(test_its_limit_begins_when_it_has_its_turn),
-        waiting_test(test_a_lock_that_lingers_stays_so_long),
-        waiting_test(test_a_lock_that_lingers_is_not_handed_over),
-        waiting_test(test_no_lock_lingers_beyond_what_the_group_allows),
-        waiting_test(test_what_is_lost_or_somebody_elses_does_not_linger),
-        waiting_test(test_a_forfeited_lock_is_lost_at_once),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -133,15 +133,31 @@ static void vote_count(const struct entry *entry, enum request_kind kind, unsign
         bool is_void = set_has(lock->voided, node);
         if (entry->vote == LEASE_NO && kind != REQUEST_RELEASE && entry->round == lock->lease.round && !is_void)
             lock->denied |= (node_set)(1u << node);
-        lock_voted(lock, node, entry->round, entry->vote, entry->detail);
+        lock_voted(lock, node, entry->round, swap_release_vote(entry->vote, set_has(entry->unsure, node)),
+                   entry->detail);
     }
+}
+
+/* Who takes over hears first that it has the lock, then the one before it that it is rid of it. */
+static void swap_count(const struct entry *entry, unsigned node, enum outcome outcome, enum model_code code)
+{
+    bool done = outcome == CALL_ANSWERED && code == MODEL_DONE && entry->vote == LEASE_YES;
+    enum swap_answer answer = outcome != CALL_ANSWERED ? SWAP_UNKNOWN
+                              : !done                  ? SWAP_NOT
+                              : entry->replaced        ? SWAP_TAKEN
+                                                       : SWAP_FREE;
+    node_set release = swap_heard(entry->swap, node, answer);
+    vote_count(entry, REQUEST_GRANT, node, outcome, code);
+    swap_conclude(entry->swap, node, answer, release);
 }
 
 static void votes_count(const struct request *request, unsigned node, enum outcome outcome, enum model_code code)
 {
     for (unsigned i = 0; i < request->count; i++) {
         const struct entry *entry = &request->entries[i];
-        if (entry->round != NO_VOTE && set_has(entry->nodes, node))
+        if (entry->swap != NULL)
+            swap_count(entry, node, outcome, code);
+        else if (entry->round != NO_VOTE && set_has(entry->nodes, node))
             vote_count(entry, request->kind, node, outcome, code);
     }
 }
@@ -210,22 +226,48 @@ static void batch_send(struct sim_client *client, enum request_kind kind)
             batch_not_sent(client, &batch, i);
 }
 
-void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round, node_set nodes)
+static void entry_add(struct sim_client *client, enum request_kind kind, struct entry entry)
 {
-    if (nodes == 0)
-        return;
     struct batch *batch = &client->gathering[kind];
     /* What is said about tokens leaves one lock a call. */
     unsigned most = kind == REQUEST_RAISE || kind == REQUEST_REPLANT ? 1 : ENTRIES_MAX;
+    if (entry.nodes == 0)
+        return;
     if (batch->request.count == most)
         batch_send(client, kind);
-    batch->request.entries[batch->request.count++] = (struct entry){
-        .lock = lock, .round = round, .value = lock->value, .resources = lock->resources, .nodes = nodes};
-    batch->nodes |= nodes;
+    batch->request.entries[batch->request.count++] = entry;
+    batch->nodes |= entry.nodes;
     struct instant gone_by = world_in(client->world, client->terms->ttl_ns);
     if (instant_before(batch->gone_by, gone_by))
         batch->gone_by = gone_by;
     client->gathered = true;
+}
+
+void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round, node_set nodes)
+{
+    entry_add(client, kind,
+              (struct entry){
+                  .lock = lock, .round = round, .value = lock->value, .resources = lock->resources, .nodes = nodes});
+}
+
+void batch_add_swapped(struct sim_client *client, struct sim_swap *swap, node_set nodes, node_set unsure)
+{
+    struct batch *batch = &client->gathering[REQUEST_RELEASE];
+    for (unsigned i = 0; i < batch->request.count; i++) {
+        if (batch->request.entries[i].value == swap->old) { /* never twice in one call */
+            batch->request.entries[i].nodes |= nodes;
+            batch->request.entries[i].unsure |= unsure;
+            batch->nodes |= nodes;
+            return;
+        }
+    }
+    entry_add(client, REQUEST_RELEASE,
+              (struct entry){.lock = swap->before,
+                             .round = swap->before_round,
+                             .value = swap->old,
+                             .resources = swap->resources,
+                             .nodes = nodes,
+                             .unsure = unsure});
 }
 
 void batches_flush(struct sim_client *client)

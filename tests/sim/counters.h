@@ -14,6 +14,9 @@
     X(no_quorum)                                                                                                       \
     X(too_slow)                                                                                                        \
     X(cancelled)                                                                                                       \
+    X(handed_over)            /* to another lock of the client */                                                      \
+    X(handed_over_where_free) /* what was to be replaced had gone */                                                   \
+    X(hand_over_failed)                                                                                                \
     X(extended)                                                                                                        \
     X(extension_retried) /* a round started after one that did not succeed */                                          \
     X(danger)                                                                                                          \

@@ -88,15 +88,17 @@ static void lock_take_step(struct sim_lock *lock, const struct lease_step *step)
         step_trace(lock, step);
     if (step->abandon)
         pass_abandon(lock, step->abandon);
+    swap_follow(lock);
     if (step->grant)
         pass_begin(lock);
     if (step->raise)
         raise_begin(lock, step->raise);
     if (step->extend | step->replant)
         extension_begin(lock, step);
-    if (step->release)
+    bool is_held_back = step->release != 0 && swap_holds_back(lock, step->release);
+    if (step->release && !is_held_back)
         oracle_cleans_up(lock, step->release);
-    if (step->release)
+    if (step->release && !is_held_back)
         batch_add(lock->client, REQUEST_RELEASE, lock, lock->lease.round, step->release);
     lock->published = lease_believed_until(&lock->lease, lock->client->terms);
     timer_follow(lock);
@@ -127,6 +129,7 @@ void lock_renew(struct sim_lock *lock)
 {
     lock->orphans_below = lock->value;
     lock->granting = lock->extension_open = false;
+    lock->swaps_in = lock->swapped_out = NULL;
     lock->hold = (struct hold){.active = false};
     lease_init(&lock->lease, (uint32_t)chance_next(&lock->client->world->chance));
 }
@@ -143,6 +146,15 @@ void lock_release(struct sim_lock *lock)
     struct lease_step step = lease_release(&lock->lease, lock->client->terms, client_now(lock->client));
     oracle_released(lock);
     lock_take_step(lock, &step);
+}
+
+/* The next one asks before the lease of this one knows, as in the release of the driver. */
+void lock_hand_over(struct sim_lock *lock, struct sim_lock *next)
+{
+    unsigned resources = lock->resources;
+    (void)swap_start(lock, next);
+    lock_acquire(next, resources);
+    lock_release(lock);
 }
 
 void lock_verify(struct sim_lock *lock)
@@ -184,6 +196,13 @@ void lock_doubt(struct sim_lock *lock)
 
 /* --- grants ------------------------------------------------------------------------------------------------------ */
 
+static void swap_not_sent(struct sim_swap *swap, node_set unsent)
+{
+    for (unsigned i = 0; swap != NULL && i < SIM_NODES_MAX; i++)
+        if (set_has(unsent, i))
+            swap_conclude(swap, i, SWAP_NOT, swap_heard(swap, i, SWAP_NOT));
+}
+
 /* All are written before "could not be sent" is counted, as in batch_send. */
 void lock_send_grants(struct sim_lock *lock)
 {
@@ -193,10 +212,16 @@ void lock_send_grants(struct sim_lock *lock)
     uint32_t round = lock->lease.round;
     node_set unsent = (node_set)(all_nodes(world) & ~client_voters(client));
     struct request request = {.kind = REQUEST_GRANT, .count = 1};
-    request.entries[0] = (struct entry){
-        .lock = lock, .round = round, .value = lock->value, .resources = lock->resources, .nodes = all_nodes(world)};
+    request.entries[0] = (struct entry){.lock = lock,
+                                        .round = round,
+                                        .value = lock->value,
+                                        .resources = lock->resources,
+                                        .nodes = all_nodes(world),
+                                        .swap = lock->swaps_in};
     struct instant deadline = client_to_world(client, instant_after(lock->lease.pass_started, client->timeout_ns));
     lock->granting = false;
+    if (lock->swaps_in != NULL)
+        lock->swaps_in->is_sent = true;
     for (unsigned i = 0; i < nodes; i++) {
         struct connection *connection = &client->connections[i];
         if (set_has(unsent, i))
@@ -212,4 +237,5 @@ void lock_send_grants(struct sim_lock *lock)
     struct lease_step step = lease_unsent(&lock->lease, client->terms, unsent, round, client_now(client));
     lock_take_step(lock, &step);
     oracle_sent(lock, round);
+    swap_not_sent(request.entries[0].swap, unsent);
 }

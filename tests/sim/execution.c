@@ -24,7 +24,8 @@ static struct model_request model_request(const struct message *message, const s
                                   .fence_ttl_ms = world_of(message)->parameters.fence_ttl_ms,
                                   .token = request->token,
                                   .keys = entry->resources,
-                                  .value = entry->value};
+                                  .value = entry->value,
+                                  .old = entry->swap != NULL ? entry->swap->old : MODEL_NO_VALUE};
 }
 
 /* A key that a late request planted may have had its release before, or nobody owes it any more. */
@@ -70,6 +71,9 @@ static void execute_grant(struct message *message, struct entry *entry)
     message->answer.code = answer.code;
     entry->vote = answer.done ? LEASE_YES : LEASE_NO;
     entry->detail = answer.done ? answer.token : answer.held;
+    entry->replaced = answer.replaced;
+    if (answer.replaced && entry->swap->before->value == entry->swap->old)
+        entry->swap->before->deleted |= (node_set)(1u << node->index);
     if (answer.done) {
         excuse(message, entry->resources);
         counters->late_grant += is_late_grant(message, entry);

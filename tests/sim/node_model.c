@@ -105,27 +105,6 @@ static uint64_t token_of_grant(const struct node_model *node, const struct model
     return node->bug == MODEL_KEEPS_FENCE ? last : last + 1;
 }
 
-struct model_answer node_model_grant(struct node_model *node, const struct model_request *request, struct instant now)
-{
-    int64_t clock_ms = node_model_clock_ms(node, now);
-    if (!node_model_has_marker(node, request->marker) && node->bug != MODEL_IGNORES_MARKER)
-        return (struct model_answer){.code = MODEL_OTHER_MARKER};
-    if (node_model_clock_us(node, now) > request->deadline_us && node->bug != MODEL_IGNORES_DEADLINE)
-        return (struct model_answer){.code = MODEL_TOO_LATE};
-    for (unsigned left = request->keys; left != 0; left &= left - 1) {
-        uint32_t held = node_model_get(node, lowest(left), clock_ms);
-        if (held != MODEL_NO_VALUE)
-            return (struct model_answer){.held = held};
-    }
-    for (unsigned left = request->keys; left != 0; left &= left - 1)
-        node_model_put(node, lowest(left), request->value, clock_ms + request->ttl_ms);
-    if (request->token == MODEL_UNFENCED)
-        return (struct model_answer){.done = true};
-    uint64_t token = token_of_grant(node, request, now);
-    fences_set(node, request, token, clock_ms);
-    return (struct model_answer){.done = true, .token = token};
-}
-
 /* Whether an operation that compares may go on; the planted bugs skip the comparison. */
 static bool passes(struct node_model *node, uint32_t held, uint32_t value, enum model_bug bug)
 {
@@ -135,6 +114,60 @@ static bool passes(struct node_model *node, uint32_t held, uint32_t value, enum 
         return false;
     node->trespasses++;
     return true;
+}
+
+/* Held by anybody but whom the grant may take the place of. */
+static uint32_t first_taken(struct node_model *node, const struct model_request *request, int64_t clock_ms)
+{
+    for (unsigned left = request->keys; left != 0; left &= left - 1) {
+        uint32_t held = node_model_get(node, lowest(left), clock_ms);
+        bool may_replace =
+            request->old != MODEL_NO_VALUE && passes(node, held, request->old, MODEL_SWAPS_WITHOUT_COMPARE);
+        if (held != MODEL_NO_VALUE && !may_replace)
+            return held;
+    }
+    return MODEL_NO_VALUE;
+}
+
+/* The keys that are not free, when all are free or to be replaced. */
+static unsigned keys_with(const struct node_model *node, const struct model_request *request, int64_t clock_ms)
+{
+    unsigned keys = 0;
+    for (unsigned left = request->keys; left != 0; left &= left - 1)
+        if (node_model_get(node, lowest(left), clock_ms) != MODEL_NO_VALUE)
+            keys |= 1u << lowest(left);
+    return keys;
+}
+
+static void grant_key(struct node_model *node, const struct model_request *request, unsigned key, int64_t clock_ms)
+{
+    bool replaces = node_model_get(node, key, clock_ms) != MODEL_NO_VALUE;
+    if (replaces && node->bug == MODEL_SWAPS_FIRST_KEY && key != lowest(request->keys))
+        return;
+    bool keeps = replaces && node->bug == MODEL_SWAPS_KEEP_TTL;
+    node_model_put(node, key, request->value, keeps ? node->keys[key].expires_ms : clock_ms + request->ttl_ms);
+}
+
+struct model_answer node_model_grant(struct node_model *node, const struct model_request *request, struct instant now)
+{
+    int64_t clock_ms = node_model_clock_ms(node, now);
+    if (!node_model_has_marker(node, request->marker) && node->bug != MODEL_IGNORES_MARKER)
+        return (struct model_answer){.code = MODEL_OTHER_MARKER};
+    if (node_model_clock_us(node, now) > request->deadline_us && node->bug != MODEL_IGNORES_DEADLINE)
+        return (struct model_answer){.code = MODEL_TOO_LATE};
+    uint32_t held = first_taken(node, request, clock_ms);
+    if (held != MODEL_NO_VALUE)
+        return (struct model_answer){.held = held};
+    bool replaced = keys_with(node, request, clock_ms) == request->keys;
+    for (unsigned left = request->keys; left != 0; left &= left - 1)
+        grant_key(node, request, lowest(left), clock_ms);
+    if (request->token == MODEL_UNFENCED)
+        return (struct model_answer){.done = true, .replaced = replaced};
+    uint64_t token = token_of_grant(node, request, now);
+    if (replaced && node->bug == MODEL_SWAPS_UNFENCED)
+        return (struct model_answer){.done = true, .replaced = true, .token = token};
+    fences_set(node, request, token, clock_ms);
+    return (struct model_answer){.done = true, .replaced = replaced, .token = token};
 }
 
 struct model_answer node_model_raise(struct node_model *node, const struct model_request *request, struct instant now)

@@ -45,7 +45,11 @@ enum model_bug {
     MODEL_REPLANTS_UNFENCED,      /* the fence is not set */
     MODEL_MARKS_WITHOUT_COMPARE,
     MODEL_FENCE_WITHOUT_TTL,
-    MODEL_FENCES_FIRST_KEY, /* of a lock of several */
+    MODEL_FENCES_FIRST_KEY,      /* of a lock of several */
+    MODEL_SWAPS_WITHOUT_COMPARE, /* takes the place of any value */
+    MODEL_SWAPS_UNFENCED,        /* the fence is not raised */
+    MODEL_SWAPS_FIRST_KEY,       /* of a lock of several */
+    MODEL_SWAPS_KEEP_TTL,        /* the new value lives as long as the old one would have */
     MODEL_BUGS,
 };
 
@@ -96,6 +100,7 @@ struct model_request {
     uint64_t token; /* the proposal, or the token; MODEL_UNFENCED for an unfenced grant */
     unsigned keys;
     uint32_t value;
+    uint32_t old; /* of a grant: it may take the place of this value; MODEL_NO_VALUE = of none */
 };
 
 struct model_answer {
@@ -103,6 +108,7 @@ struct model_answer {
     uint32_t held;  /* of a refused grant: the value of the first taken key; else MODEL_NO_VALUE */
     uint64_t token; /* of a grant or raise that was done: the fences then */
     bool done;      /* not refused */
+    bool replaced;  /* of a grant that was done: it took the place of the old value under all keys */
 };
 
 /* grant.lua for one lock of one key, grant_all.lua for one of several. */

@@ -48,7 +48,7 @@ static void group_draw(struct parameters *p, struct chance *chance)
     else
         p->nodes = any[chance_pick(chance, sizeof any / sizeof any[0])];
     p->clients = clients[chance_pick(chance, sizeof clients / sizeof clients[0])];
-    p->locks = chance_pick(chance, 6) == 0 ? SIM_LOCKS_MAX : 1;
+    p->locks = chance_pick(chance, 3) == 0 ? SIM_LOCKS_MAX : 1;
     p->resources = 1 + chance_pick(chance, SIM_RESOURCES_MAX);
     p->herd = chance_pick(chance, 4) == 0;
 }

@@ -49,6 +49,10 @@ static const char *const bug_names[MODEL_BUGS] = {
     [MODEL_MARKS_WITHOUT_COMPARE] = "mark",
     [MODEL_FENCE_WITHOUT_TTL] = "ttl",
     [MODEL_FENCES_FIRST_KEY] = "first",
+    [MODEL_SWAPS_WITHOUT_COMPARE] = "swap",
+    [MODEL_SWAPS_UNFENCED] = "swap-unfenced",
+    [MODEL_SWAPS_FIRST_KEY] = "swap-first",
+    [MODEL_SWAPS_KEEP_TTL] = "swap-ttl",
 };
 
 static uint64_t number_from(const char *name, uint64_t otherwise)

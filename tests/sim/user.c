@@ -31,16 +31,21 @@ static int64_t hold_draw(struct sim_lock *lock)
     }
 }
 
+static void perhaps_loses_patience(struct sim_lock *lock)
+{
+    if (chance_pick(chance_of(lock), 8) == 0)
+        act_in(lock, chance_below(chance_of(lock), 2 * lock->client->timeout_ns));
+    else
+        event_clear(lock->client->world, &lock->user);
+}
+
 static void want(struct sim_lock *lock)
 {
     unsigned count = lock->client->world->parameters.resources;
     unsigned resources = 1u << chance_pick(chance_of(lock), count);
     if (chance_pick(chance_of(lock), 4) == 0)
         resources |= 1u << chance_pick(chance_of(lock), count);
-    if (chance_pick(chance_of(lock), 8) == 0) /* loses patience */
-        act_in(lock, chance_below(chance_of(lock), 2 * lock->client->timeout_ns));
-    else
-        event_clear(lock->client->world, &lock->user);
+    perhaps_loses_patience(lock);
     lock_acquire(lock, resources);
 }
 
@@ -77,6 +82,26 @@ static void write_send(struct sim_lock *lock)
     event_set(world, &lock->write, world_in(world, chance_below(chance_of(lock), most)));
 }
 
+/* The other lock of its client, if that wants nothing just now. */
+static struct sim_lock *heir_of(struct sim_lock *lock)
+{
+    struct sim_client *client = lock->client;
+    unsigned other = lock == &client->locks[0] ? 1 : 0;
+    bool is_there = other < client->world->parameters.locks && !client->quitting;
+    return is_there && client->locks[other].lease.state == LEASE_FREE ? &client->locks[other] : NULL;
+}
+
+static void give_up(struct sim_lock *lock)
+{
+    struct sim_lock *heir = heir_of(lock);
+    if (heir == NULL || lock->lease.state != LEASE_HELD || chance_pick(chance_of(lock), 4) == 0) {
+        lock_release(lock);
+        return;
+    }
+    perhaps_loses_patience(heir);
+    lock_hand_over(lock, heir);
+}
+
 void user_act(struct sim_lock *lock)
 {
     switch (lock->lease.state) {
@@ -94,7 +119,7 @@ void user_act(struct sim_lock *lock)
         if (lock->verifies_left > 0)
             verify(lock);
         else
-            lock_release(lock);
+            give_up(lock);
         return;
     case LEASE_RELEASING:
         return;

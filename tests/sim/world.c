@@ -310,6 +310,7 @@ static void message_forget(struct world *world, struct message *message)
 /* Messages are taken from one pool and go back to it. Those whose connection broke are only in the heap. */
 static void world_end(struct world *world)
 {
+    swaps_free(world);
     for (unsigned i = 0; i < world->parameters.clients; i++)
         for (unsigned k = 0; k < world->parameters.nodes; k++) {
             struct connection *connection = &world->clients[i].connections[k];
@@ -344,6 +345,7 @@ struct world *world_create(void)
 {
     struct world *world = memory_new(struct world);
     list_init(&world->idle_messages);
+    list_init(&world->swaps);
     world->forced = PROFILES;
     return world;
 }

@@ -7,13 +7,14 @@
  *   execution.c      what a node does with a request
  *   client.c         a process: its turns, pauses, its clock, its death and its successor
  *   driver.c         what lib/redlock/lock.c does: performs the steps of the lease, feeds it votes
+ *   swaps.c          what lib/redlock/lock_swap.c does: a lock goes to another one of the client
  *   batches.c        what lib/redlock/batch.c and owed.c do: what leaves together, owed releases
  *   inspections.c    what lib/redlock/inspection.c does: feeds trust, performs its steps
  *   user.c           what callers do: acquire, hold, write, release, give up
  *   faults.c         what goes wrong, and when; losses.c: with the memory and the clock of a node
  *   oracle.c         what must never happen; oracle_told.c: what holders must be told; oracle_tokens.c: fencing
  *
- * Only lease*.c, trust*.c and marker.c are product code; everything else is built so that they cannot tell the
+ * Only lease*.c, swap.c, trust*.c and marker.c are product code; everything else is built so that they cannot tell the
  * difference, except that they are treated worse: votes of older rounds, late votes and replies after a pause reach the
  * lease unfiltered. */
 #ifndef SIM_WORLD_H
@@ -25,6 +26,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "redlock/lease.h"
+#include "redlock/swap.h"
 #include "redlock/trust.h"
 #include "tests/sim/chance.h"
 #include "tests/sim/counters.h"
@@ -72,8 +74,11 @@ struct entry {
     uint32_t value;
     uint16_t resources; /* set */
     node_set nodes;
-    enum lease_vote vote; /* after execution */
-    uint64_t detail;      /* the owner that refused, or the token */
+    struct sim_swap *swap; /* of a grant that takes over; else NULL */
+    node_set unsure;       /* of the release of an old value: it may just have been replaced there */
+    bool replaced;         /* after execution, as what follows */
+    enum lease_vote vote;
+    uint64_t detail; /* the owner that refused, or the token */
 };
 
 struct request {
@@ -125,6 +130,16 @@ struct owed_release {
     struct request request;
 };
 
+/* Of one that was given up while the next one asks for it. */
+struct sim_swap {
+    struct list link; /* in world->swaps */
+    struct swap swap;
+    struct sim_lock *before;
+    uint32_t before_round, old;
+    uint16_t resources;
+    bool is_sent;
+};
+
 enum stall { STALL_NONE, STALL_REQUESTS, STALL_REPLIES };
 
 struct connection {
@@ -172,6 +187,8 @@ struct sim_lock {
     uint16_t resources;
     unsigned verifies_left;
     uint32_t value, orphans_below; /* values up to this one belonged to a process that died */
+    struct sim_swap *swaps_in;     /* takes over what another one held */
+    struct sim_swap *swapped_out;  /* what it holds is taken over; until its release */
     bool granting;                 /* grants leave at the end of this turn */
     struct instant published;      /* what the holder compares the clock with */
     /* for the oracle: */
@@ -272,6 +289,7 @@ struct world {
     unsigned acquired_in_calm;
     uint64_t digest, events;
     struct list idle_messages;
+    struct list swaps; /* of this schedule */
     struct counters *counters;
     struct violation violation;
     bool tracing;
@@ -337,6 +355,8 @@ void lock_init(struct sim_lock *lock, struct sim_client *client, unsigned number
 void lock_renew(struct sim_lock *lock);
 void lock_acquire(struct sim_lock *lock, unsigned resources);
 void lock_release(struct sim_lock *lock);
+/* To another one of the same client, that is free. */
+void lock_hand_over(struct sim_lock *lock, struct sim_lock *next);
 void lock_verify(struct sim_lock *lock);
 void lock_timer(struct sim_lock *lock);
 void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease_vote vote, uint64_t detail);
@@ -344,9 +364,18 @@ void lock_forgot(struct sim_lock *lock, unsigned node);
 void lock_doubt(struct sim_lock *lock);
 void lock_send_grants(struct sim_lock *lock);
 
+/* --- swaps.c: as the functions of lock_swap.h */
+bool swap_start(struct sim_lock *before, struct sim_lock *next);
+bool swap_holds_back(struct sim_lock *lock, node_set nodes);
+node_set swap_heard(struct sim_swap *swap, unsigned node, enum swap_answer answer);
+void swap_conclude(struct sim_swap *swap, unsigned node, enum swap_answer answer, node_set release);
+void swap_follow(struct sim_lock *next);
+void swaps_free(struct world *world);
+
 /* --- batches.c */
 void batch_add(struct sim_client *client, enum request_kind kind, struct sim_lock *lock, uint32_t round,
                node_set nodes);
+void batch_add_swapped(struct sim_client *client, struct sim_swap *swap, node_set nodes, node_set unsure);
 void batches_flush(struct sim_client *client);
 enum outcome { CALL_ANSWERED, CALL_REFUSED, CALL_UNKNOWN };
 void call_over(struct message *message, enum outcome outcome);
