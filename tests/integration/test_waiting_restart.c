@@ -110,7 +110,7 @@ static void test_a_task_whose_process_died_keeps_its_place(void **state)
     assert_due_near("one");
 }
 
-/* --- times ----------------------------------------------------------------------------------------------------------- */
+/* --- times -------------------------------------------------------------------------------------------------------- */
 
 /* The file that our scripts include, and code behind it, as one argument. */
 static char *included(const char *code)

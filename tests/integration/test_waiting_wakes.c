@@ -41,6 +41,25 @@ static void test_several_are_woken_when_told_so(void **state)
     assert_waiting("one=O two=O three=P");
 }
 
+static void test_a_lock_that_is_handed_on_wakes_nobody(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of("one");
+    end.is_handed_on = true;
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    park_new(&probe, 0, "three");
+    free_seat(&end);
+    assert_waiting("two=P three=P");
+    end.jid = "two";
+    queue_free(probe.queue, &end);
+    queue_probe_claim(&probe, 0, NULL); /* behind it */
+    assert_waiting("three=P");
+    assert_places("schedule one\nschedule three\nschedule two");
+    assert_reply(server, "0", "EXISTS " FREED);
+}
+
 static void test_a_deleted_task_is_not_waited_for(void **state)
 {
     (void)state;
@@ -48,9 +67,13 @@ static void test_a_deleted_task_is_not_waited_for(void **state)
     start("a");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
-    free(redis_server_command(server, "ZREM schedule one"));
+    /* Another program's entry has its time. */
+    free(redis_server_command(server,
+                              "EVAL \"local at = redis.call('ZSCORE', KEYS[1], 'one') redis.call('ZREM', "
+                              "KEYS[1], 'one') return redis.call('ZADD', KEYS[1], at, 'foreign')\" 1 schedule"));
     free_seat(&end);
     assert_waiting("two=O");
+    assert_places("queue:a two\nschedule foreign");
     assert_reply(server, "two", "HKEYS " PLACES);
 }
 
@@ -219,9 +242,41 @@ static void test_a_list_without_places_is_forgotten(void **state)
     assert_reply(server, "0", "EXISTS " PLACES);
 }
 
+static bool is_promoted(void *context)
+{
+    (void)context;
+    return queue_probe_number(server, "ZCARD schedule") == 0;
+}
+
+/* Without being told, a promoter first looks after 700 ms. A machine may be too slow for this once, but not always. */
+static void test_what_is_due_soon_is_looked_for(void **state)
+{
+    (void)state;
+    static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
+    static const struct promoter_options options = {.limits = &limits, .timeout_ns = NS_PER_S};
+    bool was_in_time = false;
+    start("a");
+    for (int i = 0; i < 20 && !was_in_time; i++) {
+        claim_new(0, "one");
+        struct waiting_task task = waiting(&probe, 0, "one");
+        task.near_ns = 0;
+        assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
+        struct promoter *promoter = promoter_create(loop, probe.queue, &options);
+        struct instant began = instant_now();
+        promoter_expect(promoter, 900 * NS_PER_MS);
+        promoter_expect(promoter, 20 * NS_PER_MS);
+        promoter_expect(promoter, 400 * NS_PER_MS);
+        assert_true(loop_until(loop, is_promoted, NULL, TEST_PATIENCE_NS));
+        was_in_time = instant_since(began, instant_now()) < 350 * NS_PER_MS;
+        promoter_destroy(promoter);
+    }
+    assert_true(was_in_time);
+}
+
 static const struct CMUnitTest tests[] = {
     queue_test(test_while_one_is_on_its_way_nobody_is_woken),
     queue_test(test_several_are_woken_when_told_so),
+    queue_test(test_a_lock_that_is_handed_on_wakes_nobody),
     queue_test(test_a_deleted_task_is_not_waited_for),
     queue_test(test_a_promoted_task_is_on_its_way_and_keeps_its_place),
     queue_test(test_who_cannot_be_claimed_is_passed_over),
@@ -231,6 +286,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_a_list_whose_head_has_vanished_goes_on),
     queue_test(test_who_is_due_is_left_alone),
     queue_test(test_a_list_without_places_is_forgotten),
+    queue_test(test_what_is_due_soon_is_looked_for),
 };
 
 int main(void)
