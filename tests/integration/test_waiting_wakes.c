@@ -39,6 +39,7 @@ static void test_several_are_woken_when_told_so(void **state)
     queue_free(probe.queue, &end);
     wait_places("queue:a one\nqueue:a two\nschedule three");
     assert_waiting("one=O two=O three=P");
+    assert_reply(server, "1", "EXISTS " FREED);
 }
 
 static void test_a_lock_that_is_handed_on_wakes_nobody(void **state)

@@ -13,7 +13,7 @@ local id = string.sub(place, 1, 16)
 local function answer(holds)
     return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now}
 end
-if id ~= ARGV[2] or id == ARGV[3] or #place > 16 then
+if id ~= ARGV[2] or #place > 16 then
     return answer(place)
 end
 if place == '' and redis.call('HEXISTS', KEYS[1], 'queues') == 0 then
