@@ -55,8 +55,8 @@ static size_t runs_fill(struct presence *presence)
             .envelope = &slot->envelope,
             .started = {now.us - since_ns / NS_PER_US},
             .fence = slot->job.fence,
-            .resources = slot->envelope.resources,
-            .resource_count = slot->lock != NULL ? slot->envelope.resource_count : 0,
+            .resources = slot->resources.names,
+            .resource_count = slot->lock != NULL ? slot->resources.count : 0,
         };
     }
     return count;

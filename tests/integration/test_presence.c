@@ -52,6 +52,32 @@ static void a_running_task_is_shown_and_what_was_done_is_counted(void **state)
     free(who);
 }
 
+/* By the name that a template made: the task itself names none. */
+static void what_a_task_locks_is_shown_and_its_lock_is_counted(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; resource = \"acct:{0}\"; }"});
+    char *who = identity();
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"long\"}");
+    test_await(fleet_number(&fleet, "HGET %s busy", who) == 1);
+    char *work = fleet_ask(&fleet, "HVALS %s:work", who);
+    assert_contains(work, "\"hf_resources\":[\"acct:60000\"]");
+    assert_contains(work, "\"hf_fence\":\"");
+    free(work);
+    free(fleet_ask(&fleet, "LPUSH hf:2:calls:%s 'CANCEL long'", who));
+    test_await(fleet_noted(&fleet, "stopped long") == 1);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    char *counts = fleet_ask(&fleet, "EVAL \"local key = redis.call('KEYS', 'hf:2:locks:*')[1] local holds = 0 "
+                                     "for i = 0, 25 do holds = holds + "
+                                     "(redis.call('HGET', key, 'careful|acct:|hold.' .. i) or 0) end "
+                                     "return redis.call('HGET', key, 'careful|acct:|acquired') .. holds\" 0");
+    assert_string_equal(counts, "11");
+    free(counts);
+    free(who);
+}
+
 /* Also when its handler buried the task; and a class of error alone does not make a fence. */
 static void runs_that_a_fence_refused_are_counted_by_class_and_resource(void **state)
 {
@@ -151,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_running_task_is_shown_and_what_was_done_is_counted),
+        fleet_test(what_a_task_locks_is_shown_and_its_lock_is_counted),
         fleet_test(runs_that_a_fence_refused_are_counted_by_class_and_resource),
         fleet_test(quiet_shows_at_once_and_stop_ends_it),
         fleet_test(progress_outlives_the_worker_and_goes_when_the_task_is_done),

@@ -10,7 +10,7 @@
 #define LEFT    "\x1b[?1049l"
 #define HOME    "\x1b[H"
 
-/* --- what there is to see ------------------------------------------------------------------------------------------ */
+/* --- what there is to see ----------------------------------------------------------------------------------------- */
 
 static void given_process(const char *identity, int busy)
 {
@@ -43,7 +43,7 @@ static void given_fleet(void)
     given("MSET stat:processed 1000 stat:failed 10");
 }
 
-/* --- one snapshot -------------------------------------------------------------------------------------------------- */
+/* --- one snapshot ------------------------------------------------------------------------------------------------- */
 
 static void a_snapshot_tells_who_runs_what_and_who_waits(void **state)
 {
@@ -123,7 +123,7 @@ static void misuse_and_a_node_that_is_away_end_it(void **state)
     assert_string_equal(result.out, "");
 }
 
-/* --- live ---------------------------------------------------------------------------------------------------------- */
+/* --- live --------------------------------------------------------------------------------------------------------- */
 
 static pid_t pid;
 static int screen_file;

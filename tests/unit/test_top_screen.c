@@ -12,7 +12,7 @@ enum { MANY = 300 };
 
 static const struct wall_time noon = {INT64_C(1795262400000000)};
 
-/* --- facts --------------------------------------------------------------------------------------------------------- */
+/* --- facts -------------------------------------------------------------------------------------------------------- */
 
 static char *queue_names[] = {"default", "mail"};
 
@@ -103,7 +103,7 @@ static const char *screen(const struct top_facts *facts, unsigned width, unsigne
     return buffer_text(&out);
 }
 
-/* --- what is shown ------------------------------------------------------------------------------------------------- */
+/* --- what is shown ------------------------------------------------------------------------------------------------ */
 
 static void a_small_fleet_fits_whole_into_200_columns(void **state)
 {
@@ -299,7 +299,7 @@ static void colours_change_nothing_but_colours(void **state)
     buffer_fini(&stripped);
 }
 
-/* --- rates --------------------------------------------------------------------------------------------------------- */
+/* --- rates -------------------------------------------------------------------------------------------------------- */
 
 static void a_rate_is_that_of_the_last_seconds(void **state)
 {

@@ -272,7 +272,7 @@ const struct command command_contention = {
         "counted:\n"
         "\n"
         "  acquired    tasks that had their lock\n"
-        "  waited      those of them that did not have it at once, or were parked before\n"
+        "  waited      those of them that did not have it at the first pass over the lock nodes\n"
         "  parked      times that a task was put aside because its lock was held\n"
         "  handed      locks that came from the task before without being free in between\n"
         "  skipped     tasks that ended because their lock was held (on_conflict)\n"

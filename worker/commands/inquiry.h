@@ -86,9 +86,9 @@ enum exit_code inquiry_complain(const struct inquiry *inquiry, const char *comma
 enum exit_code inquiry_complain_reply(const struct inquiry *inquiry, size_t index, const char *command);
 
 /* For a command that owns the terminal: from now on, until inquiry_close, SIGINT, SIGTERM, SIGHUP and SIGQUIT are
- * watched all the time, also between runs, and end the run or pause that goes on or comes next. `input` (-1 = none; open,
- * non-blocking, the caller's) is watched during runs and pauses: `typed` reads it and says whether to end them. SIGWINCH
- * and SIGTSTP are told by `resized` and `suspended`, and end a pause. */
+ * watched all the time, also between runs, and end the run or pause that goes on or comes next. `input` (-1 = none;
+ * open, non-blocking, the caller's) is watched during runs and pauses: `typed` reads it and says whether to end them.
+ * SIGWINCH and SIGTSTP are told by `resized` and `suspended`, and end a pause. */
 struct inquiry_terminal {
     int input;
     bool (*typed)(void *context);
