@@ -23,7 +23,9 @@
  * any order, and the final balances can be computed independently by adding up the input.
  *
  * Cancellation. The last question before COMMIT is whether the lock is still certain, with the ledger's write lock
- * already held: nothing that can wait lies between the question and the commit.
+ * already held: nothing that can wait lies between the question and the commit. With when_lost = "go_on" it does not
+ * ask, as a program does not that is in the middle of a call: for showing what a fence is good for (make
+ * demo-correctness). Never use that for a ledger that matters.
  *
  * Failures of the ledger (busy for too long, disk full, read-only) are HF_FAIL with SQLite's own text: the task is
  * tried again later.
@@ -32,7 +34,7 @@
  *
  * Settings: ledger (path, default "ledger.db"), journal ("wal", "delete" or "truncate"; default "wal"), synchronous
  * ("off", "normal" or "full"; default "normal"), busy_timeout (milliseconds, default "5000"), opening_balance (default
- * "0"), think_us (for tasks that do not say, default "0"). */
+ * "0"), think_us (for tasks that do not say, default "0"), when_lost ("stop" or "go_on"; default "stop"). */
 #include <pthread.h>
 #include <sqlite3.h>
 
@@ -48,7 +50,7 @@ enum { ACCOUNT_MAX = 64, ERROR_MAX = 320 };
 struct ledger {
     struct kit kit;
     char *path;
-    const char *journal, *synchronous; /* one of the words above */
+    const char *journal, *synchronous, *when_lost; /* one of the words above */
     int64_t busy_timeout_ms, opening_balance, think_us;
     pthread_key_t connection_key;
     pthread_mutex_t mutex; /* of the list */
@@ -295,6 +297,11 @@ static int balances_read(const struct ledger *ledger, struct connection *connect
     return is_good ? HF_OK : fail(ledger, connection, job);
 }
 
+static int must_stop(const struct ledger *ledger, const hf_job *job)
+{
+    return strcmp(ledger->when_lost, "stop") == 0 && ledger->kit.cancel->cancelled(job);
+}
+
 /* The second transaction. */
 static int balances_write(const struct ledger *ledger, struct connection *connection, hf_job *job,
                           const struct order *order)
@@ -311,7 +318,7 @@ static int balances_write(const struct ledger *ledger, struct connection *connec
     if (step(connection, WRITE, order->from, order->from_balance, NULL) != SQLITE_DONE ||
         step(connection, WRITE, order->to, order->to_balance, NULL) != SQLITE_DONE)
         return fail(ledger, connection, job);
-    if (ledger->kit.cancel->cancelled(job)) {
+    if (must_stop(ledger, job)) {
         roll_back(connection);
         return HF_CANCELLED;
     }
@@ -337,7 +344,7 @@ static int order_run(struct ledger *ledger, struct connection *connection, hf_jo
     if (__builtin_sub_overflow(order->from_balance, order->amount, &order->from_balance) ||
         __builtin_add_overflow(order->to_balance, order->amount, &order->to_balance))
         return bury(ledger, job, "a balance would leave the range of 64 bits");
-    if (!kit_pause(&ledger->kit, job, order->think_us * NS_PER_US))
+    if (!kit_pause(&ledger->kit, job, order->think_us * NS_PER_US) && must_stop(ledger, job))
         return HF_CANCELLED;
     return balances_write(ledger, connection, job, order);
 }
@@ -413,10 +420,12 @@ static int settings_read(struct ledger *ledger, const hf_host *host, char *reaso
 {
     static const char *const journals[] = {"wal", "delete", "truncate", NULL};
     static const char *const synchronous[] = {"normal", "off", "full", NULL};
+    static const char *const when_lost[] = {"stop", "go_on", NULL};
     ledger->busy_timeout_ms = 5000;
     ledger->path = strdup(kit_setting(host, "ledger", "ledger.db"));
     return ledger->path == NULL || choose(host, "journal", journals, &ledger->journal, reason, reason_size) ||
            choose(host, "synchronous", synchronous, &ledger->synchronous, reason, reason_size) ||
+           choose(host, "when_lost", when_lost, &ledger->when_lost, reason, reason_size) ||
            kit_setting_number(host, "busy_timeout", 600000, &ledger->busy_timeout_ms, reason, reason_size) ||
            kit_setting_number(host, "opening_balance", AMOUNT_MAX, &ledger->opening_balance, reason, reason_size) ||
            kit_setting_number(host, "think_us", THINK_US_MAX, &ledger->think_us, reason, reason_size);

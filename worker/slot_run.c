@@ -1,9 +1,11 @@
 /* The run of a slot's task: handing it to the runners, running it, taking the result back. On the loop; only slot_run
  * is on a runner, between the two hand-offs, and touches nothing but the job, the code and the two facts about the
  * run. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "worker/worker_state.h"
 
 /* The handler's own opinion of the arguments, if it has one. */
@@ -152,10 +154,15 @@ static void run_count(struct slot *slot, enum flow_result result)
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
 static void fenced_off_count(const struct slot *slot)
 {
+    char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
-    if (has_failed && slot->resources.count > 0 && strcmp(slot->job.failure.error_class, "HF::FencedOff") == 0)
-        lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                           LOCK_EVENT_FENCED_OFF);
+    if (!has_failed || slot->resources.count == 0 || strcmp(slot->job.failure.error_class, "HF::FencedOff") != 0)
+        return;
+    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
+                       LOCK_EVENT_FENCED_OFF);
+    log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_quote(slot->jid, jid),
+              log_quote(slot->resources.names[0], resource), slot->job.fence,
+              log_quote(slot->job.failure.message, reason));
 }
 
 void slot_ran(struct loop_message *message)
@@ -201,8 +208,30 @@ static int64_t lock_hold_until(const struct slot *slot)
     return until.ns != INSTANT_NEVER.ns ? until.ns : 0;
 }
 
+/* The one line that names all resources of a task, and the only one of a run without a lock; what is too long for a
+ * line is left out. */
+static void start_tell(const struct slot *slot)
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX], resources[LOG_LINE_MAX / 2] = "";
+    size_t used = 0;
+    if (!log_is_on(LOG_DEBUG))
+        return;
+    bool locks = slot->resources.count > 0; /* else it says what it would have locked */
+    const char *const *names = locks ? slot->resources.names : slot->envelope.resources;
+    unsigned count = locks ? slot->resources.count : slot->envelope.resource_count;
+    for (unsigned i = 0; i < count; i++) {
+        const char *name = log_quote(names[i], quoted);
+        if (used + strlen(" resource=") + strlen(name) >= sizeof resources)
+            break;
+        used += (size_t)snprintf(resources + used, sizeof resources - used, " resource=%s", name);
+    }
+    log_event(LOG_DEBUG, "task_started", "jid=%s class=%s slot=%u%s", log_quote(slot->jid, jid),
+              log_quote(slot->envelope.class_name, class_name), slot->number, resources);
+}
+
 void slot_run_start(struct slot *slot)
 {
+    start_tell(slot);
     slot->job.envelope = &slot->envelope;
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;

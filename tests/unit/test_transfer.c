@@ -139,6 +139,19 @@ static void thinking_ends_when_cancelled(void **state)
     assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 0);
 }
 
+/* As a program that is in the middle of a call; the lock alone does not stop it. */
+static void one_that_goes_on_writes_all_the_same(void **state)
+{
+    struct bank *bank = *state;
+    fake_plugin_close(bank->plugin);
+    bank->settings[3] = (struct fake_setting){"when_lost", "go_on"};
+    bank_open(bank);
+    hf_job job = order("1", "a", "b", 100);
+    job.when_asked = cancel_at_once;
+    assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
+    assert_int_equal(balance(bank, "b"), 100);
+}
+
 /* --- what goes wrong ---------------------------------------------------------------------------------------- */
 
 static void senseless_orders_are_buried(void **state)
@@ -305,6 +318,7 @@ int main(void)
         TEST(the_same_task_interleaved_with_itself_counts_once),
         TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
         TEST(thinking_ends_when_cancelled),
+        TEST(one_that_goes_on_writes_all_the_same),
         TEST(senseless_orders_are_buried),
         TEST(balances_out_of_range_are_buried),
         TEST(a_ledger_that_stays_busy_fails_and_can_be_tried_again),

@@ -1,0 +1,180 @@
+/* holdfast report on the logs of real workers: what they wrote about their locks is what the report says, as sums and as
+ * a page; and on what is no log. */
+#include "tests/support/test.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "tests/support/markup_check.h"
+#include "tests/support/one_fleet.h"
+#include "tests/support/program_run.h"
+
+enum { TASKS = 60, RESOURCES = 4 };
+
+static void logs_of(char paths[400], unsigned workers)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < workers; i++)
+        used += (size_t)snprintf(paths + used, 400 - used, "%s%.63s/%.15s.log", i > 0 ? " " : "", fleet.directory,
+                                 fleet.workers[i].name);
+}
+
+static struct program_result report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static struct program_result report(const char *format, ...)
+{
+    char line[900] = "report ";
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line + strlen(line), sizeof line - strlen(line), format, values);
+    va_end(values);
+    return program_run(line);
+}
+
+static json_t *json_of(const char *text)
+{
+    json_error_t error;
+    json_t *value = json_loads(text, 0, &error);
+    if (value == NULL)
+        fail_msg("no JSON: %s: %s", error.text, text);
+    return value;
+}
+
+static json_int_t number_at(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+static char *file_text(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *text = calloc(1, 4000000);
+    assert_true(fread(text, 1, 4000000 - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* `count` workers do all there is and end. */
+static void fleet_drain(unsigned count, const struct fleet_setup *setup)
+{
+    for (unsigned i = 0; i < count; i++)
+        fleet_work(&fleet, setup);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(fleet_wait(&fleet, i), 0);
+}
+
+static const json_t *only_part(const json_t *report_json)
+{
+    const json_t *parts = json_object_get(report_json, "parts");
+    assert_int_equal(json_array_size(parts), 1);
+    return json_array_get(parts, 0);
+}
+
+static void locked_work_is_reported_as_it_was(void **state)
+{
+    (void)state;
+    char paths[400];
+    fleet_push_many(&fleet, "guarded", TASKS, 5, RESOURCES);
+    fleet_drain(2, &(struct fleet_setup){.worker = "log_level = \"debug\";", .arguments = "--drain"});
+    logs_of(paths, 2);
+    struct program_result result = report("%s --json --title night --html %s/page.html", paths, fleet.directory);
+    assert_int_equal(result.exit_code, 0);
+    assert_string_equal(result.error, "");
+    json_t *json = json_of(result.out);
+    const json_t *part = only_part(json), *rows = json_object_get(part, "rows"),
+                 *total = json_object_get(part, "total");
+    assert_int_equal(number_at(total, "holds"), TASKS);
+    assert_int_equal(number_at(total, "without_lock"), 0);
+    assert_int_equal(number_at(total, "overlaps"), 0);
+    assert_true(json_number_value(json_object_get(total, "held")) >= TASKS * 0.004);
+    size_t named = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        assert_string_equal(json_string_value(json_object_get(row, "class")), "guarded");
+        named += number_at(row, "holds") == TASKS / RESOURCES;
+    }
+    assert_int_equal(named, RESOURCES);
+    assert_int_equal(number_at(json_object_get(json, "lines"), "broken"), 0);
+    json_decref(json);
+    program_result_free(&result);
+
+    char path[300];
+    snprintf(path, sizeof path, "%s/page.html", fleet.directory);
+    char *page = file_text(path), *mistake = markup_check(page);
+    if (mistake != NULL)
+        fail_msg("the page is not well-formed: %s", mistake);
+    assert_contains(page, "<h1>night</h1>");
+    assert_contains(page, "host1:");
+    assert_contains(page, "aria-label=\"r4, ");
+    free(page);
+    unlink(path);
+}
+
+/* The same tasks without a lock: they overlap, and the report says so. */
+static void unlocked_work_is_seen_to_overlap(void **state)
+{
+    (void)state;
+    char paths[400];
+    fleet_push_many(&fleet, "note", 40, 20, 1);
+    fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"debug\";",
+                                         .classes = "{ class = \"note\"; lock = \"none\"; }",
+                                         .arguments = "--drain"});
+    logs_of(paths, 1);
+    struct program_result result = report("%s", paths);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "OVERLAPS");
+    assert_contains(result.out, "40 of them ran without a lock");
+    program_result_free(&result);
+    result = report("%s --json", paths);
+    json_t *json = json_of(result.out);
+    const json_t *total = json_object_get(only_part(json), "total");
+    assert_int_equal(number_at(total, "holds"), 40);
+    assert_int_equal(number_at(total, "without_lock"), 40);
+    assert_true(number_at(total, "overlaps") >= 20);
+    json_decref(json);
+    program_result_free(&result);
+}
+
+static void a_log_that_says_too_little_is_told(void **state)
+{
+    (void)state;
+    char paths[400];
+    fleet_push_many(&fleet, "guarded", 4, 1, 1);
+    fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"info\";", .arguments = "--drain"});
+    logs_of(paths, 1);
+    struct program_result result = report("%s", paths);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "worker.log_level");
+    program_result_free(&result);
+}
+
+static void what_is_no_log_is_refused(void **state)
+{
+    (void)state;
+    struct program_result result = report("README.md");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "no sound lines of a log");
+    program_result_free(&result);
+    result = report("no/such/file");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "no/such/file cannot be opened");
+    program_result_free(&result);
+    result = program_run("report");
+    assert_int_equal(result.exit_code, 2);
+    program_result_free(&result);
+    result = report("/dev/null --html /no/such/directory/page.html");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "/no/such/directory/page.html cannot be written");
+    program_result_free(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(locked_work_is_reported_as_it_was),
+        fleet_test(unlocked_work_is_seen_to_overlap),
+        fleet_test(a_log_that_says_too_little_is_told),
+        fleet_test(what_is_no_log_is_refused),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

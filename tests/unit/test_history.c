@@ -1,0 +1,456 @@
+/* What happened, added up and drawn: sums, overlaps, lanes, and a page that is well-formed and bounded, whatever is in
+ * it. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "tests/support/markup_check.h"
+#include "worker/history/history_sums.h"
+#include "worker/history/timeline_lanes.h"
+#include "worker/history/timeline_page.h"
+
+static struct history *history;
+
+static int set_up(void **state)
+{
+    (void)state;
+    history = history_create();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    history_destroy(history);
+    return 0;
+}
+
+static struct wall_time ms(int64_t at)
+{
+    return (struct wall_time){INT64_C(1795309200000000) + at * 1000};
+}
+
+/* Under a lock, by the process, on up to two resources. */
+static struct history_hold hold_of(const char *process, const char *const resources[2], int64_t from, int64_t to)
+{
+    return (struct history_hold){.process = process,
+                                 .class_name = "transfer",
+                                 .jid = "j",
+                                 .resources = resources,
+                                 .resource_count = resources[1] != NULL ? 2 : 1,
+                                 .from = ms(from),
+                                 .to = ms(to),
+                                 .waited_us = -1,
+                                 .held_us = -1,
+                                 .is_locked = true};
+}
+
+static void held(const char *process, const char *resource, int64_t from, int64_t to)
+{
+    const char *resources[2] = {resource, NULL};
+    struct history_hold hold = hold_of(process, resources, from, to);
+    history_add_hold(history, &hold);
+}
+
+static struct history_sum row_of(size_t part, const char *resource)
+{
+    struct history_places places = history_places_of(history, part);
+    struct history_sums sums = history_sums_of(history, part, &places);
+    struct history_sum found = {0};
+    if (resource == NULL)
+        found = sums.total;
+    for (size_t i = 0; i < sums.count && resource != NULL; i++)
+        if (strcmp(sums.rows[i].resource, resource) == 0)
+            found = sums.rows[i];
+    history_sums_fini(&sums);
+    history_places_fini(&places);
+    return found;
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------- */
+
+static void rows_are_by_resource_and_the_total_counts_each_hold_once(void **state)
+{
+    (void)state;
+    const char *both[2] = {"r1", "r2"};
+    struct history_hold hold = hold_of("north:1", both, 0, 10);
+    hold.is_handed_over = hold.is_lost = hold.is_refused = true;
+    history_add_hold(history, &hold);
+    held("north:1", "r2", 20, 25);
+    history_order(history);
+    struct history_sum first = row_of(0, "r1"), second = row_of(0, "r2"), total = row_of(0, NULL);
+    assert_int_equal(first.holds, 1);
+    assert_int_equal(second.holds, 2);
+    assert_int_equal(second.held_us, 15000);
+    assert_int_equal(total.holds, 2);
+    assert_int_equal(total.held_us, 15000);
+    assert_int_equal(total.handed_over, 1);
+    assert_int_equal(total.lost, 1);
+    assert_int_equal(total.refused, 1);
+    assert_int_equal(total.overlaps, 0);
+}
+
+static void quantiles_are_of_those_that_said_how_long(void **state)
+{
+    (void)state;
+    const char *resources[2] = {"r1", NULL};
+    for (int i = 100; i >= 1; i--) {
+        struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 5);
+        hold.waited_us = i * 1000;
+        history_add_hold(history, &hold);
+    }
+    held("north:1", "r1", 5000, 5001);
+    held("north:1", "r2", 5000, 5001);
+    history_order(history);
+    struct history_sum row = row_of(0, "r1");
+    assert_int_equal(row.holds, 101);
+    assert_int_equal(row.waits, 100);
+    assert_int_equal(row.wait_p50_us, 50000);
+    assert_int_equal(row.wait_p99_us, 99000);
+    assert_int_equal(row_of(0, "r2").waits, 0);
+    assert_int_equal(row_of(0, NULL).wait_p99_us, 99000);
+}
+
+static void parked_and_skipped_are_counted_and_other_endings_not(void **state)
+{
+    (void)state;
+    static const char *const endings[] = {"parked", "parked", "skipped", "done", "failed"};
+    for (size_t i = 0; i < 5; i++)
+        history_add_ending(history, &(struct history_ending){ms(1), "transfer", "r1", endings[i]});
+    history_order(history);
+    assert_int_equal(row_of(0, "r1").parked, 2);
+    assert_int_equal(row_of(0, "r1").skipped, 1);
+    assert_int_equal(row_of(0, "r1").holds, 0);
+    assert_int_equal(row_of(0, NULL).parked, 2);
+}
+
+static void who_begins_while_another_is_at_it_overlaps(void **state)
+{
+    (void)state;
+    held("north:1", "r1", 0, 100);   /* long */
+    held("south:1", "r1", 10, 20);   /* within it */
+    held("south:1", "r1", 50, 60);   /* still within it, though not within the last */
+    held("south:1", "r1", 100, 110); /* begins when it ends: none */
+    held("south:1", "r2", 10, 20);   /* another resource */
+    history_order(history);
+    assert_int_equal(row_of(0, "r1").overlaps, 2);
+    assert_int_equal(row_of(0, "r2").overlaps, 0);
+    assert_int_equal(row_of(0, NULL).overlaps, 2);
+}
+
+static void what_names_no_resource_overlaps_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct history_hold hold = hold_of("north:1", (const char *const[2]){NULL, NULL}, 0, 100);
+        hold.resource_count = 0;
+        hold.is_locked = false;
+        history_add_hold(history, &hold);
+    }
+    history_order(history);
+    assert_int_equal(row_of(0, "").holds, 3);
+    assert_int_equal(row_of(0, "").unlocked, 3);
+    assert_int_equal(row_of(0, NULL).overlaps, 0);
+}
+
+static void parts_are_added_up_apart(void **state)
+{
+    (void)state;
+    history_add_part(history, ms(100), "second");
+    history_add_part(history, ms(0), "first");
+    held("north:1", "r1", 100, 120);
+    held("north:1", "r1", 10, 110); /* ends in the second, belongs to the first */
+    history_order(history);
+    size_t count;
+    assert_string_equal(history_parts(history, &count)[0].title, "first");
+    assert_int_equal(count, 2);
+    assert_int_equal(row_of(0, "r1").holds, 1);
+    assert_int_equal(row_of(1, "r1").holds, 1);
+    assert_int_equal(row_of(1, "r1").overlaps, 0);
+}
+
+static void what_lies_before_the_first_part_has_one(void **state)
+{
+    (void)state;
+    history_add_part(history, ms(100), "later");
+    held("north:1", "r1", 10, 20);
+    history_order(history);
+    size_t count;
+    assert_string_equal(history_parts(history, &count)[0].title, "");
+    assert_int_equal(count, 2);
+    assert_int_equal(row_of(0, "r1").holds, 1);
+}
+
+static void a_clock_that_went_back_makes_no_negative_time(void **state)
+{
+    (void)state;
+    held("north:1", "r1", 100, 50);
+    history_order(history);
+    assert_int_equal(row_of(0, "r1").held_us, 0);
+}
+
+static void equal_texts_are_one(void **state)
+{
+    (void)state;
+    char one[] = "north:1", other[] = "north:1";
+    for (int i = 0; i < 5000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%d", i);
+        held(i % 2 == 0 ? one : other, name, i, i + 1);
+    }
+    history_order(history);
+    size_t count;
+    const struct history_hold *holds = history_holds(history, &count);
+    assert_int_equal(count, 5000);
+    for (size_t i = 0; i < count; i++)
+        assert_ptr_equal(holds[i].process, holds[0].process);
+    assert_string_equal(holds[4999].resources[0], "r4999");
+}
+
+static void a_mark_names_a_host_or_a_process(void **state)
+{
+    (void)state;
+    assert_true(history_names_process("north", "north:17"));
+    assert_true(history_names_process("north:17", "north:17"));
+    assert_false(history_names_process("north:1", "north:17"));
+    assert_false(history_names_process("nor", "north:17"));
+    assert_false(history_names_process("", "north:17"));
+}
+
+/* --- lanes -------------------------------------------------------------------------------------------------------- */
+
+static struct timeline_lanes lanes_of(struct history_places *places, size_t lanes_max, size_t bars_max)
+{
+    history_order(history);
+    *places = history_places_of(history, 0);
+    return timeline_lanes_of(places, lanes_max, bars_max);
+}
+
+static size_t holds_in(const struct timeline_lanes *lanes)
+{
+    size_t holds = 0;
+    for (size_t i = 0; i < lanes->bar_count; i++)
+        holds += lanes->bars[i].holds;
+    return holds;
+}
+
+static void overlapping_bars_lie_in_rows(void **state)
+{
+    (void)state;
+    struct history_places places;
+    held("north:1", "r1", 0, 100);
+    held("south:1", "r1", 10, 20);
+    held("south:1", "r1", 30, 40);
+    held("south:1", "r1", 100, 140);
+    struct timeline_lanes lanes = lanes_of(&places, 10, 100);
+    assert_int_equal(lanes.bar_count, 4);
+    assert_int_equal(lanes.bars[0].row, 0);
+    assert_int_equal(lanes.bars[1].row, 1);
+    assert_int_equal(lanes.bars[2].row, 1);
+    assert_int_equal(lanes.bars[3].row, 0);
+    assert_int_equal(lanes.lanes[0].rows, 2);
+    timeline_lanes_fini(&lanes);
+    history_places_fini(&places);
+}
+
+/* Neighbours of one process become one bar; what is unusual stays by itself as long as that is enough. */
+static void too_many_bars_are_merged_and_none_is_forgotten(void **state)
+{
+    (void)state;
+    struct history_places places;
+    const char *resources[2] = {"r1", NULL};
+    for (int i = 0; i < 2000; i++) {
+        struct history_hold hold = hold_of("north:1", resources, 10 * i, 10 * i + 9);
+        hold.is_lost = i == 1000;
+        history_add_hold(history, &hold);
+    }
+    struct timeline_lanes lanes = lanes_of(&places, 10, 100);
+    assert_true(lanes.bar_count <= 100);
+    assert_int_equal(holds_in(&lanes), 2000);
+    assert_int_equal(lanes.merged, 1999);
+    size_t alone = 0;
+    for (size_t i = 0; i < lanes.bar_count; i++)
+        alone += lanes.bars[i].holds == 1 && lanes.bars[i].place->hold->is_lost;
+    assert_int_equal(alone, 1);
+    timeline_lanes_fini(&lanes);
+    history_places_fini(&places);
+}
+
+static void even_what_is_unusual_is_bounded(void **state)
+{
+    (void)state;
+    struct history_places places;
+    for (int i = 0; i < 3000; i++)
+        held(i % 2 == 0 ? "north:1" : "south:1", i % 3 == 0 ? "r1" : "r2", i, i + 50);
+    struct timeline_lanes lanes = lanes_of(&places, 10, 40);
+    assert_true(lanes.bar_count <= 40);
+    assert_int_equal(holds_in(&lanes), 3000);
+    timeline_lanes_fini(&lanes);
+    history_places_fini(&places);
+}
+
+static void lanes_are_those_with_most_to_see(void **state)
+{
+    (void)state;
+    struct history_places places;
+    for (int i = 0; i < 50; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%d", i);
+        for (int j = 0; j <= i; j++)
+            held("north:1", name, 100 * j, 100 * j + 5);
+    }
+    held("south:1", "r3", 2, 4);
+    struct timeline_lanes lanes = lanes_of(&places, 3, 1000);
+    assert_int_equal(lanes.lane_count, 3);
+    assert_int_equal(lanes.lanes_left_out, 47);
+    assert_string_equal(lanes.lanes[0].resource, "r3");
+    assert_string_equal(lanes.lanes[1].resource, "r48");
+    assert_string_equal(lanes.lanes[2].resource, "r49");
+    timeline_lanes_fini(&lanes);
+    history_places_fini(&places);
+}
+
+/* --- the page ----------------------------------------------------------------------------------------------------- */
+
+static char *page_of(const char *title)
+{
+    struct buffer page = {0};
+    history_order(history);
+    timeline_page_write(history, title, "by a test", &page);
+    char *text = strdup(buffer_text(&page));
+    buffer_fini(&page);
+    char *mistake = markup_check(text);
+    if (mistake != NULL)
+        fail_msg("the page is not well-formed: %s", mistake);
+    return text;
+}
+
+static void the_checker_finds_mistakes(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"<p></p>",
+                                        "<!DOCTYPE html>\n<p>",
+                                        "<!DOCTYPE html>\n</p>",
+                                        "<!DOCTYPE html>\n<p><b></p></b>",
+                                        "<!DOCTYPE html>\n<p a=b></p>",
+                                        "<!DOCTYPE html>\n<p a=\"b\" a=\"c\"></p>",
+                                        "<!DOCTYPE html>\n<p a=\"<\"></p>",
+                                        "<!DOCTYPE html>\n<p>a & b</p>",
+                                        "<!DOCTYPE html>\n<p>a < b</p>",
+                                        "<!DOCTYPE html>\n<p>a > b</p>",
+                                        "<!DOCTYPE html>\n<script>a"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char *mistake = markup_check(wrong[i]);
+        if (mistake == NULL)
+            fail_msg("taken for well-formed: %s", wrong[i]);
+        free(mistake);
+    }
+    assert_null(markup_check("<!DOCTYPE html>\n<p a=\"b\" c=\"&lt;\">a &amp; b<br><g/></p><script>a<b</script>"));
+}
+
+static void an_empty_page_is_one_too(void **state)
+{
+    (void)state;
+    free(page_of("nothing"));
+}
+
+/* Whatever a task, a host or a script is called. */
+static void foreign_text_stays_text(void **state)
+{
+    (void)state;
+    static const char evil[] = "</title><script>alert(1)</script>\"'&<b onload=\"x\">\x80\x1b[31m\xe2\x80\xae";
+    const char *resources[2] = {evil, NULL};
+    struct history_hold hold = hold_of(evil, resources, 0, 10);
+    hold.class_name = hold.jid = hold.fence = hold.ending = evil;
+    hold.is_handed_over = true;
+    history_add_hold(history, &hold);
+    history_add_part(history, ms(0), evil);
+    history_add_mark(history, &(struct history_mark){ms(5), evil, evil, evil, evil, evil, evil});
+    history_add_fact(history, ms(6), HISTORY_BAD, evil, evil);
+    history_add_process(history, evil, ms(0), ms(10));
+    history_add_ending(history, &(struct history_ending){ms(1), evil, evil, "skipped"});
+    char *page = page_of(evil);
+    assert_int_equal(markup_count(page, "script"), 1);
+    assert_int_equal(markup_count(page, "b"), 0);
+    assert_lacks(page, "\x1b");
+    assert_lacks(page, "\x80"
+                       "?");
+    assert_lacks(page, "\xe2\x80\xae");
+    assert_contains(page, "&lt;/title&gt;&lt;script&gt;alert(1)");
+    free(page);
+}
+
+static void the_page_shows_what_there_is(void **state)
+{
+    (void)state;
+    history_add_part(history, ms(0), "with the lock");
+    held("north:1", "r1", 0, 100);
+    held("south:1", "r1", 50, 120);
+    history_add_mark(history, &(struct history_mark){.at = ms(20), .kind = "frozen", .process = "north"});
+    history_add_mark(history, &(struct history_mark){.at = ms(80), .kind = "resumed", .process = "north"});
+    history_add_mark(history, &(struct history_mark){.at = ms(90), .kind = "wiped", .node = "lock2"});
+    history_add_fact(history, ms(200), HISTORY_GOOD, "ledger", "exact");
+    char *page = page_of("a night");
+    assert_contains(page, "<title>a night</title>");
+    assert_contains(page, "with the lock");
+    assert_contains(page, "class=\"frozen\"");
+    assert_contains(page, "north:1 stood still from 0.020 s to 0.080 s");
+    assert_contains(page, "wiped lock2 at 0.090 s");
+    assert_contains(page, "while another was at it");
+    assert_contains(page, "&#10003; exact");
+    assert_lacks(page, "http"); /* nothing is loaded from anywhere */
+    free(page);
+}
+
+static void a_page_is_bounded(void **state)
+{
+    (void)state;
+    for (int part = 0; part < 20; part++) {
+        history_add_part(history, ms(part * 10000), "a part");
+        for (int i = 0; i < 6000; i++) {
+            char name[16], process[16];
+            snprintf(name, sizeof name, "r%d", i % 100);
+            snprintf(process, sizeof process, "h%d:1", i % 40);
+            held(process, name, part * 10000 + i, part * 10000 + i + 300);
+        }
+        for (int i = 0; i < 1000; i++)
+            history_add_mark(history,
+                             &(struct history_mark){.at = ms(part * 10000 + i), .kind = "lost", .resource = "r1"});
+        history_add_fact(history, ms(part * 10000 + 9000), HISTORY_PLAIN, "sum", "1");
+    }
+    char *page = page_of("much");
+    assert_true(strlen(page) < 6000000);
+    assert_contains(page, "8 more parts are not shown.");
+    assert_contains(page, "52 resources with less to see are not shown.");
+    assert_contains(page, "share bars");
+    assert_contains(page, "marks are not shown.");
+    free(page);
+}
+
+#define history_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        history_test(rows_are_by_resource_and_the_total_counts_each_hold_once),
+        history_test(quantiles_are_of_those_that_said_how_long),
+        history_test(parked_and_skipped_are_counted_and_other_endings_not),
+        history_test(who_begins_while_another_is_at_it_overlaps),
+        history_test(what_names_no_resource_overlaps_nothing),
+        history_test(parts_are_added_up_apart),
+        history_test(what_lies_before_the_first_part_has_one),
+        history_test(a_clock_that_went_back_makes_no_negative_time),
+        history_test(equal_texts_are_one),
+        history_test(a_mark_names_a_host_or_a_process),
+        history_test(overlapping_bars_lie_in_rows),
+        history_test(too_many_bars_are_merged_and_none_is_forgotten),
+        history_test(even_what_is_unusual_is_bounded),
+        history_test(lanes_are_those_with_most_to_see),
+        history_test(the_checker_finds_mistakes),
+        history_test(an_empty_page_is_one_too),
+        history_test(foreign_text_stays_text),
+        history_test(the_page_shows_what_there_is),
+        history_test(a_page_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,324 @@
+/* holdfast report: who held what when, from the logs of workers: sums for people and for programs, and a page with a
+ * timeline. Reads files only: no node is asked, so it also tells of a fleet that is gone. */
+#include "worker/commands/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/commands/human.h"
+#include "worker/commands/json_writer.h"
+#include "worker/commands/table.h"
+#include "worker/history/history_sums.h"
+#include "worker/history/log_reader.h"
+#include "worker/history/timeline_page.h"
+
+enum { OPTION_HTML, OPTION_JSON, OPTION_TITLE };
+enum { LOGS_MAX = 1024, ROWS_MAX = 40 };
+
+static const struct command_option options[] = {
+    [OPTION_HTML] = {0, "html", "FILE", "write a page with a timeline to FILE"},
+    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
+    [OPTION_TITLE] = {0, "title", "TEXT", "the title of the page"},
+    {0, NULL, NULL, NULL},
+};
+
+/* --- for people --------------------------------------------------------------------------------------------- */
+
+static void wait_cell(struct table *table, const struct history_sum *sum, int64_t us)
+{
+    if (sum->waits > 0)
+        table_cell(table, TABLE_PLAIN, "%.1f ms", (double)us / 1000);
+    else
+        table_cell(table, TABLE_DIM, "-");
+}
+
+static void count_cell(struct table *table, uint64_t count, enum table_style style)
+{
+    char human[HUMAN_TEXT_MAX];
+    table_cell(table, count > 0 ? style : TABLE_DIM, "%s", human_count((int64_t)count, human));
+}
+
+static void row_print(struct table *table, const struct history_sum *sum)
+{
+    table_cell(table, TABLE_PLAIN, "%s",
+               sum->class_name == NULL      ? "all"
+               : sum->class_name[0] != '\0' ? sum->class_name
+                                            : "-");
+    table_cell(table, TABLE_PLAIN, "%s", sum->resource == NULL ? "" : sum->resource[0] != '\0' ? sum->resource : "-");
+    count_cell(table, sum->holds, TABLE_PLAIN);
+    table_cell(table, TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
+    wait_cell(table, sum, sum->wait_p50_us);
+    wait_cell(table, sum, sum->wait_p99_us);
+    count_cell(table, sum->handed_over, TABLE_PLAIN);
+    count_cell(table, sum->parked, TABLE_PLAIN);
+    count_cell(table, sum->skipped, TABLE_PLAIN);
+    count_cell(table, sum->lost, TABLE_WARN);
+    count_cell(table, sum->refused, TABLE_WARN);
+    count_cell(table, sum->overlaps, TABLE_BAD);
+}
+
+static void sums_print(const struct history_sums *sums)
+{
+    static const struct table_column columns[] = {
+        {"CLASS", false},   {"RESOURCE", false}, {"HOLDS", true},  {"HELD", true},    {"WAIT P50", true},
+        {"WAIT P99", true}, {"HANDED", true},    {"PARKED", true}, {"SKIPPED", true}, {"LOST", true},
+        {"REFUSED", true},  {"OVERLAPS", true},  {NULL, false}};
+    struct table *table = table_create(columns);
+    for (size_t i = 0; i < sums->count && i < ROWS_MAX; i++)
+        row_print(table, &sums->rows[i]);
+    row_print(table, &sums->total);
+    table_print(table, stdout);
+    if (sums->count > ROWS_MAX)
+        printf("%zu more rows are only in the sum; --json has all\n", sums->count - ROWS_MAX);
+    if (sums->total.unlocked > 0)
+        printf("%llu of them ran without a lock\n", (unsigned long long)sums->total.unlocked);
+}
+
+static void part_print(const struct history *history, size_t part, bool has_title)
+{
+    size_t count;
+    char quoted[LOG_QUOTE_MAX];
+    const struct history_part *parts = history_parts(history, &count);
+    struct history_places places = history_places_of(history, part);
+    struct history_sums sums = history_sums_of(history, part, &places);
+    if (sums.count > 0) {
+        if (has_title)
+            printf("%s%s\n", part > 0 ? "\n" : "", log_quote(parts[part].title, quoted));
+        sums_print(&sums);
+    }
+    history_sums_fini(&sums);
+    history_places_fini(&places);
+}
+
+static void print_for_people(const struct history *history)
+{
+    size_t parts;
+    (void)history_parts(history, &parts);
+    for (size_t i = 0; i < parts; i++)
+        part_print(history, i, parts > 1);
+}
+
+/* --- for programs ------------------------------------------------------------------------------------------- */
+
+static void wait_json(struct json_writer *json, const char *name, const struct history_sum *sum, int64_t us)
+{
+    if (sum->waits > 0)
+        json_seconds(json, name, us);
+    else
+        json_nothing(json, name);
+}
+
+static void sum_json(struct json_writer *json, const char *name, const struct history_sum *sum)
+{
+    json_open(json, name, '{');
+    if (sum->class_name != NULL)
+        json_text(json, "class", sum->class_name);
+    if (sum->resource != NULL)
+        json_text(json, "resource", sum->resource);
+    json_number(json, "holds", (int64_t)sum->holds);
+    json_number(json, "without_lock", (int64_t)sum->unlocked);
+    json_seconds(json, "held", sum->held_us);
+    wait_json(json, "wait_p50", sum, sum->wait_p50_us);
+    wait_json(json, "wait_p99", sum, sum->wait_p99_us);
+    json_number(json, "handed_over", (int64_t)sum->handed_over);
+    json_number(json, "parked", (int64_t)sum->parked);
+    json_number(json, "skipped", (int64_t)sum->skipped);
+    json_number(json, "lost", (int64_t)sum->lost);
+    json_number(json, "refused", (int64_t)sum->refused);
+    json_number(json, "overlaps", (int64_t)sum->overlaps);
+    json_close(json, '}');
+}
+
+static void part_json(struct json_writer *json, const struct history *history, size_t part)
+{
+    size_t count;
+    const struct history_part *parts = history_parts(history, &count);
+    struct history_places places = history_places_of(history, part);
+    struct history_sums sums = history_sums_of(history, part, &places);
+    json_open(json, NULL, '{');
+    json_text(json, "title", parts[part].title);
+    json_open(json, "rows", '[');
+    for (size_t i = 0; i < sums.count; i++)
+        sum_json(json, NULL, &sums.rows[i]);
+    json_close(json, ']');
+    sum_json(json, "total", &sums.total);
+    json_close(json, '}');
+    history_sums_fini(&sums);
+    history_places_fini(&places);
+}
+
+static void print_json(const struct history *history, const struct log_counts *counts)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    size_t parts;
+    (void)history_parts(history, &parts);
+    json_open(&json, NULL, '{');
+    json_open(&json, "parts", '[');
+    for (size_t i = 0; i < parts; i++)
+        part_json(&json, history, i);
+    json_close(&json, ']');
+    json_open(&json, "lines", '{');
+    json_number(&json, "read", (int64_t)counts->lines);
+    json_number(&json, "used", (int64_t)counts->used);
+    json_number(&json, "passed_over", (int64_t)counts->passed_over);
+    json_number(&json, "broken", (int64_t)counts->broken);
+    json_number(&json, "cut", (int64_t)counts->cut);
+    json_number(&json, "dropped", (int64_t)counts->dropped);
+    json_close(&json, '}');
+    json_number(&json, "left_out", (int64_t)history_left_out(history));
+    json_close(&json, '}');
+    json_print(&out);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------- */
+
+static bool log_read(struct log_reader *reader, const char *path)
+{
+    struct error error = ERROR_NONE;
+    bool is_input = strcmp(path, "-") == 0;
+    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    FILE *file = is_input ? stdin : fopen(path, "rbe");
+    if (file == NULL) {
+        fprintf(stderr, "holdfast report: %s cannot be opened: %s\n", path, strerror(errno));
+        return false;
+    }
+    bool is_read = log_reader_file(reader, name, file, &error);
+    if (!is_read)
+        fprintf(stderr, "holdfast report: %s\n", error.text);
+    if (!is_input)
+        fclose(file);
+    return is_read;
+}
+
+/* Beside its place and renamed, so that nobody sees half a page. */
+static bool page_save(const struct buffer *page, const char *path)
+{
+    struct buffer beside = {0};
+    buffer_format(&beside, "%s.new", path);
+    FILE *file = fopen(buffer_text(&beside), "wbe");
+    bool is_saved = file != NULL && fwrite(page->bytes, 1, page->length, file) == page->length;
+    if (file != NULL)
+        is_saved = fclose(file) == 0 && is_saved;
+    is_saved = is_saved && rename(buffer_text(&beside), path) == 0;
+    if (!is_saved) {
+        fprintf(stderr, "holdfast report: the page %s cannot be written: %s\n", path, strerror(errno));
+        if (file != NULL)
+            remove(buffer_text(&beside));
+    }
+    buffer_fini(&beside);
+    return is_saved;
+}
+
+static bool page_write(const struct history *history, const char *title, const char *path,
+                       const struct log_counts *counts)
+{
+    struct buffer page = {0}, about = {0};
+    char lines[HUMAN_TEXT_MAX], broken[HUMAN_TEXT_MAX];
+    buffer_format(&about, "From %s lines of logs%s%s%s.", human_count((int64_t)counts->lines, lines),
+                  counts->broken > 0 ? ", of which could not be read: " : "",
+                  counts->broken > 0 ? human_count((int64_t)counts->broken, broken) : "",
+                  history_left_out(history) > 0 ? "; there was more than a report can hold" : "");
+    timeline_page_write(history, title, buffer_text(&about), &page);
+    bool is_saved = page_save(&page, path);
+    buffer_fini(&page);
+    buffer_fini(&about);
+    return is_saved;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------- */
+
+static void complain(const struct history *history, const struct log_counts *counts)
+{
+    size_t holds;
+    (void)history_holds(history, &holds);
+    if (counts->broken + counts->cut > 0)
+        fprintf(stderr, "holdfast report: %llu of %llu lines were no sound lines of a log, and %llu were cut\n",
+                (unsigned long long)counts->broken, (unsigned long long)counts->lines, (unsigned long long)counts->cut);
+    if (counts->dropped > 0)
+        fprintf(stderr, "holdfast report: the workers could not write %llu lines, so some of it is missing here\n",
+                (unsigned long long)counts->dropped);
+    if (history_left_out(history) > 0)
+        fprintf(stderr, "holdfast report: %zu holds, tasks and marks are too many for one report and left out\n",
+                history_left_out(history));
+    if (holds == 0)
+        fprintf(stderr, "holdfast report: nobody held anything: workers tell of their locks at the level debug only "
+                        "(worker.log_level)\n");
+}
+
+static int report(char **paths, int path_count, const char *page, const char *title, bool as_json)
+{
+    struct history *history = history_create();
+    struct log_reader *reader = log_reader_create(history);
+    bool is_good = true;
+    for (int i = 0; i < path_count; i++)
+        is_good &= log_read(reader, paths[i]);
+    log_reader_finish(reader);
+    history_order(history);
+    struct log_counts counts = log_reader_counts(reader);
+    if (as_json)
+        print_json(history, &counts);
+    else
+        print_for_people(history);
+    fflush(stdout);
+    complain(history, &counts);
+    if (page != NULL)
+        is_good &= page_write(history, title, page, &counts);
+    is_good &= counts.lines == 0 || counts.broken < counts.lines;
+    log_reader_destroy(reader);
+    history_destroy(history);
+    return is_good ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *page = NULL, *title = "Who held what when";
+    bool as_json = false;
+    struct command_line line = command_line_begin(&command_report, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        if (option == OPTION_HTML)
+            page = line.value;
+        else if (option == OPTION_TITLE)
+            title = line.value;
+        else
+            as_json = true;
+    }
+    if (line.is_over)
+        return line.exit_code;
+    if (line.argument_count == 0)
+        return command_misused(&command_report, "name the logs to read");
+    return report(line.arguments, line.argument_count, page, title, as_json);
+}
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "who held what when, from the logs of workers, also as a page",
+    .synopsis = "LOGFILE... [--html FILE] [--title TEXT] [--json]",
+    .about =
+        "Reads the logs of workers, one file each (- is standard input), and adds up by class and resource: how often\n"
+        "and how long it was held, how long tasks waited for it (the median and the 99th of 100), locks that were\n"
+        "handed over, tasks that were parked or skipped, locks that were lost, writes that a sink refused, and how\n"
+        "often a task began while another one was still at the same resource. Without a lock that is damage; under a\n"
+        "lock it happens to those that stand still for longer than their lock lives, and fences refuse their writes.\n"
+        "\n"
+        "Workers tell of their locks at the level debug only: set worker.log_level. Lines that are anything else are\n"
+        "passed over, and broken ones counted. The moments are those of the logs, so clocks of hosts should agree. Of\n"
+        "a rotated log give the pieces as one, the oldest first.\n"
+        "\n"
+        "--html writes one page that needs nothing else: a timeline of who held what when, with losses, refusals and\n"
+        "what was done to processes and nodes, as far as lines `demo_mark kind=KIND host=HOST node=NODE` in one of\n"
+        "the logs say so (kinds: killed, frozen, resumed, wiped, and any other).\n"
+        "\n"
+        "JSON: parts, each with title, rows (class, resource, holds, without_lock, held, wait_p50, wait_p99 in\n"
+        "seconds, handed_over, parked, skipped, lost, refused, overlaps) and total; lines (read, used, passed_over,\n"
+        "broken, cut, dropped); left_out. Exits with 1 when a file cannot be read or written, or is no log at all.\n",
+    .examples = "  holdfast report north.log south.log\n"
+                "  holdfast report north.log south.log --html locks.html\n"
+                "  zcat -f $(ls -tr north.log*) | holdfast report - --json\n",
+    .options = options,
+    .arguments_max = LOGS_MAX,
+    .run = run,
+};

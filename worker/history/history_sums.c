@@ -1,0 +1,193 @@
+/* Adding a part of a history up: everything that counts becomes an entry of (class, resource), the entries are sorted,
+ * and a run of equal ones is a row. */
+#include "worker/history/history_sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+struct entry {
+    const char *class_name, *resource;
+    const struct history_place *place; /* or: */
+    const char *ending;                /* of a task without a hold */
+};
+
+/* --- places ----------------------------------------------------------------------------------------------------- */
+
+static bool is_in(const struct history *history, size_t part, struct wall_time at)
+{
+    size_t count;
+    const struct history_part *parts = history_parts(history, &count);
+    return at.us >= parts[part].from.us && at.us < history_part_end(history, part).us;
+}
+
+static int compare_places(const void *first, const void *second)
+{
+    const struct history_place *a = first, *b = second;
+    int order = strcmp(a->resource, b->resource);
+    if (order == 0)
+        order = (a->hold->from.us > b->hold->from.us) - (a->hold->from.us < b->hold->from.us);
+    return order != 0 ? order : (a->hold->to.us > b->hold->to.us) - (a->hold->to.us < b->hold->to.us);
+}
+
+static void overlaps_find(struct history_places *places)
+{
+    int64_t busy_until = INT64_MIN;
+    for (size_t i = 0; i < places->count; i++) {
+        struct history_place *place = &places->items[i];
+        if (i == 0 || strcmp(places->items[i - 1].resource, place->resource) != 0)
+            busy_until = INT64_MIN;
+        place->overlaps = place->resource[0] != '\0' && place->hold->from.us < busy_until;
+        if (place->hold->to.us > busy_until)
+            busy_until = place->hold->to.us;
+    }
+}
+
+struct history_places history_places_of(const struct history *history, size_t part)
+{
+    struct history_places places = {0};
+    size_t hold_count, capacity = 0;
+    const struct history_hold *holds = history_holds(history, &hold_count);
+    for (size_t i = 0; i < hold_count; i++)
+        if (is_in(history, part, holds[i].from))
+            capacity += holds[i].resource_count + 1;
+    places.items = memory_zeroed(capacity + 1, sizeof *places.items);
+    for (size_t i = 0; i < hold_count; i++) {
+        const struct history_hold *hold = &holds[i];
+        if (!is_in(history, part, hold->from))
+            continue;
+        for (unsigned j = 0; j < hold->resource_count; j++)
+            places.items[places.count++] = (struct history_place){.hold = hold, .resource = hold->resources[j]};
+        if (hold->resource_count == 0)
+            places.items[places.count++] = (struct history_place){.hold = hold, .resource = ""};
+    }
+    qsort(places.items, places.count, sizeof *places.items, compare_places);
+    overlaps_find(&places);
+    return places;
+}
+
+void history_places_fini(struct history_places *places)
+{
+    free(places->items);
+    *places = (struct history_places){0};
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------- */
+
+static int compare_entries(const void *first, const void *second)
+{
+    const struct entry *a = first, *b = second;
+    int order = strcmp(a->class_name, b->class_name);
+    return order != 0 ? order : strcmp(a->resource, b->resource);
+}
+
+static int compare_numbers(const void *first, const void *second)
+{
+    int64_t a = *(const int64_t *)first, b = *(const int64_t *)second;
+    return (a > b) - (a < b);
+}
+
+/* The smallest of the sorted numbers that at least this share of them does not exceed. */
+static int64_t quantile(const int64_t *numbers, size_t count, unsigned percent)
+{
+    return count == 0 ? 0 : numbers[(count * percent + 99) / 100 - 1];
+}
+
+static void waits_judge(struct history_sum *sum, int64_t *waits)
+{
+    if (sum->waits > 1)
+        qsort(waits, sum->waits, sizeof *waits, compare_numbers);
+    sum->wait_p50_us = quantile(waits, sum->waits, 50);
+    sum->wait_p99_us = quantile(waits, sum->waits, 99);
+}
+
+static void hold_count(struct history_sum *sum, const struct history_hold *hold, int64_t *waits)
+{
+    sum->holds++;
+    sum->unlocked += !hold->is_locked;
+    sum->held_us += hold->held_us >= 0 ? hold->held_us : hold->to.us - hold->from.us;
+    sum->handed_over += hold->is_handed_over;
+    sum->lost += hold->is_lost;
+    sum->refused += hold->is_refused;
+    if (hold->waited_us >= 0)
+        waits[sum->waits++] = hold->waited_us;
+}
+
+static void ending_count(struct history_sum *sum, const char *ending)
+{
+    sum->parked += strcmp(ending, "parked") == 0;
+    sum->skipped += strcmp(ending, "skipped") == 0;
+}
+
+static bool is_worth_a_row(const char *ending)
+{
+    return strcmp(ending, "parked") == 0 || strcmp(ending, "skipped") == 0;
+}
+
+static size_t entries_collect(const struct history *history, size_t part, const struct history_places *places,
+                              struct entry **entries)
+{
+    size_t ending_total, count = 0;
+    const struct history_ending *endings = history_endings(history, &ending_total);
+    *entries = memory_zeroed(places->count + ending_total + 1, sizeof **entries);
+    for (size_t i = 0; i < places->count; i++)
+        (*entries)[count++] =
+            (struct entry){places->items[i].hold->class_name, places->items[i].resource, &places->items[i], NULL};
+    for (size_t i = 0; i < ending_total; i++)
+        if (is_in(history, part, endings[i].at) && is_worth_a_row(endings[i].ending))
+            (*entries)[count++] = (struct entry){endings[i].class_name, endings[i].resource, NULL, endings[i].ending};
+    qsort(*entries, count, sizeof **entries, compare_entries);
+    return count;
+}
+
+static void total_make(const struct history *history, size_t part, struct history_sums *sums, int64_t *waits)
+{
+    size_t hold_total;
+    const struct history_hold *holds = history_holds(history, &hold_total);
+    for (size_t i = 0; i < hold_total; i++)
+        if (is_in(history, part, holds[i].from))
+            hold_count(&sums->total, &holds[i], waits);
+    for (size_t i = 0; i < sums->count; i++) {
+        sums->total.parked += sums->rows[i].parked;
+        sums->total.skipped += sums->rows[i].skipped;
+        sums->total.overlaps += sums->rows[i].overlaps;
+    }
+    waits_judge(&sums->total, waits);
+}
+
+struct history_sums history_sums_of(const struct history *history, size_t part, const struct history_places *places)
+{
+    struct history_sums sums = {0};
+    struct entry *entries;
+    size_t count = entries_collect(history, part, places, &entries);
+    int64_t *waits = memory_zeroed(places->count + 1, sizeof *waits);
+    sums.rows = memory_zeroed(count + 1, sizeof *sums.rows);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || compare_entries(&entries[i - 1], &entries[i]) != 0) {
+            if (sums.count > 0)
+                waits_judge(&sums.rows[sums.count - 1], waits);
+            sums.rows[sums.count++] =
+                (struct history_sum){.class_name = entries[i].class_name, .resource = entries[i].resource};
+        }
+        struct history_sum *row = &sums.rows[sums.count - 1];
+        if (entries[i].place != NULL) {
+            hold_count(row, entries[i].place->hold, waits);
+            row->overlaps += entries[i].place->overlaps;
+        } else {
+            ending_count(row, entries[i].ending);
+        }
+    }
+    if (sums.count > 0)
+        waits_judge(&sums.rows[sums.count - 1], waits);
+    total_make(history, part, &sums, waits);
+    free(waits);
+    free(entries);
+    return sums;
+}
+
+void history_sums_fini(struct history_sums *sums)
+{
+    free(sums->rows);
+    *sums = (struct history_sums){0};
+}

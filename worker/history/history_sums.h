@@ -1,0 +1,51 @@
+/* A part of a history, added up by class and resource.
+ *
+ *     struct history_places places = history_places_of(history, part);
+ *     struct history_sums sums = history_sums_of(history, part, &places);
+ *     history_sums_fini(&sums); history_places_fini(&places);
+ *
+ * A hold of several resources counts in each of their rows, and once in the total. Pure; one thread at a time. */
+#ifndef WORKER_HISTORY_SUMS_H
+#define WORKER_HISTORY_SUMS_H
+
+#include "worker/history/history.h"
+
+/* One resource of one hold. */
+struct history_place {
+    const struct history_hold *hold;
+    const char *resource; /* "" = it names none */
+    /* Somebody else was at the same resource when it began: that is what a lock is to prevent. A hold goes on here
+     * until its task has ended, also when its lock was lost before: what such a task writes late is what fences are
+     * for. */
+    bool overlaps;
+};
+
+/* In the order of resources, then of time. */
+struct history_places {
+    struct history_place *items;
+    size_t count;
+};
+
+struct history_places history_places_of(const struct history *history, size_t part);
+void history_places_fini(struct history_places *places);
+
+struct history_sum {
+    const char *class_name, *resource; /* "" = not known; both NULL in the total */
+    uint64_t holds;                    /* of locks, or runs without one */
+    uint64_t unlocked;                 /* those of them that had none */
+    int64_t held_us;
+    uint64_t waits; /* how many said how long they waited: the quantiles are of these */
+    int64_t wait_p50_us, wait_p99_us;
+    uint64_t handed_over, parked, skipped, lost, refused, overlaps;
+};
+
+struct history_sums {
+    struct history_sum *rows; /* by class, then resource */
+    size_t count;
+    struct history_sum total;
+};
+
+struct history_sums history_sums_of(const struct history *history, size_t part, const struct history_places *places);
+void history_sums_fini(struct history_sums *sums);
+
+#endif

@@ -1,0 +1,458 @@
+/* Pairs what a log tells of a task: locked, started, lost, ended. In between it is an open run, found by its jid; a
+ * process has a few of them at a time, so they are searched from the newest. */
+#include "worker/history/log_reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "worker/history/log_line.h"
+
+/* OPEN_RUNS_MAX: no process has more runners than that, twice over; a log that says so is wrong. */
+enum { OPEN_RUNS_MAX = 4096, PROCESS_MAX = 256, CHUNK = 65536 };
+
+struct run {
+    char *jid, *class_name, *fence;
+    char *resources[HISTORY_RESOURCES_MAX];
+    unsigned resource_count;
+    struct wall_time from;
+    int64_t waited_us;
+    bool is_locked, is_handed_over, is_lost, is_refused;
+};
+
+/* A run that nobody saw the end of. */
+struct orphan {
+    struct run run;
+    char *process;
+    struct wall_time last;     /* the last word of its process */
+    struct wall_time replaced; /* when another process took over its log */
+};
+
+struct log_reader {
+    struct history *history;
+    struct log_counts counts;
+    struct log_line line;
+    char process[PROCESS_MAX];
+    struct wall_time first, last; /* of this process; us = 0: nothing yet */
+    struct run *runs;
+    size_t run_count;
+    struct orphan *orphans;
+    size_t orphan_count, orphan_capacity;
+};
+
+/* --- open runs -------------------------------------------------------------------------------------------------- */
+
+static void run_fini(struct run *run)
+{
+    free(run->jid);
+    free(run->class_name);
+    free(run->fence);
+    for (unsigned i = 0; i < run->resource_count; i++)
+        free(run->resources[i]);
+    *run = (struct run){0};
+}
+
+static struct run *run_find(struct log_reader *reader, const char *jid)
+{
+    for (size_t i = reader->run_count; i > 0; i--)
+        if (strcmp(reader->runs[i - 1].jid, jid) == 0)
+            return &reader->runs[i - 1];
+    return NULL;
+}
+
+/* Taken out of the list; its texts are the caller's. */
+static struct run run_take(struct log_reader *reader, struct run *run)
+{
+    struct run taken = *run;
+    reader->run_count--;
+    memmove(run, run + 1, (size_t)(&reader->runs[reader->run_count] - run) * sizeof *run);
+    return taken;
+}
+
+static void run_orphan(struct log_reader *reader, struct run run, struct wall_time replaced)
+{
+    if (reader->orphan_count == HISTORY_NOTES_MAX) {
+        run_fini(&run);
+        return;
+    }
+    if (reader->orphan_count == reader->orphan_capacity) {
+        reader->orphan_capacity = 2 * reader->orphan_capacity + 64;
+        reader->orphans = memory_resize(reader->orphans, reader->orphan_capacity, sizeof *reader->orphans);
+    }
+    reader->orphans[reader->orphan_count++] =
+        (struct orphan){run, memory_text(reader->process), reader->last, replaced};
+}
+
+static struct run *run_open(struct log_reader *reader, const char *jid)
+{
+    if (reader->run_count == OPEN_RUNS_MAX)
+        run_orphan(reader, run_take(reader, &reader->runs[0]), reader->last);
+    struct run *run = &reader->runs[reader->run_count++];
+    *run = (struct run){.jid = memory_text(jid),
+                        .class_name = memory_text(""),
+                        .fence = memory_text(""),
+                        .from = reader->line.at,
+                        .waited_us = -1};
+    return run;
+}
+
+static void text_replace(char **old, const char *text)
+{
+    if (text[0] == '\0')
+        return;
+    free(*old);
+    *old = memory_text(text);
+}
+
+/* "-" is what an absent text looks like. */
+static const char *value_of(const struct log_line *line, const char *key)
+{
+    const char *value = log_line_value(line, key);
+    return strcmp(value, "-") != 0 ? value : "";
+}
+
+/* task_locked names the first of several; who names more knows better. */
+static void resources_take(struct run *run, const struct log_line *line)
+{
+    unsigned named = 0;
+    for (unsigned i = 0; i < line->pair_count; i++)
+        named += strcmp(line->pairs[i].key, "resource") == 0 && strcmp(line->pairs[i].value, "-") != 0;
+    if (named <= run->resource_count)
+        return;
+    while (run->resource_count > 0)
+        free(run->resources[--run->resource_count]);
+    for (unsigned i = 0; i < line->pair_count && run->resource_count < HISTORY_RESOURCES_MAX; i++)
+        if (strcmp(line->pairs[i].key, "resource") == 0 && strcmp(line->pairs[i].value, "-") != 0)
+            run->resources[run->resource_count++] = memory_text(line->pairs[i].value);
+}
+
+static void run_add(struct log_reader *reader, const char *process, const struct run *run, struct wall_time to,
+                    const char *ending)
+{
+    history_add_hold(reader->history, &(struct history_hold){.process = process,
+                                                             .class_name = run->class_name,
+                                                             .jid = run->jid,
+                                                             .fence = run->fence,
+                                                             .ending = ending,
+                                                             .resources = (const char *const *)run->resources,
+                                                             .resource_count = run->resource_count,
+                                                             .from = run->from,
+                                                             .to = to,
+                                                             .waited_us = run->waited_us,
+                                                             .held_us = -1,
+                                                             .is_locked = run->is_locked,
+                                                             .is_handed_over = run->is_handed_over,
+                                                             .is_lost = run->is_lost,
+                                                             .is_refused = run->is_refused,
+                                                             .is_open = ending == NULL});
+}
+
+/* --- processes -------------------------------------------------------------------------------------------------- */
+
+static void process_end(struct log_reader *reader, struct wall_time replaced)
+{
+    while (reader->run_count > 0)
+        run_orphan(reader, run_take(reader, &reader->runs[0]), replaced);
+    if (reader->first.us != 0)
+        history_add_process(reader->history, reader->process, reader->first, reader->last);
+    reader->first = reader->last = (struct wall_time){0};
+}
+
+/* HOST:PID of HOST:PID:NONCE. */
+static void process_name(char name[PROCESS_MAX], const char *identity)
+{
+    snprintf(name, PROCESS_MAX, "%s", identity);
+    char *nonce = strrchr(name, ':');
+    if (nonce != NULL && strchr(name, ':') != nonce)
+        *nonce = '\0';
+}
+
+static void heard(struct log_reader *reader)
+{
+    if (reader->first.us == 0)
+        reader->first = reader->line.at;
+    reader->last = reader->line.at;
+}
+
+/* --- events ----------------------------------------------------------------------------------------------------- */
+
+static bool started_read(struct log_reader *reader)
+{
+    const char *identity = value_of(&reader->line, "identity");
+    if (identity[0] == '\0')
+        return false;
+    process_end(reader, reader->line.at);
+    process_name(reader->process, identity);
+    heard(reader);
+    return true;
+}
+
+static bool locked_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    const char *jid = value_of(line, "jid");
+    if (jid[0] == '\0')
+        return false;
+    struct run *earlier = run_find(reader, jid);
+    if (earlier != NULL)
+        run_orphan(reader, run_take(reader, earlier), line->at);
+    struct run *run = run_open(reader, jid);
+    run->is_locked = true;
+    run->is_handed_over = strcmp(value_of(line, "handed_over"), "yes") == 0;
+    run->waited_us = log_line_thousandths(line, "waited_ms");
+    text_replace(&run->fence, value_of(line, "fence"));
+    text_replace(&run->class_name, value_of(line, "class"));
+    resources_take(run, line);
+    return true;
+}
+
+static bool running_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    const char *jid = value_of(line, "jid");
+    if (jid[0] == '\0')
+        return false;
+    struct run *run = run_find(reader, jid);
+    if (run == NULL)
+        run = run_open(reader, jid);
+    text_replace(&run->class_name, value_of(line, "class"));
+    resources_take(run, line);
+    return true;
+}
+
+static bool ended_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    const char *jid = value_of(line, "jid"), *ending = value_of(line, "ending");
+    if (ending[0] == '\0')
+        return false;
+    struct run *open = run_find(reader, jid);
+    if (open == NULL) {
+        history_add_ending(reader->history, &(struct history_ending){line->at, value_of(line, "class"),
+                                                                     value_of(line, "resource"), ending});
+        return true;
+    }
+    struct run run = run_take(reader, open);
+    text_replace(&run.class_name, value_of(line, "class"));
+    resources_take(&run, line);
+    run.is_lost |= strcmp(ending, "lock_lost") == 0;
+    run_add(reader, reader->process, &run, line->at, ending);
+    run_fini(&run);
+    return true;
+}
+
+static void hold_mark(struct log_reader *reader, const char *kind, const char *jid, const struct run *run)
+{
+    const char *resource = value_of(&reader->line, "resource");
+    history_add_mark(reader->history,
+                     &(struct history_mark){.at = reader->line.at,
+                                            .kind = kind,
+                                            .process = reader->process,
+                                            .resource = resource[0] == '\0' && run != NULL && run->resource_count > 0
+                                                            ? run->resources[0]
+                                                            : resource,
+                                            .jid = jid,
+                                            .text = value_of(&reader->line, "reason")});
+}
+
+/* The owner of a worker's lock is HOST:PID:SLOT:JID, and a jid may hold anything. */
+static const char *jid_of_owner(const char *owner)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        owner = strchr(owner, ':');
+        if (owner == NULL)
+            return "";
+        owner++;
+    }
+    return owner;
+}
+
+static bool lost_read(struct log_reader *reader)
+{
+    const char *jid = jid_of_owner(value_of(&reader->line, "owner"));
+    struct run *run = jid[0] != '\0' ? run_find(reader, jid) : NULL;
+    if (run != NULL)
+        run->is_lost = true;
+    hold_mark(reader, "lost", jid, run);
+    return true;
+}
+
+static bool refused_read(struct log_reader *reader)
+{
+    const char *jid = value_of(&reader->line, "jid");
+    struct run *run = run_find(reader, jid);
+    if (run != NULL)
+        run->is_refused = true;
+    hold_mark(reader, "refused", jid, run);
+    return true;
+}
+
+static bool dropped_read(struct log_reader *reader)
+{
+    int64_t lines = log_line_thousandths(&reader->line, "lines");
+    reader->counts.dropped += lines > 0 ? (uint64_t)lines / 1000 : 0;
+    return lines >= 0;
+}
+
+/* --- what scripts write ----------------------------------------------------------------------------------------- */
+
+static bool part_read(struct log_reader *reader)
+{
+    history_add_part(reader->history, reader->line.at, value_of(&reader->line, "title"));
+    return true;
+}
+
+static bool mark_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    const char *kind = value_of(line, "kind");
+    history_add_mark(reader->history, &(struct history_mark){.at = line->at,
+                                                             .kind = kind,
+                                                             .process = value_of(line, "host"),
+                                                             .node = value_of(line, "node"),
+                                                             .resource = value_of(line, "resource"),
+                                                             .jid = value_of(line, "jid"),
+                                                             .text = value_of(line, "text")});
+    return kind[0] != '\0';
+}
+
+static bool fact_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    const char *tone = value_of(line, "tone");
+    history_add_fact(reader->history, line->at,
+                     strcmp(tone, "good") == 0  ? HISTORY_GOOD
+                     : strcmp(tone, "bad") == 0 ? HISTORY_BAD
+                                                : HISTORY_PLAIN,
+                     value_of(line, "name"), value_of(line, "value"));
+    return true;
+}
+
+/* --- lines ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    bool (*read)(struct log_reader *reader); /* false: the line lacks what it must have */
+    bool is_of_process;
+} events[] = {
+    {"worker_started", started_read, false}, {"task_locked", locked_read, true}, {"task_started", running_read, true},
+    {"task_ended", ended_read, true},        {"lock_lost", lost_read, true},     {"write_refused", refused_read, true},
+    {"log_dropped", dropped_read, true},     {"demo_part", part_read, false},    {"demo_mark", mark_read, false},
+    {"demo_fact", fact_read, false},
+};
+
+static bool is_of_script(const char *event)
+{
+    return strncmp(event, "demo_", 5) == 0;
+}
+
+void log_reader_line(struct log_reader *reader, const char *text, size_t length)
+{
+    struct log_line *line = &reader->line;
+    reader->counts.lines++;
+    if (!log_line_parse(line, text, length)) {
+        reader->counts.broken++;
+        return;
+    }
+    reader->counts.cut += line->is_cut;
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+        if (strcmp(line->event, events[i].name) != 0)
+            continue;
+        if (events[i].is_of_process)
+            heard(reader);
+        bool is_good = events[i].read(reader);
+        reader->counts.used += is_good;
+        reader->counts.broken += !is_good;
+        return;
+    }
+    if (!is_of_script(line->event))
+        heard(reader);
+    reader->counts.passed_over++;
+}
+
+void log_reader_begin(struct log_reader *reader, const char *name)
+{
+    process_end(reader, (struct wall_time){INT64_MAX});
+    snprintf(reader->process, sizeof reader->process, "%s", name);
+}
+
+bool log_reader_file(struct log_reader *reader, const char *name, FILE *file, struct error *error)
+{
+    char line[LOG_LINE_BYTES_MAX + 1]; /* one byte more than a line may have: such a line is refused */
+    size_t length = 0;
+    char *chunk = memory_zeroed(CHUNK, 1);
+    log_reader_begin(reader, name);
+    for (size_t got; (got = fread(chunk, 1, CHUNK, file)) > 0;)
+        for (size_t i = 0; i < got; i++) {
+            if (chunk[i] == '\n') {
+                log_reader_line(reader, line, length);
+                length = 0;
+            } else if (length < sizeof line) {
+                line[length++] = chunk[i];
+            }
+        }
+    free(chunk);
+    if (length > 0)
+        log_reader_line(reader, line, length);
+    if (ferror(file))
+        return error_set(error, "%s cannot be read: %s", name, strerror(errno));
+    return true;
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------- */
+
+/* When the process of the orphan was killed, at the latest when another one had its log; else its last word. */
+static struct wall_time orphan_end(const struct log_reader *reader, const struct orphan *orphan)
+{
+    size_t count;
+    const struct history_mark *marks = history_marks(reader->history, &count);
+    struct wall_time end = {INT64_MAX};
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(marks[i].kind, "killed") == 0 && history_names_process(marks[i].process, orphan->process) &&
+            marks[i].at.us >= orphan->run.from.us && marks[i].at.us < end.us)
+            end = marks[i].at;
+    if (end.us != INT64_MAX && end.us <= orphan->replaced.us)
+        return end;
+    return orphan->last.us > orphan->run.from.us ? orphan->last : orphan->run.from;
+}
+
+void log_reader_finish(struct log_reader *reader)
+{
+    process_end(reader, (struct wall_time){INT64_MAX});
+    for (size_t i = 0; i < reader->orphan_count; i++) {
+        struct orphan *orphan = &reader->orphans[i];
+        run_add(reader, orphan->process, &orphan->run, orphan_end(reader, orphan), NULL);
+        run_fini(&orphan->run);
+        free(orphan->process);
+    }
+    reader->orphan_count = 0;
+}
+
+struct log_reader *log_reader_create(struct history *history)
+{
+    struct log_reader *reader = memory_new(struct log_reader);
+    reader->history = history;
+    reader->runs = memory_zeroed(OPEN_RUNS_MAX, sizeof *reader->runs);
+    return reader;
+}
+
+void log_reader_destroy(struct log_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    while (reader->run_count > 0)
+        run_fini(&reader->runs[--reader->run_count]);
+    for (size_t i = 0; i < reader->orphan_count; i++) {
+        run_fini(&reader->orphans[i].run);
+        free(reader->orphans[i].process);
+    }
+    free(reader->orphans);
+    free(reader->runs);
+    free(reader);
+}
+
+struct log_counts log_reader_counts(const struct log_reader *reader)
+{
+    return reader->counts;
+}

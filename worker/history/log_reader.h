@@ -1,0 +1,57 @@
+/* Reads the logs of worker processes into a history. What it takes from a log:
+ *
+ *     worker_started identity=HOST:PID:NONCE       whose log it is from here on
+ *     task_locked jid= resource= fence= handed_over= waited_ms=
+ *     task_started jid= class= resource=           one resource= for each; runs without a lock are known by it alone
+ *     task_ended jid= ending= class= resource=
+ *     lock_lost owner=HOST:PID:SLOT:JID            write_refused jid= resource= fence= reason=
+ *
+ * and from lines that a script writes in the same format, into a file of its own:
+ *
+ *     demo_part title=                             an act of its own begins
+ *     demo_mark kind= host= node= resource= text=  something was done to a process or a node
+ *     demo_fact name= value= tone=good|bad         what was found out in this act
+ *
+ * Of a lock, and of a run, the workers tell at the level debug only. Unknown lines and keys are passed over and
+ * counted, broken lines are counted: no log can make the reading fail. One file is one process at a time; rotated
+ * pieces of a log are read as one, the oldest first (cat them together).
+ *
+ *     struct log_reader *reader = log_reader_create(history);
+ *     for each file: log_reader_begin(reader, "north.log"); log_reader_line(...) ...; or log_reader_file(reader, ...)
+ *     log_reader_finish(reader);        what had no end gets one; then history_order(history)
+ *     log_reader_destroy(reader);
+ *
+ * A hold whose end nobody logged ends when its process was killed, if a demo_mark says that, else with the last line of
+ * its process. */
+#ifndef WORKER_LOG_READER_H
+#define WORKER_LOG_READER_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "worker/history/history.h"
+
+struct log_reader;
+
+struct log_counts {
+    uint64_t lines;
+    uint64_t used;
+    uint64_t passed_over; /* sound lines about something else */
+    uint64_t broken;      /* no line of a log, or without what it must have */
+    uint64_t cut;         /* used or passed over, but not complete */
+    uint64_t dropped;     /* the log says itself that it lost so many lines */
+};
+
+struct log_reader *log_reader_create(struct history *history);
+void log_reader_destroy(struct log_reader *reader);
+
+/* A new log. `name` stands for the process until the log says who it is. */
+void log_reader_begin(struct log_reader *reader, const char *name);
+void log_reader_line(struct log_reader *reader, const char *text, size_t length);
+/* A whole log, from where the file stands. False with the reason when reading it failed; what was read is kept. */
+bool log_reader_file(struct log_reader *reader, const char *name, FILE *file, struct error *error) MUST_CHECK;
+void log_reader_finish(struct log_reader *reader);
+
+struct log_counts log_reader_counts(const struct log_reader *reader);
+
+#endif
