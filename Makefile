@@ -145,7 +145,7 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests faults soak run test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
+.PHONY: all tests faults soak run demo-efficiency demo-correctness test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) faults ## build the tests as well
@@ -158,6 +158,16 @@ run: ## install what is missing, build, and run the demonstration
 	@$(MAKE) $(PARALLEL) all
 	@scripts/demo $(if $(KILL),--kill-node) $(if $(PAUSE),--pause-node) $(B)
 
+demo-efficiency: ## the same work once per key with a lock, many times without: a table and a page; QUICK=1
+	@scripts/setup
+	@$(MAKE) $(PARALLEL) all
+	@scripts/demo-efficiency $(if $(QUICK),--quick) $(B)
+
+demo-correctness: ## a ledger while workers freeze and die: with lock and fence, with the lock, with neither; QUICK=1
+	@scripts/setup
+	@$(MAKE) $(PARALLEL) all
+	@scripts/demo-correctness $(if $(QUICK),--quick) $(B)
+
 test: ## install what is missing, build, run all tests and the mutants
 	@scripts/setup
 	@$(MAKE) $(PARALLEL) tests
@@ -165,8 +175,9 @@ test: ## install what is missing, build, run all tests and the mutants
 
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
+       --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
-check: tests ## build and run all tests, the mutants and a short demonstration; K=PATTERN runs those whose name matches
+check: tests ## build and run all tests, the mutants and short demonstrations; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
 
 SOAK ?= 100000:6:15:600:1
@@ -213,7 +224,7 @@ clean: ## remove all output
 	rm -rf build $(B)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # ---------------------------------------------------------------------------------------- objects
 # Objects are made anew when the compiler or its flags change, archives when a source comes or goes.
