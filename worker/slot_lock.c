@@ -145,7 +145,7 @@ static enum flow_refusal refusal_of(enum redlock_answer answer)
 static void busy_note(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
-    const char *list = slot->waiting.names[0];
+    const char *list = slot->waiting.names[event->resource];
     int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : worker->terms.ttl_ns;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
@@ -167,7 +167,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
         worker_lock_trouble(worker, event->answer, event->reason);
-    failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->resources.names[0], event->reason);
+    failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource], event->reason);
     if (refusal == FLOW_BUSY && slot->flow.task.on_conflict == FLOW_CONFLICT_FAIL)
         slot->flow.task.if_failed = slot_failed_result(slot);
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)

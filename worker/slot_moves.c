@@ -155,6 +155,11 @@ static void task_park(struct slot *slot)
     struct worker *worker = slot->worker;
     const struct buffer *text = parked_text(slot);
     char set[DIGEST_TEXT_SIZE];
+    const char *others[WAITING_NAMES_MAX];
+    unsigned other_count = 0;
+    for (unsigned i = 0; i < slot->waiting.count; i++)
+        if (slot->waiting.names[i] != slot->wait.list)
+            others[other_count++] = slot->waiting.names[i];
     waiting_names_digest(&slot->waiting, set);
     contention_note_waiters(worker->contention, slot->wait.list, true, loop_now(worker->loop));
     queue_park(worker->queue, slot->number,
@@ -166,7 +171,9 @@ static void task_park(struct slot *slot)
                                       .seen_us = slot->wait.seen_us,
                                       .near_ns = slot->wait.near_ns,
                                       .waiters_max = slot->rules.waiters_max,
-                                      .may_retry = !slot->flow.retried},
+                                      .may_retry = !slot->flow.retried,
+                                      .others = others,
+                                      .other_count = other_count},
                text->bytes, text->length);
 }
 

@@ -262,12 +262,14 @@ static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_st
               is_string_there ? "a key without a ttl, which is no lock," : "a value of another kind");
 }
 
-/* "-PTTL:VALUE" or "!PTTL". What is under the key is taken, whatever it is (E22). */
+/* "-PTTL:VALUE" or "!PTTL", of several keys "-PTTL@NUMBER:VALUE". What is under the key is taken, whatever it is (E22). */
 static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
                                     uint64_t *detail)
 {
     char *end = NULL;
     long long pttl = strtoll(text->bytes + 1, &end, 10);
+    unsigned long key = *end == '@' ? strtoul(end + 1, &end, 10) : 0;
+    lock_refused_at(lock, key);
     if (text->bytes[0] == '!' || pttl == -1)
         name_clash_tell(lock, node, text->bytes[0] != '!');
     if (text->bytes[0] == '!' || *end != ':')

@@ -141,6 +141,7 @@ struct redlock_lock {
     bool was_refused;                         /* in this pass: a node answered with an error */
     bool clashes;                             /* in this pass: something that is no lock is under a key */
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* who refused in this pass, "" = not told */
+    unsigned refused_key;                     /* which of its keys was taken, by its place */
     int64_t remaining_ns;                     /* the longest that a node told in this pass; 0 = not told */
     struct instant told_at;
     struct list verifies; /* struct redlock_verify */
@@ -174,6 +175,9 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step);
 void lock_grants_gather(struct redlock_lock *lock);
 /* Longer than any lock of the group may live: its quarantines would be too short for it (H5). */
 bool lock_outlives_quarantines(const struct redlock_lock *lock);
+enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };
+/* The key for which a node refused a grant. */
+void lock_refused_at(struct redlock_lock *lock, unsigned long key);
 /* A node refused a grant for this value, which stays so long if nobody renews it (negative: unknown). */
 void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remaining_ns);
 void lock_timer_follow(struct redlock_lock *lock);

@@ -73,6 +73,13 @@ void lock_refused_by(struct redlock_lock *lock, const char *value, int64_t remai
         lock->remaining_ns = remaining_ns;
 }
 
+/* The first node that says so is believed. */
+void lock_refused_at(struct redlock_lock *lock, unsigned long key)
+{
+    if (lock->refused_key == REFUSED_KEY_UNKNOWN && key < lock->key_count)
+        lock->refused_key = (unsigned)key;
+}
+
 /* Others need not hear of keys that nobody could take now, or that it asks for again at once. */
 static bool abandon_is_quiet(const struct lease *lease)
 {
@@ -95,6 +102,7 @@ static void pass_begin(struct redlock_lock *lock)
     lock->passes++;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
+    lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.passes++;
     list_append(&lock->group->granting, &lock->granting_link);

@@ -164,6 +164,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
                                                 : answer_reason(answer);
     event->holder = answer == REDLOCK_BUSY ? lock->holder : "";
     event->remaining_ns = answer == REDLOCK_BUSY ? remaining_ns(lock) : 0;
+    event->resource = answer == REDLOCK_BUSY && lock->refused_key < lock->key_count ? lock->refused_key : 0;
     event->passes = lock->passes;
     event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
     answer_count(&lock->group->counters, answer);

@@ -406,6 +406,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->is_long = wait->is_silent = false;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
+    lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
         wait->keys[i] = turn_key_of(lock, i);

@@ -1,7 +1,7 @@
 -- Takes one lock of several keys, all or none. KEYS: the marker, then the keys. ARGV: as of grant.lua, with one value, and
 -- none or one that it may take the place of. Answers {1, now} and {2, now} as grant.lua; else {0, now, "+", or "=" when it
 -- took the place of the old value under all of them, and the token} or, with nothing done, what grant.lua
--- says of the first key that is taken, or whose fence is no token. The token is one for all keys: above all of their
+-- says of the first key that is taken, with "@" and its number from 0 behind the ttl, or whose fence is no token. The token is one for all keys: above all of their
 -- last ones.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -19,6 +19,7 @@ for i = 2, #KEYS do
         replaced = replaced + 1
     elseif held then
         local left = string.format('%.0f', redis.call('PTTL', KEYS[i])) -- as text of its own, Lua would round it
+        left = left .. '@' .. (i - 2)
         return {0, now_text, type(held) == 'table' and '!' .. left or '-' .. left .. ':' .. string.sub(held, 1, 192)}
     end
 end
