@@ -97,7 +97,7 @@ void lock_swap_conclude(struct lock_swap *swap, unsigned node, enum swap_answer 
     struct redlock_lock *before = swap->before;
     enum lease_vote vote = swap_vote(answer);
     batch_add_swapped(swap, release, answer == SWAP_UNKNOWN ? release : 0, NULL);
-    if (vote != LEASE_UNSENT)
+    if (vote != LEASE_UNSENT && before->lease.round == swap->before_round)
         lock_take_step(before, lease_vote(&before->lease, &before->terms, node, swap->before_round, vote, 0, now));
 }
 

@@ -1,9 +1,9 @@
-/* Private to lib/redlock: a held lock goes to the next one of the same process (swap.h), as the driver sees it. Runs on
- * the loop.
+/* Private to lib/redlock: a held lock goes to the next one of the same process (swap.h), as the driver sees it. Runs
+ * on the loop.
  *
  * The old lock is released while the next one's first grant gathers, in the same turn of the loop. From there on a
  * struct lock_swap has all that is needed to undo the old value: both locks may be released, destroyed and used for
- * something else before the last node has answered. It ends when the pass is decided and the batch of grants is over. */
+ * something else before the last node has answered. It ends when the pass is decided and the grants are answered. */
 #ifndef REDLOCK_LOCK_SWAP_H
 #define REDLOCK_LOCK_SWAP_H
 
@@ -26,8 +26,8 @@ struct lock_swap {
     size_t value_length;
 };
 
-/* Inside the release of `before`, before its lease knows of it: `next` is about to ask the nodes in its place. False, and
- * nothing is done, when what `before` has cannot be swapped: it is released, and `next` asks for what is free. */
+/* Inside the release of `before`, before its lease knows of it: `next` is about to ask the nodes in its place. False,
+ * and nothing is done, when what `before` has cannot be swapped: it is released, and `next` asks for what is free. */
 bool lock_swap_begin(struct redlock_lock *before, struct redlock_lock *next);
 /* The lease of `lock` wants it released at these nodes. False when nobody takes it over. */
 bool lock_swap_holds_back(struct redlock_lock *lock, node_set nodes);

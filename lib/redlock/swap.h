@@ -27,8 +27,8 @@ enum swap_answer {
     SWAP_UNKNOWN,
 };
 
-/* Whether the hold can be given to the next one as it is: it is believed in, and no extension of it began in this turn,
- * which would leave only after it was given up (E30). */
+/* Whether the hold can be given to the next one as it is: it is believed in, and no extension of it began in this
+ * turn, which would leave only after it was given up (E30). */
 bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
                     struct instant now);
 void swap_begin(struct swap *swap, node_set reached);
@@ -37,8 +37,8 @@ node_set swap_answered(struct swap *swap, unsigned node, enum swap_answer answer
 node_set swap_failed(struct swap *swap);
 /* What the node's answer says about the release of the old value; LEASE_UNSENT: nothing. */
 enum lease_vote swap_vote(enum swap_answer answer);
-/* What the node's answer to that release means, where the outcome of the grant may not have been known when it was sent:
- * whether the old value was gone, or has just been taken. */
+/* What the node's answer to that release means, where the outcome of the grant may not have been known when it was
+ * sent: whether the old value was gone, or has just been taken. */
 enum lease_vote swap_release_vote(enum lease_vote answer, bool is_unsure);
 
 #endif

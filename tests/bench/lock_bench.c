@@ -13,7 +13,6 @@
  * One JSON line goes to standard output; everything for people goes to standard error. */
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -22,12 +21,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/histogram.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "redlock/redlock_loop.h"
+#include "tests/bench/lock_figures.h"
 #include "tests/support/cpu_time.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/zipf.h"
@@ -51,12 +50,6 @@ struct settings {
     int64_t wait_ns;
     double seconds, zipf;
     int64_t hold_ns, retry_ns, ttl_ns;
-};
-
-struct figures {
-    uint64_t cycles, fails;
-    struct histogram acquire, cycle;
-    int64_t held_ns; /* of all cycles: from when it was had to when it is given back */
 };
 
 struct user {
@@ -277,22 +270,7 @@ static void cycle_count(struct user *user, struct instant now)
 {
     if (instant_reached(now, ends))
         return;
-    user->figures->cycles++;
-    user->figures->held_ns += instant_since(user->had, user->gave_back);
-    histogram_record(&user->figures->acquire, instant_since(user->asked, user->had) / NS_PER_US);
-    histogram_record(&user->figures->cycle, instant_since(user->asked, now) / NS_PER_US);
-}
-
-static void figures_print(void)
-{
-    double cycles = (double)total.cycles;
-    printf("{\"mode\": \"%s\", \"nodes\": %zu, \"conc\": %u, \"cycles\": %" PRIu64
-           ", \"secs\": %.3f, \"fails\": %" PRIu64 ", \"acq_p50_us\": %" PRId64 ", \"acq_p99_us\": %" PRId64
-           ", \"held_us\": %.1f, \"p50_us\": %" PRId64 ", \"p99_us\": %" PRId64 ", \"client_cpu_us\": %.2f}\n",
-           mode_names[settings.mode], settings.port_count, settings.users, total.cycles, settings.seconds, total.fails,
-           histogram_quantile(&total.acquire, 0.5), histogram_quantile(&total.acquire, 0.99),
-           cycles > 0 ? (double)total.held_ns / cycles / (double)NS_PER_US : 0, histogram_quantile(&total.cycle, 0.5),
-           histogram_quantile(&total.cycle, 0.99), cycles > 0 ? (double)cpu_used_us / cycles : 0);
+    figures_count(user->figures, user->asked, user->had, user->gave_back, now);
 }
 
 /* --- users on the loop ---------------------------------------------------------------------------------------- */
@@ -468,10 +446,7 @@ static void users_join(void)
 {
     for (unsigned i = 0; i < settings.users; i++) {
         pthread_join(users[i].thread, NULL);
-        total.cycles += users[i].figures->cycles;
-        histogram_merge(&total.acquire, &users[i].figures->acquire);
-        histogram_merge(&total.cycle, &users[i].figures->cycle);
-        total.held_ns += users[i].figures->held_ns;
+        figures_merge(&total, users[i].figures);
         free(users[i].figures);
     }
 }
@@ -509,7 +484,9 @@ int main(int count, char **words)
         loop_measure();
     else
         threads_measure();
-    figures_print();
+    printf("{\"mode\": \"%s\", \"nodes\": %zu, \"conc\": %u, ", mode_names[settings.mode], settings.port_count,
+           settings.users);
+    figures_print(&total, settings.seconds, cpu_used_us);
     free(users);
     zipf_fini(&zipf);
     free(resources);

@@ -2,10 +2,11 @@
 #   case-name NAME|ARGUMENTS|FLOOR|REACH     in the order of their indexes
 #   limit ROUND CYCLES                       the yardstick; several of a round are averaged
 #   case ROUND INDEX {"cycles": ..., ...}
+#   hot-name NAME|ARGUMENTS|SHARE|FLOOR|REACH and hot ROUND INDEX {"cycles": ...} likewise
 #   task-name NAME|TASKS|LOCKED|THREADS|YARDSTICK|FLOOR|REACH, task-limit ROUND YARDSTICK RATE and
 #   task ROUND INDEX {"tasks": ...} likewise
 #   latency ROUND open|locked {"rate": ...}
-# A task is kept under the index of its case with a "t" before it.
+# A task is kept under the index of its case with a "t" before it, a hot case with an "h".
 
 function field(text, name,    at) {
     at = index(text, "\"" name "\":")
@@ -30,7 +31,7 @@ function spread(figure, which,    values, count, round) {
     high = values[count]
 }
 
-BEGIN { cases = tasks = 0; kinds["p32"]; kinds["c10"] }
+BEGIN { cases = hots = tasks = 0; kinds["p32"]; kinds["c10"] }
 
 $1 == "case-name" {
     split(substr($0, length($1) + 2), part, "|")
@@ -47,6 +48,23 @@ $1 == "case" {
     data["acquire99", $3, $2] = field($0, "acq_p99_us")
     data["cpu", $3, $2] = field($0, "client_cpu_us")
     data["fails", $3, $2] = field($0, "fails")
+}
+
+$1 == "hot-name" {
+    split(substr($0, length($1) + 2), part, "|")
+    names["h" hots] = part[1]; shares[hots] = part[3]; floors["h" hots] = part[4]; reaches["h" hots] = part[5]
+    hots++
+}
+
+$1 == "hot" {
+    rate = field($0, "cycles") / field($0, "secs")
+    data["cycles", "h" $3, $2] = rate
+    data["ratio", "h" $3, $2] = rate * shares[$3] * field($0, "held_us") / 1e6
+    data["passes", "h" $3, $2] = rate > 0 ? 1 + field($0, "fails") / field($0, "cycles") : 0
+    data["held", "h" $3, $2] = field($0, "held_us")
+    data["acquire", "h" $3, $2] = field($0, "acq_p50_us")
+    data["acquire99", "h" $3, $2] = field($0, "acq_p99_us")
+    data["cpu", "h" $3, $2] = field($0, "client_cpu_us")
 }
 
 $1 == "task-name" {
@@ -114,6 +132,18 @@ function task_table(    which) {
     latency_line("locked", "under a lock on 5 nodes")
 }
 
+function hot_table(    which) {
+    printf "\n%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %6s %7s\n", "held for 1 ms, one process",
+        "holds/s (low to high)", "share of 1 / hold", "floor", "reach", "", "wait us", "CPU us", "passes", "held us"
+    for (which = 0; which < hots; which++) {
+        row("h" which)
+        spread("passes", "h" which)
+        printf "%6.2f ", high
+        spread("held", "h" which)
+        printf "%7.0f\n", middle
+    }
+}
+
 function table(    which) {
     spread("cycles", "limit")
     printf "redis-benchmark on 5 nodes, 32 in flight on one connection each (P32c1): %.0f cycles/s (%.0f to %.0f)\n\n",
@@ -125,6 +155,7 @@ function table(    which) {
         spread("fails", which)
         printf "%5.0f\n", high
     }
+    hot_table()
     task_table()
     printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle or task.\n",
         rounds, rounds == 1 ? "" : "s"
@@ -147,6 +178,9 @@ function print_json(    which) {
     printf "{\"rounds\": %d,\n \"p32c1\": %s,\n \"cases\": [", rounds, json_spread("cycles", "limit")
     for (which = 0; which < cases; which++)
         printf "%s\n%s", which ? "," : "", json_case(which, "cycles_per_s")
+    printf "\n ],\n \"hot\": ["
+    for (which = 0; which < hots; which++)
+        printf "%s\n%s", which ? "," : "", json_case("h" which, "holds_per_s")
     printf "\n ],\n \"fetch_and_acknowledge\": {\"p32\": %s, \"c10\": %s},\n \"tasks\": [",
         json_spread("cycles", "limit-p32"), json_spread("cycles", "limit-c10")
     for (which = 0; which < tasks; which++)

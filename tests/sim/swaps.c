@@ -1,5 +1,5 @@
-/* Hand-overs between the locks of a client: what lib/redlock/lock_swap.c does around swap.c, which is the product's. What
- * is known of a swap stays until the schedule ends: messages refer to it. */
+/* Hand-overs between the locks of a client: what lib/redlock/lock_swap.c does around swap.c, which is the product's.
+ * What is known of a swap stays until the schedule ends: messages refer to it. */
 #include "tests/sim/world.h"
 
 #include <stdlib.h>
