@@ -82,6 +82,19 @@ bool slot_lacks_runner(struct slot *slot)
 
 /* --- what a lock tells -------------------------------------------------------------------------------------------- */
 
+static void metrics_count(const struct slot *slot, enum lock_event event)
+{
+    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
+}
+
+/* Since it was parked for the first time, by the clocks of the hosts; else since it was asked for. */
+static int64_t waited_ns(const struct slot *slot, const struct redlock_event *event)
+{
+    int64_t parked_us = slot->envelope.parked_at.us;
+    int64_t since_ns = parked_us > 0 ? (wall_now().us - parked_us) * NS_PER_US : 0;
+    return since_ns > event->waited_ns ? since_ns : event->waited_ns;
+}
+
 static void locked_tell(const struct slot *slot, const struct redlock_event *event)
 {
     char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
@@ -92,23 +105,18 @@ static void locked_tell(const struct slot *slot, const struct redlock_event *eve
               log_quote(slot->jid, jid), slot->number, log_quote(slot->resources.names[0], resource),
               slot->resources.count, slot->job.fence[0] != '\0' ? slot->job.fence : "-",
               log_quote(slot->envelope.class_name, class_name), event->handed_over ? "yes" : "no",
-              (long long)(event->waited_ns / NS_PER_MS));
-}
-
-static void metrics_count(const struct slot *slot, enum lock_event event)
-{
-    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
+              (long long)(waited_ns(slot, event) / NS_PER_MS));
 }
 
 static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
 {
     metrics_count(slot, LOCK_EVENT_ACQUIRED);
-    if (event->passes > 1)
+    if (event->passes > 1 || slot->envelope.parked_at.us > 0)
         metrics_count(slot, LOCK_EVENT_WAITED);
     if (event->handed_over)
         metrics_count(slot, LOCK_EVENT_HANDED_OVER);
     lock_metrics_wait(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                      event->waited_ns / NS_PER_US);
+                      waited_ns(slot, event) / NS_PER_US);
     report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
 }
 

@@ -116,26 +116,31 @@ static void task_retry(struct slot *slot)
 }
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
- * of the same text would be one entry of the sorted set; and it must go on expiring when it would have. */
+ * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since when
+ * it waits. */
 static void origin_write(struct slot *slot, struct buffer *out)
 {
-    struct buffer name = {0}, id = {0}, expiry = {0};
+    struct buffer name = {0}, id = {0}, since = {0}, expiry = {0};
+    bool waits = slot->envelope.parked_at.us != 0;
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
     envelope_append_string(&id, slot->jid, strlen(slot->jid));
+    envelope_append_time(&since, waits ? slot->envelope.parked_at : wall_now());
     envelope_append_time(&expiry, slot->rules.expiry);
     struct envelope_change changes[] = {{"queue", {name.bytes, name.length}},
                                         {"jid", {id.bytes, id.length}},
+                                        {"hf_parked", {since.bytes, since.length}},
                                         {"expires_at", {expiry.bytes, expiry.length}}};
-    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 3 : 2, out);
+    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 4 : 3, out);
     buffer_fini(&name);
     buffer_fini(&id);
+    buffer_fini(&since);
     buffer_fini(&expiry);
 }
 
 static bool says_its_origin(const struct slot *slot)
 {
     const struct envelope *envelope = &slot->envelope;
-    return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' &&
+    return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' && envelope->parked_at.us != 0 &&
            envelope->expires_at.us == slot->rules.expiry.us;
 }
 

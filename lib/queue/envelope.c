@@ -36,6 +36,7 @@ enum field {
     FIELD_FAILED_AT,
     FIELD_BACKTRACE,
     FIELD_UNIQUE,
+    FIELD_PARKED,
     FIELD_CREATED_AT,
     FIELD_RETRIED_AT,
     FIELD_EXPIRES_IN,
@@ -78,6 +79,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_FAILED_AT] = FIELD_OWN("failed_at"),
     [FIELD_BACKTRACE] = FIELD_NAME("backtrace"),
     [FIELD_UNIQUE] = FIELD_NAME("hf_unique"),
+    [FIELD_PARKED] = FIELD_OWN("hf_parked"),
     [FIELD_CREATED_AT] = FIELD_NAME("created_at"),
     [FIELD_RETRIED_AT] = FIELD_OWN("retried_at"),
     [FIELD_EXPIRES_IN] = FIELD_NAME("expires_in"),
@@ -378,6 +380,7 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
     envelope->created_at = envelope_time_read(fields[FIELD_CREATED_AT]);
     envelope->enqueued_at = envelope_time_read(fields[FIELD_ENQUEUED_AT]);
     envelope->failed_at = envelope_time_read(fields[FIELD_FAILED_AT]);
+    envelope->parked_at = envelope_time_read(fields[FIELD_PARKED]);
     envelope->at = envelope_time_read(fields[FIELD_AT]);
     envelope->expires_at = envelope_time_read(fields[FIELD_EXPIRES_AT]);
     int64_t expires_in_us = envelope_seconds_read(fields[FIELD_EXPIRES_IN]);

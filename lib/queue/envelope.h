@@ -35,7 +35,7 @@ enum {
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
     ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
-    ENVELOPE_OWN_MEMBERS = 11,          /* those that workers add; they do not count */
+    ENVELOPE_OWN_MEMBERS = 12,          /* those that workers add; they do not count */
     ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: what is longer counts */
     ENVELOPE_MEMBER_NAME_MAX = 1024,    /* bytes of a top-level name as written */
     ENVELOPE_RETRIES_DEFAULT = 25,      /* when `retry` names no number */
@@ -77,7 +77,8 @@ struct envelope {
 
     /* Times; 0 = missing, or nothing that can be read as one. */
     struct wall_time created_at, enqueued_at, failed_at, at, expires_at;
-    int64_t expires_in_us; /* 0 = not given */
+    struct wall_time parked_at; /* hf_parked: since when it waits for its lock */
+    int64_t expires_in_us;      /* 0 = not given */
 
     const char *unique; /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
     bool has_batch;     /* `bid`: it belongs to a batch, which only its own kind of worker can count down */
