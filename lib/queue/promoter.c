@@ -88,10 +88,12 @@ static void page_send(struct promoter *promoter)
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, examines ? 2 : 1, 5);
+    redis_request_script(out, &queue_script_due, examines ? 3 : 1, 5);
     redis_request_text(out, set_key(promoter));
-    if (examines)
+    if (examines) {
         redis_request_text(out, keys->contended);
+        redis_request_text(out, keys->paused);
+    }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
     redis_request_integer(out, BYTES_A_PAGE);

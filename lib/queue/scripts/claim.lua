@@ -66,10 +66,10 @@ if ends < #ARGV then
         end
         local exists = redis.call('EXISTS', KEYS[key])
         if exists == 1 and has_moved[s] then
-            local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], now)
+            local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], KEYS[2], now)
             list.drop(ARGV[i + 1])
             if not is_handed_on then
-                list.wake(1, ARGV[ends], KEYS[2])
+                list.wake(1, ARGV[ends])
             end
             exists = redis.call('EXISTS', KEYS[key])
         end

@@ -6,7 +6,7 @@
 -- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
 -- looks for due entries calls anyway.
 --
--- KEYS: the sorted set, then, if lists are to be examined, `contended`.
+-- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused.
 -- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
 --       prefixes of the orders and the places of waiting lists.
 -- Answers 1 when more are due behind the page, else 0, and then its entries.
@@ -21,12 +21,12 @@ local function examine(name, now_us)
         end
         return
     end
-    local list = waiting_list(order, places, KEYS[1], now_us)
+    local list = waiting_list(order, places, KEYS[1], KEYS[3], now_us)
     if not list.works() then
         return
     end
     redis.call('ZADD', KEYS[2], string.format('%.6f', now + 15), name)
-    local oldest, out = list.oldest()
+    local oldest, out = list.oldest(list.may_go)
     if oldest and out == 0 and tonumber(oldest.due) > now + 30 then
         list.move(oldest, now_us)
     end

@@ -10,17 +10,17 @@ local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 3, #KEYS, 3 do
-    local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], now)
+    local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
     list.drop(jid)
     if not is_handed_on and delay > 0 then
-        local place = list.oldest()
+        local place = list.oldest(list.may_go)
         if place then
             list.move(place, now + delay)
         end
     elseif not is_handed_on then
         redis.call('DEL', KEYS[i + 2])
         redis.call('SET', KEYS[i + 2], string.format('%.0f', now), 'PX', 60000)
-        list.wake(count, ARGV[1], KEYS[2])
+        list.wake(count, ARGV[1])
     end
 end
 return 1

@@ -28,13 +28,13 @@ local function among(name, first, last)
 end
 
 redis.call('HDEL', KEYS[1], ARGV[1])
-local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], now)
+local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
 list.drop(ARGV[4])
 local first_class = 7 + tonumber(ARGV[6])
 local heir, out = list.oldest()
 local holds = ARGV[3]
 if heir and out == 0 and heir.set == ARGV[5] and among(heir.queue, 7, first_class - 1)
-    and among(heir.class, first_class, #ARGV) and redis.pcall('SISMEMBER', KEYS[2], heir.queue) ~= 1 then
+    and among(heir.class, first_class, #ARGV) and list.may_go(heir) then
     list.take(heir)
     holds = ARGV[3] .. heir.queue .. '\n' .. heir.task
 end

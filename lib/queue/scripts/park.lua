@@ -38,9 +38,9 @@ local function keep(answer)
     return {answer, now, 0}
 end
 
-local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], now)
+local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], KEYS[7], now)
 local works, is_known = list.works(), list.has(jid)
-local is_first = not works or not list.oldest(nil, jid)
+local is_first = not works or not list.oldest(list.may_go, jid)
 local freed = tonumber(redis.pcall('GET', KEYS[5])) or 0
 -- Stamps live for a minute, so a refusal that is older than that says nothing.
 local is_doubtful = is_first and (freed > seen or now - seen > 55000000)
@@ -69,7 +69,7 @@ else
     redis.pcall('ZADD', KEYS[6], 'NX', string.format('%.6f', now / 1000000 + 15), list_name)
 end
 for i = 8, #KEYS, 2 do
-    waiting_list(KEYS[i], KEYS[i + 1], KEYS[2], now).pass(jid, ARGV[15], KEYS[7])
+    waiting_list(KEYS[i], KEYS[i + 1], KEYS[2], KEYS[7], now).pass(jid, ARGV[15])
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return {1, now, delay}

@@ -6,13 +6,22 @@
 -- is gone before it is due, the task was deleted, and the place goes too. One that is OUT is on its way to the lock for
 -- a minute; after that it is passed over, and after a day forgotten.
 --
+-- Who waits in a paused queue keeps its place, and nobody waits for it: it is neither woken nor on its way.
+--
 -- Values of another type under `order` and `places` are nobody's places; they are left as they are.
-local function waiting_list(order, places, schedule, now)
+local function waiting_list(order, places, schedule, paused, now)
     local on_its_way, forgotten, looked_at, page = 60, 86400, 128, 16
     local list, now_seconds = {}, now / 1000000
+    -- A share of the runners is for several at once, who are OUT until they end: an end makes room for one more, whoever
+    -- else is OUT. (Of a list of a resource only one can have what it waits for.)
+    local is_share = string.find(order, '^hf:%d+:waiting:class:') ~= nil
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
         return since > -1 and since < on_its_way
+    end
+
+    function list.may_go(place)
+        return redis.pcall('SISMEMBER', paused, place.queue) ~= 1
     end
 
     function list.works()
@@ -72,7 +81,7 @@ local function waiting_list(order, places, schedule, now)
                 else
                     from = from + 1
                     if not place.task then
-                        out = out + (is_out_lately(place) and 1 or 0)
+                        out = out + (is_out_lately(place) and list.may_go(place) and 1 or 0)
                     elseif not accepts or accepts(place) then
                         return place, out
                     end
@@ -114,14 +123,14 @@ local function waiting_list(order, places, schedule, now)
 
     -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue is paused,
     -- or has a foreign value under its key, is passed over.
-    function list.wake(count, queue_prefix, paused)
+    function list.wake(count, queue_prefix)
         local function can_go(place)
             return type(redis.pcall('LLEN', queue_prefix .. place.queue)) == 'number'
-                and redis.pcall('SISMEMBER', paused, place.queue) ~= 1
+                and list.may_go(place)
         end
         for _ = 1, count do
             local place, out = list.oldest(can_go)
-            if not place or out >= count then
+            if not place or (out >= count and not is_share) then
                 break
             end
             list.take(place)
@@ -130,11 +139,11 @@ local function waiting_list(order, places, schedule, now)
     end
 
     -- Who was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place.
-    function list.pass(jid, queue_prefix, paused)
+    function list.pass(jid, queue_prefix)
         local place = list.has(jid) and list.place(jid)
         if place and not place.task and is_out_lately(place) then
             redis.call('HSET', places, jid, string.format('%.6f', now_seconds - on_its_way - 1) .. '\n\n' .. place.rest)
-            list.wake(1, queue_prefix, paused)
+            list.wake(1, queue_prefix)
         end
     end
 
