@@ -43,6 +43,15 @@ static bool chain_may_go_on(const struct slot *slot)
     return slot->chain.length < lock->hand_over_tasks && instant_before(loop_now(slot->worker->loop), end);
 }
 
+/* The chain is over and others wait: the one that is woken is for whoever is idle. In the call that wakes it nothing is
+ * claimed, or this process would always be the first. */
+static bool yields(const struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    return slot->left.kind == SLOT_LEFT_FREE && slot->waiting.resource_count > 0 && !chain_may_go_on(slot) &&
+           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
+}
+
 /* --- the search ------------------------------------------------------------------------------------------------------ */
 
 static bool may_have_heir(struct slot *slot)
@@ -124,16 +133,18 @@ void slot_heir_judge(struct slot *slot)
 
 /* --- the pair -------------------------------------------------------------------------------------------------------- */
 
-/* True when the slot may claim from the queues: its runner is free. Otherwise the pair asks when both are idle. */
+/* True when the slot may claim from the queues: its runner is free, and no others are to go first. Otherwise the pair asks
+ * when both are idle. */
 bool slot_may_claim(struct slot *slot)
 {
     if (!worker_may_claim(slot->worker))
         return false;
     bool is_alone = slot->mate->flow.state == FLOW_IDLE;
-    slot->owes_claim = !is_alone;
+    bool may_claim = is_alone && !yields(slot);
+    slot->owes_claim = !may_claim;
     if (is_alone)
         slot->mate->owes_claim = false;
-    return is_alone;
+    return may_claim;
 }
 
 void slot_rest(struct slot *slot)
