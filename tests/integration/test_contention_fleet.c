@@ -1,0 +1,294 @@
+/* Worker processes whose tasks want the same locks: who waits holds nothing, runs in its turn, and gets the lock from
+ * the hands of the one before. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "tests/support/contended.h"
+
+#define LOCK(ttl, more)                                                                                                \
+    "ttl = \"" ttl "\"; tries = 2; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; prefix = \"lock:\"; " more
+
+/* --- order -------------------------------------------------------------------------------------------------------- */
+
+/* Who is claimed by whom, and in which order, is a matter of chance; the order of waiting is recorded by the node. */
+static void several_hosts_run_what_waits_in_the_recorded_order(void **state)
+{
+    (void)state;
+    resource_hold("r1");
+    for (unsigned i = 0; i < 3; i++)
+        contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("10s", "hand_over_tasks = 5;")});
+    fleet_push_many(&fleet, "hold", 60, 1, 1);
+    test_await(waiting_count("resource:r1") == 60 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    char *recorded = waiting_order("resource:r1");
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == 60);
+    char *order = runs_order();
+    assert_string_equal(order, recorded);
+    assert_runs_alone();
+    test_await(waiting_count("resource:r1") == 0);
+    free(order);
+    free(recorded);
+}
+
+/* How often another host went on. */
+static unsigned turns_of_hosts(void)
+{
+    unsigned count, turns = 0;
+    struct run *runs = runs_read(&count);
+    for (unsigned i = 1; i < count; i++)
+        turns += strcmp(runs[i].host, runs[i - 1].host) != 0;
+    free(runs);
+    return turns;
+}
+
+/* How many locks came by hand-over on this host, and in a row at most. */
+static unsigned handed_over(unsigned worker, unsigned *longest)
+{
+    char *log = fleet_log(&fleet, worker), *rest = log, *line;
+    unsigned count = 0, row = 0;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (strstr(line, " task_locked ") == NULL)
+            continue;
+        bool came_so = strstr(line, "handed_over=yes") != NULL;
+        row = came_so ? row + 1 : 0;
+        count += came_so;
+        if (longest != NULL && row > *longest)
+            *longest = row;
+    }
+    free(log);
+    return count;
+}
+
+/* A worker that ends with more to do for others leaves the next one to whoever is idle, and takes the one after that. */
+static void after_a_chain_of_hand_overs_other_hosts_have_their_turn(void **state)
+{
+    (void)state;
+    unsigned longest = 0;
+    resource_hold("r1");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(
+            &(struct fleet_setup){.threads = 1, .lock = LOCK("10s", "hand_over_tasks = 4; hand_over_time = \"1m\";")});
+    fleet_push_many(&fleet, "hold", 60, 10, 1);
+    test_await(waiting_count("resource:r1") == 60);
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == 60);
+    assert_runs_alone();
+    assert_true(turns_of_hosts() >= 4); /* 14 when nobody is late at his queue */
+    assert_true(handed_over(0, &longest) + handed_over(1, &longest) >= 30);
+    assert_int_equal(longest, 3);
+}
+
+/* --- hand-over ---------------------------------------------------------------------------------------------------- */
+
+static void lock_value(char value[256])
+{
+    snprintf(value, 256, "%s", lock_cluster_ask(&fleet.locks, 0, "GET lock:r"));
+}
+
+static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
+{
+    (void)state;
+    contended_start(&(struct fleet_setup){.threads = 4, .lock = LOCK("1m", "")});
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(fleet_noted_all(&fleet, "begin first") == 1);
+    statistics_reset();
+    for (unsigned i = 0; i < 20; i++) {
+        char jid[16];
+        snprintf(jid, sizeof jid, "t%u", i);
+        contended_push(jid, "[0]", "r");
+    }
+    test_await(waiting_count("resource:r") == 20 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    assert_int_equal(lock_node_scripts(), 0);
+    operator_runs("cancel", "first");
+    test_await(fleet_noted_all(&fleet, "end ") == 21);
+    assert_runs_alone();
+    /* One round for each that took over, and one for the release of the last. */
+    test_await(lock_cluster_holders(&fleet.locks, "lock:r") == 0);
+    assert_in_range(lock_node_scripts(), 1, 21 * fleet.locks.count + fleet.locks.count);
+}
+
+static void a_lock_that_is_handed_over_has_a_new_value_and_a_new_token(void **state)
+{
+    (void)state;
+    char before[256], after[256];
+    unsigned worker =
+        contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("10s", "hand_over_time = \"1m\";")});
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(fleet_noted_all(&fleet, "begin first") == 1);
+    lock_value(before);
+    contended_push("second", UNTIL_CANCELLED, "r");
+    test_await(waiting_count("resource:r") == 1);
+    operator_runs("cancel", "first");
+    test_await(fleet_noted_all(&fleet, "begin second") == 1);
+    test_await(fleet_logged(&fleet, worker, "task_locked jid=second"));
+    lock_value(after);
+    assert_string_not_equal(before, after);
+    assert_contains(before, "first");
+    assert_contains(after, "second");
+    assert_true(run_of("second").token > run_of("first").token);
+    assert_int_equal(handed_over(0, NULL), 1);
+}
+
+/* Two hosts, of which the first serves "jobs" and has the lock, the second "other": the oldest waits there. */
+static void given_a_holder_and_a_waiter_elsewhere(void)
+{
+    contended_start(&(struct fleet_setup){.threads = 2});
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(fleet_noted_all(&fleet, "begin first host0") == 1);
+    contended_start(&(struct fleet_setup){.threads = 1, .queues = "\"other\""});
+    contended_push_to("other", "hold", "elsewhere", "[0]", "r");
+    test_await(waiting_count("resource:r") == 1);
+    contended_push("here", "[0]", "r");
+    test_await(waiting_count("resource:r") == 2);
+}
+
+static void who_waits_in_a_queue_that_is_not_served_here_is_not_passed_by(void **state)
+{
+    (void)state;
+    given_a_holder_and_a_waiter_elsewhere();
+    operator_runs("cancel", "first");
+    test_await(fleet_noted_all(&fleet, "end ") == 3);
+    char *order = runs_order();
+    assert_string_equal(order, "first elsewhere here ");
+    assert_string_equal(run_of("elsewhere").host, "host1");
+    assert_string_equal(run_of("here").host, "host0");
+    assert_runs_alone();
+    assert_int_equal(handed_over(0, NULL) + handed_over(1, NULL), 0);
+    free(order);
+}
+
+/* It keeps its place, and goes first when its queue goes on. */
+static void who_waits_in_a_paused_queue_lets_the_others_pass(void **state)
+{
+    (void)state;
+    resource_hold("r");
+    contended_start(&(struct fleet_setup){.threads = 2, .queues = "\"jobs\", \"other\""});
+    contended_push_to("other", "hold", "paused", "[0]", "r");
+    test_await(waiting_count("resource:r") == 1);
+    operator_runs("pause", "other");
+    contended_push("second", "[0]", "r");
+    test_await(waiting_count("resource:r") == 2);
+    contended_push("third", "[0]", "r");
+    test_await(waiting_count("resource:r") == 3);
+    resource_free("r");
+    test_await(fleet_noted_all(&fleet, "end third") == 1);
+    test_await(waiting_count("resource:r") == 1);
+    operator_runs("resume", "other");
+    contended_push("fourth", "[0]", "r");
+    test_await(fleet_noted_all(&fleet, "end ") == 4);
+    char *order = runs_order();
+    assert_string_equal(order, "second third fourth paused ");
+    assert_runs_alone();
+    free(order);
+}
+
+/* The lock of the one is not the lock of the other, so nothing can be handed over. */
+static void who_locks_more_than_the_holder_takes_its_lock_anew(void **state)
+{
+    (void)state;
+    unsigned worker = contended_start(&(struct fleet_setup){.threads = 2});
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(fleet_noted_all(&fleet, "begin first") == 1);
+    contended_push("both", "[0]", "[\"r\",\"s\"]");
+    test_await(waiting_count("resource:r") == 1);
+    contended_push("second", "[0]", "r");
+    test_await(waiting_count("resource:r") == 2);
+    operator_runs("cancel", "first");
+    test_await(fleet_noted_all(&fleet, "end ") == 3);
+    char *order = runs_order();
+    assert_string_equal(order, "first both second ");
+    assert_runs_alone();
+    assert_int_equal(handed_over(0, NULL), 0);
+    test_await(fleet_logged(&fleet, worker, "task_locked jid=both"));
+    free(order);
+}
+
+/* --- who waits costs nothing -------------------------------------------------------------------------------------- */
+
+static void who_waits_has_neither_a_runner_nor_a_retry(void **state)
+{
+    (void)state;
+    resource_hold("r");
+    contended_start(&(struct fleet_setup){.threads = 1});
+    fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0],\"jid\":\"fresh\",\"queue\":\"jobs\",\"resource\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0],\"jid\":\"tried\",\"queue\":\"jobs\",\"resource\":\"r\","
+                       "\"retry\":3,\"retry_count\":2}");
+    contended_push("free", "[0]", "s");
+    test_await(fleet_noted_all(&fleet, "end free") == 1);
+    char *order = waiting_order("resource:r"), *parked = fleet_ask(&fleet, "ZRANGE schedule 0 -1");
+    assert_string_equal(order, "fresh tried ");
+    assert_contains(parked, "\"retry\":3,\"retry_count\":2");
+    assert_lacks(parked, "\"retry_count\":0");
+    assert_lacks(parked, "\"retry_count\":3");
+    assert_lacks(parked, "error_");
+    assert_int_equal(fleet_number(&fleet, "EXISTS retry dead"), 0);
+    resource_free("r");
+    test_await(fleet_noted_all(&fleet, "end ") == 3);
+    assert_int_equal(fleet_number(&fleet, "EXISTS retry dead"), 0);
+    free(order);
+    free(parked);
+}
+
+/* How often tasks were parked before the log tells that. */
+static unsigned parked_before(const char *event)
+{
+    char *log = fleet_log(&fleet, 0), *end = strstr(log, event);
+    unsigned count = 0;
+    assert_non_null(end);
+    for (char *at = log; (at = strstr(at, "ending=parked")) != NULL && at < end; at++)
+        count++;
+    free(log);
+    return count;
+}
+
+static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **state)
+{
+    (void)state;
+    enum { CROWD = 2000 };
+    resource_hold("r1");
+    fleet_push_many(&fleet, "hold", CROWD, 0, 1);
+    contended_push("other", "[0]", "s");
+    contended_start(&(struct fleet_setup){.threads = 1, .lock = LOCK("1m", "")});
+    test_await(fleet_noted_all(&fleet, "end other") == 1);
+    assert_int_equal(parked_before("task_locked jid=other"), CROWD);
+    assert_int_equal(waiting_count("resource:r1"), CROWD);
+}
+
+static void a_class_has_no_more_than_its_share_of_the_runners(void **state)
+{
+    (void)state;
+    contended_start(
+        &(struct fleet_setup){.plugin = "witness", .threads = 4, .classes = "{ class = \"careful\"; share = 50; }"});
+    fleet_push_many(&fleet, "careful", 6, 600000, 0);
+    test_await(waiting_count("class:careful") == 4);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"note\"}");
+    test_await(fleet_noted(&fleet, "end note") == 1);
+    for (unsigned ended = 0; ended < 6; ended++) {
+        unsigned began = 0;
+        test_await(fleet_noted_all(&fleet, "begin t") == (ended < 4 ? ended + 2 : 6));
+        struct run *runs = runs_read(&began);
+        operator_runs("cancel", runs[ended < 2 ? ended : ended + 1].jid); /* between them is the note */
+        test_await(fleet_noted_all(&fleet, "stopped ") == ended + 1);
+        free(runs);
+    }
+    assert_int_equal(waiting_count("class:careful"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(several_hosts_run_what_waits_in_the_recorded_order),
+        fleet_test(after_a_chain_of_hand_overs_other_hosts_have_their_turn),
+        fleet_test(what_waits_behind_its_own_process_asks_no_lock_node),
+        fleet_test(a_lock_that_is_handed_over_has_a_new_value_and_a_new_token),
+        fleet_test(who_waits_in_a_queue_that_is_not_served_here_is_not_passed_by),
+        fleet_test(who_waits_in_a_paused_queue_lets_the_others_pass),
+        fleet_test(who_locks_more_than_the_holder_takes_its_lock_anew),
+        fleet_test(who_waits_has_neither_a_runner_nor_a_retry),
+        fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),
+        fleet_test(a_class_has_no_more_than_its_share_of_the_runners),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
