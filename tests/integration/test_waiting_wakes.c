@@ -53,12 +53,26 @@ static void test_a_lock_that_is_handed_on_wakes_nobody(void **state)
     park_new(&probe, 0, "three");
     free_seat(&end);
     assert_waiting("two=P three=P");
+    struct waiting_heir heir = heir_of("one");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
     end.jid = "two";
     queue_free(probe.queue, &end);
     queue_probe_claim(&probe, 0, NULL); /* behind it */
     assert_waiting("three=P");
-    assert_places("schedule one\nschedule three\nschedule two");
     assert_reply(server, "0", "EXISTS " FREED);
+}
+
+/* Its process stood still, the task was recovered and waits again; now the process tells of the end that it saw. */
+static void test_who_waits_again_in_other_hands_keeps_its_place(void **state)
+{
+    (void)state;
+    struct waiting_end end = end_of("one");
+    start("a");
+    park_new(&probe, 0, "one");
+    park_new(&probe, 0, "two");
+    queue_free(probe.queue, &end);
+    wait_places("queue:a one\nschedule two");
+    assert_waiting("one=O two=P");
 }
 
 static void test_a_deleted_task_is_not_waited_for(void **state)
@@ -278,6 +292,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_while_one_is_on_its_way_nobody_is_woken),
     queue_test(test_several_are_woken_when_told_so),
     queue_test(test_a_lock_that_is_handed_on_wakes_nobody),
+    queue_test(test_who_waits_again_in_other_hands_keeps_its_place),
     queue_test(test_a_deleted_task_is_not_waited_for),
     queue_test(test_a_promoted_task_is_on_its_way_and_keeps_its_place),
     queue_test(test_who_cannot_be_claimed_is_passed_over),

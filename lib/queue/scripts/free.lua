@@ -1,6 +1,8 @@
 -- include: waiting_list.lua
 -- Lists were freed: the oldest of each is woken. Or they will be in a while: then the oldest is due at that time.
 -- A repetition stamps again, which costs somebody one more look, and wakes nobody while the first is on its way.
+-- A task that is parked keeps its place, also when its end is told: whoever tells stood still for longer than the lease,
+-- and the task was recovered and waits again in other hands. Without its place nobody would wake it.
 --
 -- KEYS: `schedule`, paused, then for each list its order, its places, when it was freed.
 -- ARGV: prefix of the queues' keys, jid whose places are given up ('' = nobody), '1' when the lock goes to an heir and
@@ -11,7 +13,10 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 3, #KEYS, 3 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
-    list.drop(jid)
+    local own = list.place(jid)
+    if not (own and own.task) then
+        list.drop(jid)
+    end
     if not is_handed_on and delay > 0 then
         local place = list.oldest(list.may_go)
         if place then
