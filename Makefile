@@ -176,6 +176,7 @@ test: ## install what is missing, build, run all tests and the mutants
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
+       --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
 check: tests ## build and run all tests, the mutants and short demonstrations; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
