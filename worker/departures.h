@@ -1,8 +1,8 @@
-/* Locks that a task has left and that are being released: nobody waits for that, but whoever waits for the lock may have
- * to be woken once more.
+/* Locks that a task has left and that are being released: nobody waits for that, but whoever waits for the lock may
+ * have to be woken once more.
  *
- * The waiters were woken when the task was settled, at the same moment as the release left. Who was refused because the
- * release came to the lock nodes later than that looks again within milliseconds, for a tenth of a second
+ * The waiters were woken when the task was settled, at the same moment as the release left. Who was refused because
+ * the release came to the lock nodes later than that looks again within milliseconds, for a tenth of a second
  * (queue/waiting.h). A release that takes longer than DEPARTURE_LATE_NS wakes them again when it has ended.
  *
  * On the loop. If the process dies, the lock runs out, and the oldest waiter comes back by time. */

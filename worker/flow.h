@@ -6,7 +6,7 @@
  *    ▲          │ nothing   ▲│ refused          │ cancelled    │ withdrawn: give back  │ failed, lost: retry, dead, ...
  *    └──────────┘      freed ││                 └───────┬──────┴───────────────────────┘
  *              since it was  ││                         ▼
- *                    claimed ││                       SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when stopping
+ *                    claimed ││                       SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when it stops
  *                            │▼                         ▲
  *           SKIPPING ──▶ PARKING ──▶ parked             │ too many wait: dead, dropped or delayed
  *              │ skipped     └──────────────────────────┘

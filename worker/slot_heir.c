@@ -1,13 +1,13 @@
-/* Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one that
- * has waited longest, its heir, and asks for the lock in the process's own line, right behind the holder. When the holder
- * ends, the lock nodes change its value for the heir's in one step, and the runner goes on with the heir.
+/* Two slots share a runner: while the one runs a task under a lock for which others wait, the other claims the one
+ * that has waited longest, its heir, and asks for the lock in the process's own line, right behind the holder. When
+ * the holder ends, the lock nodes change its value for the heir's in one step, and the runner goes on with the heir.
  *
  *     holder runs ──▶ mate: queue_heir ──▶ claimed, waits for the lock ──▶ holder ends: lock handed on ──▶ heir runs,
  *                                    └──▶ nothing: the mate is idle                      and its mate looks for the next
  *
- * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A holder
- * that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends after so many
- * tasks or so long a time, so that other hosts have their turn. On the loop. */
+ * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A
+ * holder that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends
+ * after so many tasks or so long a time, so that other hosts have their turn. On the loop. */
 #include "base/log.h"
 #include "worker/worker_state.h"
 
@@ -27,7 +27,7 @@ bool slot_waits_for_heir(const struct slot *slot)
     return is_holding(slot) && slot->mate->is_heir && slot->mate->flow.state == FLOW_CLAIMING;
 }
 
-/* --- the chain ------------------------------------------------------------------------------------------------------- */
+/* --- the chain ---------------------------------------------------------------------------------------------------- */
 
 void slot_chain_go_on(struct slot *slot, bool handed_over)
 {
@@ -52,7 +52,7 @@ static bool yields(const struct slot *slot)
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
-/* --- the search ------------------------------------------------------------------------------------------------------ */
+/* --- the search --------------------------------------------------------------------------------------------------- */
 
 static bool may_have_heir(struct slot *slot)
 {
@@ -131,10 +131,10 @@ void slot_heir_judge(struct slot *slot)
     slot->is_heir = is_holding(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
 }
 
-/* --- the pair -------------------------------------------------------------------------------------------------------- */
+/* --- the pair ----------------------------------------------------------------------------------------------------- */
 
-/* True when the slot may claim from the queues: its runner is free, and no others are to go first. Otherwise the pair asks
- * when both are idle. */
+/* True when the slot may claim from the queues: its runner is free, and no others are to go first. Otherwise the pair
+ * asks when both are idle. */
 bool slot_may_claim(struct slot *slot)
 {
     if (!worker_may_claim(slot->worker))

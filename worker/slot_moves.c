@@ -116,8 +116,8 @@ static void task_retry(struct slot *slot)
 }
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
- * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since when
- * it waits. */
+ * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since
+ * when it waits. */
 static void origin_write(struct slot *slot, struct buffer *out)
 {
     struct buffer name = {0}, id = {0}, since = {0}, expiry = {0};

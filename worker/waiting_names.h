@@ -1,5 +1,6 @@
-/* The names of the waiting lists (queue/waiting.h) that a task has to do with: one for each resource that it locks, in the
- * order in which locks are taken, and last the one of its class, when the class may use a share of the runners only.
+/* The names of the waiting lists (queue/waiting.h) that a task has to do with: one for each resource that it locks,
+ * in the order in which locks are taken, and last the one of its class, when the class may use a share of the
+ * runners only.
  *
  * Zeroed at first; pure; one thread at a time. */
 #ifndef WORKER_WAITING_NAMES_H
@@ -20,8 +21,8 @@ struct waiting_names {
     struct buffer text;
 };
 
-/* At most REDLOCK_RESOURCES_MAX resources; named twice they count once. `class_name` is NULL for a class with all runners.
- * Everything is copied. */
+/* At most REDLOCK_RESOURCES_MAX resources; named twice they count once. `class_name` is NULL for a class with all
+ * runners. Everything is copied. */
 void waiting_names_set(struct waiting_names *names, const char *const *resources, unsigned count,
                        const char *class_name);
 void waiting_names_clear(struct waiting_names *names);

@@ -1,4 +1,5 @@
-/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c (the end), signals.c and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
+/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c (the end), signals.c and
+ * reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 

@@ -262,7 +262,7 @@ static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_st
               is_string_there ? "a key without a ttl, which is no lock," : "a value of another kind");
 }
 
-/* "-PTTL:VALUE" or "!PTTL", of several keys "-PTTL@NUMBER:VALUE". What is under the key is taken, whatever it is (E22). */
+/* "-PTTL:VALUE" or "!PTTL", of several keys "-PTTL@NUMBER:VALUE". What is under it is taken, whatever it is (E22). */
 static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, const struct redis_reply *text,
                                     uint64_t *detail)
 {
