@@ -6,7 +6,7 @@
  *    ▲          │ nothing   ▲│ refused          │ cancelled    │ withdrawn: give back  │ failed, lost: retry, dead, ...
  *    └──────────┘      freed ││                 └───────┬──────┴───────────────────────┘
  *              since it was  ││                         ▼
- *                    claimed ││                       SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE when it stops
+ *                    claimed ││                       SETTLING (one move outstanding) ─▶ CLAIMING, or IDLE at a stop
  *                            │▼                         ▲
  *           SKIPPING ──▶ PARKING ──▶ parked             │ too many wait: dead, dropped or delayed
  *              │ skipped     └──────────────────────────┘
