@@ -18,6 +18,12 @@ void report_lock_wait(struct report *report, const struct redlock_event *event, 
     snprintf(report->slowest_resource, sizeof report->slowest_resource, "%s", resource);
 }
 
+void report_lock_hold(struct report *report, int64_t held_ns)
+{
+    histogram_record(&report->hold, held_ns / NS_PER_US);
+    report->held_ns += held_ns;
+}
+
 static double seconds_since(struct instant start, struct instant now)
 {
     return (double)instant_since(start, now) / (double)NS_PER_S;
@@ -39,6 +45,7 @@ static void durations_write(struct buffer *out, const char *name, const struct h
 static void locks_write(struct buffer *out, const struct redlock_counters *locks)
 {
     number_write(out, "locks_acquired", locks->acquired);
+    number_write(out, "locks_handed_over", locks->handed_over);
     number_write(out, "locks_busy", locks->busy);
     number_write(out, "locks_split", locks->split);
     number_write(out, "locks_no_quorum", locks->no_quorum);
@@ -68,6 +75,8 @@ void report_write(const struct report *report, const struct report_frame *frame,
         locks_write(out, frame->locks);
     number_write(out, "lock_waits", report->lock_waits);
     durations_write(out, "lock_wait", &report->lock_wait);
+    durations_write(out, "lock_hold", &report->hold);
+    buffer_format(out, ",\"locks_held_seconds\":%.6f", (double)report->held_ns / (double)NS_PER_S);
     durations_write(out, "run", &report->run);
     buffer_format(out, ",\"slowest_lock\":{\"wait_us\":%" PRId64 ",\"resource\":", report->slowest_wait_us);
     envelope_append_string(out, report->slowest_resource, strlen(report->slowest_resource));

@@ -17,11 +17,14 @@ struct report {
     uint64_t runs;
     uint64_t lock_waits;        /* locks that needed more than one pass */
     struct histogram lock_wait; /* from asking to holding */
+    struct histogram hold;      /* of a lock, by its task */
+    int64_t held_ns;            /* all holds together */
     struct histogram run;
     int64_t slowest_wait_us;
     char slowest_resource[REPORT_RESOURCE_MAX];
 };
 
+void report_lock_hold(struct report *report, int64_t held_ns);
 void report_lock_wait(struct report *report, const struct redlock_event *event, const char *resource);
 
 struct report_frame {

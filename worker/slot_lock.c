@@ -241,6 +241,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
     lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                       slot->held_ns / NS_PER_US);
+    report_lock_hold(&slot->worker->report, slot->held_ns);
     if (stays_ns > 0)
         redlock_lock_linger(lock, stays_ns);
     else

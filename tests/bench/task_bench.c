@@ -2,11 +2,14 @@
  * how long a task takes from its push to the start of its handler.
  *
  *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--program FILE] [--jobs DIR]
+ *     task-bench --queue-port P --lock-ports A,B,C --hold-ms N --tasks N [--processes N] [...]
  *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
  *
  * The first fills the queue `default` of the given node (which must be private to the benchmark), runs `holdfast work
  * --drain` on it with a configuration of its own, and prints one JSON line: what the worker reports of itself, where
- * the time is that from its first claim to its last ending. The second pushes tasks at that rate to a worker that is
+ * the time is that from its first claim to its last ending. The second does so with tasks of
+ * one resource, each of which holds it for that long, and one or more worker processes: one resource cannot be held more
+ * often than 1 / hold, as the workers measured it. The third pushes tasks at that rate to a worker that is
  * otherwise idle, and measures in the same run what a bare fetch by a blocking move takes. */
 #include <errno.h>
 #include <getopt.h>
@@ -29,6 +32,8 @@ struct bench {
     unsigned long tasks;
     const char *program, *jobs, *plugins;
     unsigned rate, seconds; /* rate 0 = drain */
+    unsigned hold_ms;       /* 0 = each task has a resource of its own, and does nothing */
+    unsigned processes;
     char directory[64];
 
     struct loop *loop;
@@ -55,10 +60,12 @@ static void task_encode(struct bench *bench, unsigned long number)
 {
     char task[320];
     int length = snprintf(task, sizeof task,
-                          "{\"class\":\"sleep\",\"queue\":\"default\",\"args\":[0],\"jid\":\"%024lx\","
+                          "{\"class\":\"sleep\",\"queue\":\"default\",\"args\":[%u],\"jid\":\"%024lx\","
                           "\"created_at\":1795194349.25,\"enqueued_at\":1795194359.25,\"retry\":true",
-                          number);
-    if (bench->lock_ports != NULL)
+                          bench->hold_ms, number);
+    if (bench->hold_ms > 0)
+        length += snprintf(task + length, sizeof task - (size_t)length, ",\"resource\":\"acct:hot\"");
+    else if (bench->lock_ports != NULL)
         length += snprintf(task + length, sizeof task - (size_t)length, ",\"resource\":\"acct:%lu\"", number);
     task[length++] = '}';
     redis_request_bytes(&bench->request, task, (size_t)length);
@@ -167,6 +174,10 @@ static pid_t worker_start(const struct bench *bench, const char *config, const c
     char count[32];
     snprintf(count, sizeof count, "%lu", task_count(bench));
     pid_t child = fork();
+    if (child == 0 && bench->hold_ms > 0) {
+        execl(bench->program, bench->program, "work", "-c", config, "--report", report, "--drain", (char *)NULL);
+        _exit(127);
+    }
     if (child == 0) {
         execl(bench->program, bench->program, "work", "-c", config, "--report", report, "--max-tasks", count,
               bench->rate > 0 ? (char *)NULL : "--drain", (char *)NULL);
@@ -192,15 +203,21 @@ static double report_number(const char *report, const char *name)
     return found != NULL ? strtod(found + strlen(wanted), NULL) : 0;
 }
 
-static void report_print(const struct bench *bench, const char *path)
+static char *report_read(const char *path)
 {
-    char report[8192];
+    static char report[16384];
     FILE *file = fopen(path, "re");
     if (file == NULL)
         die("the worker wrote no report");
     size_t length = fread(report, 1, sizeof report - 1, file);
     fclose(file);
     report[length] = '\0';
+    return report;
+}
+
+static void report_print(const struct bench *bench, const char *path)
+{
+    const char *report = report_read(path);
     double done = report_number(report, "done"), seconds = report_number(report, "active_seconds");
     if (done != (double)bench->tasks || seconds <= 0)
         die("not every task was done");
@@ -210,6 +227,53 @@ static void report_print(const struct bench *bench, const char *path)
            done, seconds, done / seconds, report_number(report, "cpu_seconds") / done * 1e6,
            done / report_number(report, "claim_calls"), wait != NULL ? report_number(wait, "p50_us") : 0,
            wait != NULL ? report_number(wait, "p99_us") : 0);
+}
+
+/* --- one resource ------------------------------------------------------------------------------------------------ */
+
+enum { PROCESSES_MAX = 16 };
+
+struct hot_sum {
+    double done, longest, held, holds, handed_over, passes, parked;
+};
+
+static void hot_add(struct hot_sum *sum, const char *report)
+{
+    double active = report_number(report, "active_seconds");
+    const char *hold = strstr(report, "\"lock_hold\":{");
+    sum->done += report_number(report, "done");
+    sum->longest = active > sum->longest ? active : sum->longest;
+    sum->held += report_number(report, "locks_held_seconds");
+    sum->holds += hold != NULL ? report_number(hold, "count") : 0;
+    sum->handed_over += report_number(report, "locks_handed_over");
+    sum->passes += report_number(report, "lock_passes");
+    sum->parked += report_number(report, "parked");
+}
+
+static void hot_run(struct bench *bench, const char *config)
+{
+    pid_t children[PROCESSES_MAX];
+    char reports[PROCESSES_MAX][128];
+    struct hot_sum sum = {0};
+    queue_fill(bench);
+    for (unsigned i = 0; i < bench->processes; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "report.%u", i);
+        path_make(bench, name, reports[i]);
+        children[i] = worker_start(bench, config, reports[i]);
+    }
+    for (unsigned i = 0; i < bench->processes; i++) {
+        worker_wait(children[i]);
+        hot_add(&sum, report_read(reports[i]));
+        unlink(reports[i]);
+    }
+    if (sum.done != (double)bench->tasks || sum.holds <= 0)
+        die("not every task was done");
+    double rate = sum.done / sum.longest, ideal = sum.holds / sum.held;
+    printf("{\"tasks\":%.0f,\"processes\":%u,\"secs\":%.3f,\"tasks_per_s\":%.0f,\"mean_hold_us\":%.0f,"
+           "\"of_ideal\":%.3f,\"handed_over\":%.3f,\"passes_per_hold\":%.3f,\"parked_per_task\":%.2f}\n",
+           sum.done, bench->processes, sum.longest, rate, sum.held / sum.holds * 1e6, rate / ideal,
+           sum.handed_over / sum.holds, sum.passes / sum.holds, sum.parked / sum.done);
 }
 
 /* --- latency ---------------------------------------------------------------------------------------------------- */
@@ -270,6 +334,8 @@ static const char usage[] =
     "usage: task-bench --queue-port P [--lock-ports A,B,C] [--threads N] [--tasks N] [--program FILE] [--jobs DIR]\n"
     "Drains a private queue node of tasks that do nothing and prints one JSON line. With --lock-ports each task is\n"
     "locked on those nodes. Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
+    "       task-bench --queue-port P --lock-ports A,B,C --hold-ms N [--processes N] [--tasks N] [...]\n"
+    "Drains tasks of one resource that each hold it so long, and compares with what the hold allows.\n"
     "       task-bench --queue-port P [--lock-ports A,B,C] --rate N [--seconds N] [--program FILE] [--plugins DIR]\n"
     "Pushes that many tasks a second for that long (5) and prints the time from push to the start of the handler,\n"
     "beside that of a bare fetch. Default of the directory with the plugin `stamp`: build/tests/plugins.\n";
@@ -297,6 +363,8 @@ static void options_parse(struct bench *bench, int argc, char **argv)
         {"plugins", required_argument, NULL, 'g'},
         {"rate", required_argument, NULL, 'r'},
         {"seconds", required_argument, NULL, 's'},
+        {"hold-ms", required_argument, NULL, 'm'},
+        {"processes", required_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -323,10 +391,14 @@ static void options_parse(struct bench *bench, int argc, char **argv)
             bench->rate = (unsigned)number_parse(optarg, 100000);
         else if (option == 's')
             bench->seconds = (unsigned)number_parse(optarg, 3600);
+        else if (option == 'm')
+            bench->hold_ms = (unsigned)number_parse(optarg, 3600000);
+        else if (option == 'c')
+            bench->processes = (unsigned)number_parse(optarg, PROCESSES_MAX);
         else
             exit(2);
     }
-    if (bench->queue_port == 0) {
+    if (bench->queue_port == 0 || (bench->hold_ms > 0 && bench->lock_ports == NULL)) {
         fputs(usage, stderr);
         exit(2);
     }
@@ -340,6 +412,7 @@ int main(int argc, char **argv)
                           .jobs = "build/jobs",
                           .plugins = "build/tests/plugins",
                           .seconds = 5,
+                          .processes = 1,
                           .directory = "/tmp/task-bench-XXXXXX"};
     char config[128], report[128];
     options_parse(&bench, argc, argv);
@@ -355,6 +428,8 @@ int main(int argc, char **argv)
     config_write(&bench, config);
     if (bench.rate > 0)
         latency_run(&bench, config, report);
+    else if (bench.hold_ms > 0)
+        hot_run(&bench, config);
     else
         drain_run(&bench, config, report);
     unlink(config);
