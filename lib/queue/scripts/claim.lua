@@ -67,7 +67,7 @@ if ends < #ARGV then
         local exists = redis.call('EXISTS', KEYS[key])
         if exists == 1 and has_moved[s] then
             local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], KEYS[2], now)
-            list.drop(ARGV[i + 1])
+            list.give_up(ARGV[i + 1])
             if not is_handed_on then
                 list.wake(1, ARGV[ends])
             end

@@ -13,10 +13,7 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 3, #KEYS, 3 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
-    local own = list.place(jid)
-    if not (own and own.task) then
-        list.drop(jid)
-    end
+    list.give_up(jid)
     if not is_handed_on and delay > 0 then
         local place = list.oldest(list.may_go)
         if place then

@@ -29,7 +29,7 @@ end
 
 redis.call('HDEL', KEYS[1], ARGV[1])
 local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
-list.drop(ARGV[4])
+list.give_up(ARGV[4])
 local first_class = 7 + tonumber(ARGV[6])
 local heir, out = list.oldest()
 local holds = ARGV[3]

@@ -65,6 +65,14 @@ local function waiting_list(order, places, schedule, paused, now)
         return place
     end
 
+    -- A task that has the lock, or had it, gives up its place; but another of the same jid that is parked there keeps it.
+    function list.give_up(jid)
+        local place = list.place(jid)
+        if not place or not place.task then
+            list.drop(jid)
+        end
+    end
+
     -- The oldest that is parked and accepted (nil: any), looking no further than `behind` (nil: at all); and how many
     -- before it are on their way. Looks at a bounded number: behind so many that are OUT, nobody is found.
     function list.oldest(accepts, behind)
