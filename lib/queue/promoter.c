@@ -24,6 +24,10 @@
 #define LOOK_MIN_NS (700 * NS_PER_MS)
 #define LOOK_MAX_NS (1300 * NS_PER_MS)
 
+/* Between looks for what is expected. */
+#define EXPECTED_MIN_NS (5 * NS_PER_MS)
+
+enum { EXPECTED_MAX = 16 };
 enum { ENTRIES_A_PAGE = 100, BYTES_A_PAGE = 4 << 20, IDLE_PAGES = 10, BUSY_PAGES = 50 };
 
 enum { SET_RETRY, SET_SCHEDULE, SETS };
@@ -36,7 +40,8 @@ struct promoter {
     bool paused;
     struct loop_timer timer;
     struct instant look_at;
-    struct instant expected; /* an entry that will be due, told during a look; 0 = none */
+    struct instant expected[EXPECTED_MAX]; /* when entries will be due that nobody has looked for yet; in no order */
+    unsigned expected_count;
     struct redis_call call;
     struct envelope envelope;
     struct buffer request, keys, entries, text, name;
@@ -65,15 +70,29 @@ static struct instant call_deadline(const struct promoter *promoter)
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
 
+/* The first of those for which the last look at `schedule` was too early; not so soon that looks chase each other. */
+static struct instant expected_next(struct promoter *promoter)
+{
+    struct instant next = INSTANT_NEVER, soonest = loop_after(promoter->loop, EXPECTED_MIN_NS);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < promoter->expected_count; i++) {
+        struct instant due = promoter->expected[i];
+        if (!instant_before(promoter->round_began[SET_SCHEDULE], due))
+            continue;
+        promoter->expected[kept++] = due;
+        next = instant_earlier(next, due);
+    }
+    promoter->expected_count = kept;
+    return instant_before(next, soonest) ? soonest : next;
+}
+
 static void look_later(struct promoter *promoter)
 {
     promoter->set = SET_RETRY;
     promoter->idle_pages = promoter->busy_pages = 0;
     promoter->again = false;
-    promoter->look_at = loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS));
-    if (promoter->expected.ns != 0)
-        promoter->look_at = instant_earlier(promoter->look_at, promoter->expected);
-    promoter->expected = (struct instant){0};
+    struct instant usual = loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS));
+    promoter->look_at = instant_earlier(usual, expected_next(promoter));
     if (!promoter->paused)
         loop_timer_set(promoter->loop, &promoter->timer, promoter->look_at);
 }
@@ -282,10 +301,9 @@ void promoter_pause(struct promoter *promoter, bool paused)
 void promoter_expect(struct promoter *promoter, int64_t due_ns)
 {
     struct instant due = loop_after(promoter->loop, due_ns);
-    if (!loop_timer_is_set(&promoter->timer)) {
-        bool is_next = promoter->expected.ns == 0 || instant_before(due, promoter->expected);
-        promoter->expected = is_next ? due : promoter->expected;
-    } else if (instant_before(due, promoter->look_at)) {
+    if (due_ns <= LOOK_MAX_NS && promoter->expected_count < EXPECTED_MAX)
+        promoter->expected[promoter->expected_count++] = due;
+    if (loop_timer_is_set(&promoter->timer) && instant_before(due, promoter->look_at)) {
         promoter->look_at = due;
         loop_timer_set(promoter->loop, &promoter->timer, due);
     }

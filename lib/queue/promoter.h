@@ -34,7 +34,8 @@ struct promoter *promoter_create(struct loop *loop, struct queue *queue, const s
 void promoter_destroy(struct promoter *promoter);
 /* While paused nothing is looked at: a process that takes no tasks moves none either. A move that is under way ends. */
 void promoter_pause(struct promoter *promoter, bool paused);
-/* An entry will be due so long from now: the next look is not later. */
+/* An entry will be due so long from now: if that is soon, there will be a look then. Of more than 16 at a time the
+ * others wait for the usual looks. */
 void promoter_expect(struct promoter *promoter, int64_t due_ns);
 /* Every entry of `schedule` that was due at this moment has been looked at since: those of them that are still there
  * are not ours, or cannot be moved. 0 = none was yet. */
