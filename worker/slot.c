@@ -214,6 +214,14 @@ static void claim_lost(struct slot *slot)
     slot_settle(slot->mate);
 }
 
+/* Of a park: what was heard of the lock is outdated, it was freed since. */
+static void task_kept(struct slot *slot)
+{
+    if (slot->flow.state == FLOW_PARKING)
+        contention_forget_held(slot->worker->contention, slot->wait.list);
+    slot_perform(slot, flow_not_yet(&slot->flow, slot_must_wait(slot)));
+}
+
 void slot_answered(void *context, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length)
 {
@@ -232,7 +240,7 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         place_emptied(slot);
         return;
     case QUEUE_KEPT:
-        slot_perform(slot, flow_not_yet(&slot->flow, slot_must_wait(slot)));
+        task_kept(slot);
         return;
     case QUEUE_FULL:
         crowd_met(slot);
