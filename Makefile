@@ -174,10 +174,12 @@ test: ## install what is missing, build, run all tests and the mutants
 	@$(MAKE) check
 
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
+RUN_QUEUE_MUTANTS := $(wildcard tests/sim/queue/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
        --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)' \
-       $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)')
+       $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)') \
+       $(if $(RUN_QUEUE_MUTANTS),--also 'queue-mutants=$(RUN_QUEUE_MUTANTS) $(B)')
 check: tests ## build and run all tests, the mutants and short demonstrations; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
 
@@ -185,8 +187,8 @@ SOAK ?= 100000:6:15:600:1
 soak: tests ## 100,000 tasks, workers killed and stopped at random; SOAK=TASKS:WORKERS:MS_A_TASK:SECONDS:SEED
 	@HOLDFAST_BUILD=$(abspath $(B)) HOLDFAST_SOAK=$(SOAK) $(B)/tests/chaos/test_soak
 
-mutants: tests ## break the lock's rules on purpose, one line at a time: the tests must notice
-	@if [ -x "$(RUN_MUTANTS)" ]; then $(RUN_MUTANTS) $(B); else echo 'no mutants yet'; fi
+mutants: tests ## break the rules of locks and of waiting on purpose, one line at a time: the tests must notice
+	@$(RUN_MUTANTS) $(B); status=$$?; $(RUN_QUEUE_MUTANTS) $(B) && exit $$status
 
 bench: all ## build and run the benchmarks
 	@tests/bench/run $(B)

@@ -10,7 +10,7 @@
 #include "tests/sim/queue/script_host.h"
 #include "tests/support/redis_server.h"
 
-enum { LINES_MAX = 24, WORDS_MAX = 24, SCRIPTS = 40 };
+enum { LINES_MAX = 32, WORDS_MAX = 24, SCRIPTS = 40 };
 
 struct scenario {
     const char *name;

@@ -107,6 +107,15 @@ static struct reply *command_pttl(struct command_call *call)
     return reply_integer(call->replies, call->value->expires_ms - call->space->now_us / 1000);
 }
 
+/* Rounded, as servers do. */
+static struct reply *command_ttl(struct command_call *call)
+{
+    struct reply *reply = command_pttl(call);
+    if (reply->integer >= 0)
+        reply->integer = (reply->integer + 500) / 1000;
+    return reply;
+}
+
 static struct reply *command_info(struct command_call *call)
 {
     return reply_bulk(call->replies, text_of("# Server\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n"));
@@ -138,6 +147,7 @@ static const struct command commands[] = {
     {"EXPIRE", 3, ANY, command_expire},
     {"PEXPIRE", 3, ANY, command_pexpire},
     {"PTTL", 2, ANY, command_pttl},
+    {"TTL", 2, ANY, command_ttl},
     {"GET", 2, VALUE_STRING, redis_get},
     {"SET", 3, ANY, redis_set},
     {"LLEN", 2, VALUE_LIST, redis_llen},
@@ -150,6 +160,7 @@ static const struct command commands[] = {
     {"HGET", 3, VALUE_HASH, redis_hget},
     {"HMGET", 3, VALUE_HASH, redis_hmget},
     {"HSET", 4, VALUE_HASH, redis_hset},
+    {"HSETNX", 4, VALUE_HASH, redis_hsetnx},
     {"HDEL", 3, VALUE_HASH, redis_hdel},
     {"HEXISTS", 3, VALUE_HASH, redis_hexists},
     {"HLEN", 2, VALUE_HASH, redis_hlen},

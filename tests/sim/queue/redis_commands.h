@@ -49,6 +49,7 @@ struct reply *redis_lrem(struct command_call *call);
 struct reply *redis_hget(struct command_call *call);
 struct reply *redis_hmget(struct command_call *call);
 struct reply *redis_hset(struct command_call *call);
+struct reply *redis_hsetnx(struct command_call *call);
 struct reply *redis_hdel(struct command_call *call);
 struct reply *redis_hexists(struct command_call *call);
 struct reply *redis_hlen(struct command_call *call);

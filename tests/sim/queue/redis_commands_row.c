@@ -184,6 +184,11 @@ struct reply *redis_hset(struct command_call *call)
     return reply_integer(call->replies, added);
 }
 
+struct reply *redis_hsetnx(struct command_call *call)
+{
+    return call_find(call, 2) == SIZE_MAX ? redis_hset(call) : reply_integer(call->replies, 0);
+}
+
 /* Of hashes, sets and sorted sets. */
 static struct reply *members_remove(struct command_call *call)
 {

@@ -1,5 +1,5 @@
-/* What a simulated server answers. A reply lives in an replies: it is never changed, and everything of one call goes
- * away together. */
+/* What a simulated server answers. It lives among the replies of its call: it is never changed, and everything of one
+ * call goes away together. */
 #ifndef SIM_REDIS_REPLY_H
 #define SIM_REDIS_REPLY_H
 
