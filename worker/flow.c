@@ -138,7 +138,9 @@ struct flow_step flow_not_yet(struct flow *flow, bool must_wait)
     if (flow->stopping)
         return give_back(flow);
     flow->retried = flow->retried || !was_skipping;
-    return was_skipping || must_wait ? park(flow) : ask_for_lock(flow);
+    if (was_skipping || must_wait)
+        return park(flow);
+    return flow->task.wants_lock ? ask_for_lock(flow) : open_or_run(flow);
 }
 
 struct flow_step flow_crowded(struct flow *flow)

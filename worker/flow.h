@@ -163,8 +163,8 @@ struct flow_step flow_wake(struct flow *flow);
 /* The queue's answers. FLOW_NOTHING also means parked, and skipped. */
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
 struct flow_step flow_nothing(struct flow *flow);
-/* Of a skip: it was claimed before. Of a park: the lock was freed since it was asked for; `must_wait` is what is known
- * about it now. */
+/* Of a skip: it was claimed before. Of a park: what it waits for, its lock or a share of the runners, was freed since;
+ * `must_wait` is what is known about both now. */
 struct flow_step flow_not_yet(struct flow *flow, bool must_wait);
 /* Of a park: too many wait. */
 struct flow_step flow_crowded(struct flow *flow);

@@ -214,12 +214,14 @@ static void claim_lost(struct slot *slot)
     slot_settle(slot->mate);
 }
 
-/* Of a park: what was heard of the lock is outdated, it was freed since. */
+/* Of a park: what was heard of the lock is outdated, it was freed since. Where it waits, if it has to, is planned by
+ * whoever says so last. */
 static void task_kept(struct slot *slot)
 {
     if (slot->flow.state == FLOW_PARKING)
         contention_forget_held(slot->worker->contention, slot->wait.list);
-    slot_perform(slot, flow_not_yet(&slot->flow, slot_must_wait(slot)));
+    bool must_wait = slot_must_wait(slot), lacks_runner = slot_lacks_runner(slot);
+    slot_perform(slot, flow_not_yet(&slot->flow, must_wait || lacks_runner));
 }
 
 void slot_answered(void *context, unsigned number, enum queue_answer answer, const char *queue, const char *payload,

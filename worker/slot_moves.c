@@ -162,6 +162,7 @@ static void task_park(struct slot *slot)
     char set[DIGEST_TEXT_SIZE];
     const char *others[WAITING_NAMES_MAX];
     unsigned other_count = 0;
+    bool waits_for_share = slot->wait.list == waiting_names_class(&slot->waiting);
     for (unsigned i = 0; i < slot->waiting.count; i++)
         if (slot->waiting.names[i] != slot->wait.list)
             others[other_count++] = slot->waiting.names[i];
@@ -175,7 +176,7 @@ static void task_park(struct slot *slot)
                                       .set = set,
                                       .seen_us = slot->wait.seen_us,
                                       .near_ns = slot->wait.near_ns,
-                                      .waiters_max = slot->rules.waiters_max,
+                                      .waiters_max = waits_for_share ? 0 : slot->rules.waiters_max,
                                       .may_retry = !slot->flow.retried,
                                       .others = others,
                                       .other_count = other_count},

@@ -71,6 +71,20 @@ static void a_lock_that_was_freed_since_is_asked_for_again(void **state)
     assert_waits(flow_not_yet(&flow, true), FLOW_MOVE_PARK); /* somebody here has it by now */
 }
 
+static void a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants(void **state)
+{
+    (void)state;
+    struct flow_task unlocked = plain;
+    unlocked.lacks_runner = true;
+    struct flow flow = flow_claiming();
+    flow_claimed(&flow, &unlocked);
+    assert_waits(flow_not_yet(&flow, true), FLOW_MOVE_PARK); /* somebody here has it by now */
+    struct flow_step step = flow_not_yet(&flow, false);
+    assert_true(step.run);
+    assert_false(step.lock);
+    assert_int_equal(flow.state, FLOW_READY);
+}
+
 static void each_class_has_its_way_with_a_held_lock(void **state)
 {
     (void)state;
@@ -164,6 +178,7 @@ int main(void)
         cmocka_unit_test(a_refused_lock_parks_the_task_and_claims_the_next_after_it),
         cmocka_unit_test(a_lock_that_is_known_to_be_held_is_not_asked_for),
         cmocka_unit_test(a_lock_that_was_freed_since_is_asked_for_again),
+        cmocka_unit_test(a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants),
         cmocka_unit_test(each_class_has_its_way_with_a_held_lock),
         cmocka_unit_test(a_task_that_was_claimed_before_is_parked_and_not_skipped),
         cmocka_unit_test(a_crowd_has_its_policy),

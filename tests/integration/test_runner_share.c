@@ -1,0 +1,83 @@
+/* A class that may use a share of the runners only, with whole workers: what waits for the share is neither lost nor
+ * buried, and takes no more than its share. */
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+#define HALF(more) "{ class = \"careful\"; share = 50; " more " }"
+
+/* The most tasks of the class that ran at once, as far as the journal tells. */
+static int most_at_once(void)
+{
+    char *journal = fleet_journal(&fleet);
+    int running = 0, most = 0;
+    for (const char *line = journal; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        running += strncmp(line, "begin ", 6) == 0;
+        running -= strncmp(line, "end ", 4) == 0;
+        most = running > most ? running : most;
+    }
+    free(journal);
+    return most;
+}
+
+static void work_until_drained(const char *classes)
+{
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.threads = 4, .classes = classes, .arguments = "--drain"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* Shares are used up and become free all the time, also while a task that lacks one is being parked. */
+static void many_short_tasks_get_through_a_share(void **state)
+{
+    (void)state;
+    enum { TASKS = 300 };
+    fleet_push_many(&fleet, "careful", TASKS, 1, 0);
+    work_until_drained(HALF(""));
+    assert_int_equal(fleet_noted_all(&fleet, "end "), TASKS);
+    assert_int_equal(fleet_left(&fleet), 0);
+    assert_true(most_at_once() <= 2);
+}
+
+/* A stamp from after every claim: each task that is parked first is sent back to try again. */
+static void what_is_sent_back_still_lacks_its_share(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 2, .classes = HALF("")});
+    fleet_push_many(&fleet, "careful", 1, 600000, 0);
+    test_await(fleet_noted(&fleet, "begin t1") == 1);
+    free(fleet_ask(&fleet, "SET hf:2:freed:class:careful 4000000000000000"));
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[0],\"jid\":\"t2\"}");
+    test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:class:careful") == 1);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"n\"}");
+    test_await(fleet_noted(&fleet, "end n") == 1);
+    assert_int_equal(fleet_noted(&fleet, "begin t2"), 0);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 2);
+}
+
+/* The bound is for those who wait for one resource. */
+static void who_waits_for_a_share_is_no_crowd(void **state)
+{
+    (void)state;
+    enum { TASKS = 12 };
+    fleet_push_many(&fleet, "careful", TASKS, 30, 0);
+    work_until_drained(HALF("max_waiters = 1;"));
+    assert_int_equal(fleet_noted_all(&fleet, "end "), TASKS);
+    assert_int_equal(fleet_number(&fleet, "ZCARD dead"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(many_short_tasks_get_through_a_share),
+        fleet_test(what_is_sent_back_still_lacks_its_share),
+        fleet_test(who_waits_for_a_share_is_no_crowd),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
