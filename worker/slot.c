@@ -120,8 +120,11 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     task->ran_before = slot->envelope.was_retried;
     task->must_wait = slot_must_wait(slot);
     task->lacks_runner = slot_lacks_runner(slot);
-    if (task->must_wait && task->on_conflict == FLOW_CONFLICT_FAIL)
-        task->if_failed = slot_failed_result(slot);
+    if (!task->must_wait || task->on_conflict != FLOW_CONFLICT_FAIL)
+        return;
+    failure_set(&slot->job.failure, "HF::LockRefused", "%s: another task holds it",
+                waiting_names_resource(slot->wait.list));
+    task->if_failed = slot_failed_result(slot);
 }
 
 static struct flow_task task_look(struct slot *slot)

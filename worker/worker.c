@@ -158,7 +158,8 @@ static void locks_look(struct worker *worker)
     bool settled = redlock_group_is_settled(worker->locks);
     if (settled && !worker->judged && locks_are_wrong(worker, &standing))
         return;
-    bool ready = worker->judged && has_quorum(&standing);
+    bool can_lock = worker->judged && has_quorum(&standing);
+    bool ready = can_lock || (settled && config_runs_unlocked(worker->options.config));
     if (ready == worker->ready)
         return;
     if (ready) {

@@ -28,6 +28,14 @@ enum config_lock_mode config_class_lock(const struct config *config, const char 
     return entry != NULL ? entry->lock : CONFIG_LOCK_BY_HANDLER;
 }
 
+bool config_runs_unlocked(const struct config *config)
+{
+    for (size_t i = 0; i < config->class_count; i++)
+        if (config->classes[i].on_no_quorum == CONFIG_QUORUM_OPEN)
+            return true;
+    return false;
+}
+
 /* -1 = as the handler says, -2 = not understood. */
 static long retry_read(const char *text)
 {
