@@ -1,0 +1,265 @@
+/* What becomes of a task whose lock is held, or whose lock nodes are away, by the mode of its class and what else the
+ * configuration says about it. (test_modes.c: what contradicts itself, and what is locked.) */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "tests/support/contended.h"
+
+static unsigned start(const char *classes)
+{
+    return contended_start(&(struct fleet_setup){.plugin = "witness", .classes = classes});
+}
+
+#define NOTE(more) "{ class = \"note\"; mode = \"efficiency\"; resource = \"key:{1}\"; " more " }"
+
+static void push_note(const char *jid)
+{
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0,\"k\"],\"jid\":\"%s\"}", jid);
+}
+
+/* A count of what became of locks today, or of the last test's yesterday. */
+static long long counted(const char *field)
+{
+    return fleet_number(&fleet,
+                        "EVAL \"local sum = 0 for _, key in ipairs(redis.call('KEYS', 'hf:2:locks:*')) do "
+                        "sum = sum + (tonumber(redis.call('HGET', key, ARGV[1])) or 0) end return sum\" 0 %s",
+                        field);
+}
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* --- on_conflict -------------------------------------------------------------------------------------------------- */
+
+static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
+{
+    (void)state;
+    resource_hold("key:k");
+    unsigned worker = start(NOTE("on_conflict = \"skip\";"));
+    push_note("late");
+    test_await(fleet_logged(&fleet, worker, "info task_ended ending=skipped jid=late class=note queue=jobs"));
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
+    assert_int_equal(counted("note|key:|skipped"), 1);
+    assert_int_equal(counted("note|key:|parked"), 0);
+}
+
+/* It may have been the one that holds the lock, by a process that died with it. */
+static void a_task_that_was_claimed_before_is_parked_instead(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.plugin = "witness",
+                                .worker = "lease = \"1s\";",
+                                .classes = "{ class = \"careful\"; mode = \"efficiency\"; resource = \"key:{1}\"; "
+                                           "on_conflict = \"skip\"; }"};
+    unsigned first = contended_start(&setup);
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"once\"}");
+    test_await(fleet_noted(&fleet, "begin once") == 1);
+    fleet_signal(&fleet, first, SIGKILL);
+    fleet_wait(&fleet, first);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL lock:key:k");
+    resource_hold("key:k"); /* for longer than a dead one has it */
+    unsigned second = contended_start(&setup);
+    test_await(waiting_count("resource:key:k") == 1);
+    assert_false(fleet_logged(&fleet, second, "ending=skipped"));
+    resource_free("key:k");
+    test_await(fleet_noted(&fleet, "begin once") == 2);
+}
+
+static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
+{
+    (void)state;
+    resource_hold("key:k");
+    unsigned worker = start(NOTE("on_conflict = \"delay\"; conflict_delay = \"300ms\";"));
+    push_note("again");
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
+    assert_int_equal(waiting_count("resource:key:k"), 0);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL lock:key:k");
+    test_await(fleet_noted(&fleet, "end again") == 1);
+    stop(worker);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static void assert_entry(const char *set, const char *jid, const char *part)
+{
+    char *entries = fleet_ask(&fleet, "ZRANGE %s 0 -1", set);
+    assert_contains(entries, jid);
+    assert_contains(entries, part);
+    free(entries);
+}
+
+/* Elsewhere, and in its own process, where no lock node is asked. */
+static void a_conflict_that_is_a_failure_uses_a_retry(void **state)
+{
+    (void)state;
+    resource_hold("r");
+    start("{ class = \"guarded\"; on_conflict = \"fail\"; }");
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"first\",\"resource\":\"r\"}");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    assert_entry("retry", "\"jid\":\"first\"", "\"retry_count\":0");
+    assert_entry("retry", "\"jid\":\"first\"", "\"error_class\":\"HF::LockRefused\"");
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"holder\",\"resource\":\"s\"}");
+    test_await(fleet_noted(&fleet, "begin holder") == 1);
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"last\",\"resource\":\"s\",\"retry\":0}");
+    test_await(fleet_number(&fleet, "ZCARD dead") == 1);
+    assert_entry("dead", "\"jid\":\"last\"", "\"error_class\":\"HF::LockRefused\"");
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 1);
+}
+
+/* --- hold_at_least ------------------------------------------------------------------------------------------------ */
+
+static void a_lock_stays_behind_what_went_well_and_not_behind_a_failure(void **state)
+{
+    (void)state;
+    unsigned worker =
+        start(NOTE("hold_at_least = \"30s\"; on_conflict = \"skip\";") ", "
+                                                                       "{ class = \"fail\"; mode = \"efficiency\"; "
+                                                                       "resource = \"key:{1}\"; "
+                                                                       "hold_at_least = \"30s\"; }");
+    push_note("good");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=good"));
+    push_note("repeated");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=skipped jid=repeated"));
+    for (unsigned i = 0; i < fleet.locks.count; i++) {
+        long left_ms = strtol(lock_cluster_ask(&fleet.locks, i, "PTTL lock:key:k"), NULL, 10);
+        assert_in_range(left_ms, 1, 30000);
+    }
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"bad\"],\"jid\":\"bad\"}");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=failed jid=bad"));
+    test_await(lock_cluster_holders(&fleet.locks, "lock:key:bad") == 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:key:k"), 3);
+}
+
+/* Nobody is woken when the task ends; the oldest comes when the lock is over. */
+static void who_waits_for_a_lock_that_stays_comes_when_it_is_over(void **state)
+{
+    (void)state;
+    unsigned worker = start(NOTE("hold_at_least = \"1s\";"));
+    struct instant began = instant_now();
+    for (unsigned i = 0; i < 3; i++) {
+        char jid[16];
+        snprintf(jid, sizeof jid, "t%u", i);
+        push_note(jid);
+    }
+    test_await(fleet_noted_all(&fleet, "end t") == 3);
+    assert_true(instant_since(began, instant_now()) >= 2 * NS_PER_S);
+    assert_int_equal(fleet_noted_all(&fleet, "clash"), 0);
+    stop(worker);
+    assert_int_equal(counted("note|key:|acquired"), 3);
+}
+
+/* --- lock nodes --------------------------------------------------------------------------------------------------- */
+
+static void without_a_majority_what_is_open_runs_and_what_is_closed_waits(void **state)
+{
+    (void)state;
+    redis_server_kill(fleet.locks.servers[0]);
+    redis_server_kill(fleet.locks.servers[1]);
+    unsigned worker = start(NOTE("on_no_quorum = \"open\";"));
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"closed\",\"resource\":\"r\"}");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=parked jid=closed"));
+    test_await(fleet_logged(&fleet, worker, "lock_no_quorum"));
+    push_note("open");
+    test_await(fleet_noted(&fleet, "end open") == 1);
+    stop(worker);
+    assert_int_equal(fleet_noted_all(&fleet, "begin closed"), 0);
+    assert_int_equal(fleet_left(&fleet), 1);
+    assert_int_equal(fleet_number(&fleet, "EXISTS retry dead"), 0);
+}
+
+/* That is a lock, only not a Redlock. */
+static void one_lock_node_is_enough_for_efficiency(void **state)
+{
+    (void)state;
+    char node[128];
+    snprintf(node, sizeof node, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(fleet.locks.servers[0]));
+    unsigned worker = contended_start(&(struct fleet_setup){
+        .plugin = "witness",
+        .lock_nodes = node,
+        .classes = "{ class = \"careful\"; mode = \"efficiency\"; resource = \"key:{1}\"; on_conflict = \"skip\"; }"});
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"first\"}");
+    test_await(fleet_noted(&fleet, "begin first") == 1);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:key:k"), 1);
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"second\"}");
+    test_await(fleet_logged(&fleet, worker, "ending=skipped jid=second"));
+    assert_true(fleet_logged(&fleet, worker, "edlock"));
+}
+
+static void what_needs_no_lock_runs_side_by_side(void **state)
+{
+    (void)state;
+    start("{ class = \"careful\"; mode = \"none\"; resource = \"key:{1}\"; }");
+    statistics_reset();
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"first\"}");
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"second\",\"resource\":\"r\"}");
+    test_await(fleet_noted_all(&fleet, "begin ") == 2);
+    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
+}
+
+/* --- crowds ------------------------------------------------------------------------------------------------------- */
+
+static unsigned given_a_crowd(const char *classes)
+{
+    resource_hold("r1");
+    unsigned worker = start(classes);
+    fleet_push_many(&fleet, "guarded", 5, 0, 1);
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    test_await(waiting_count("resource:r1") == 2);
+    return worker;
+}
+
+static void a_crowd_goes_to_the_dead_and_says_why(void **state)
+{
+    (void)state;
+    given_a_crowd("{ class = \"guarded\"; max_waiters = 2; }");
+    test_await(fleet_number(&fleet, "ZCARD dead") == 3);
+    assert_entry("dead", "\"jid\":\"t", "\"error_class\":\"HF::TooManyWaiters\"");
+    assert_entry("dead", "r1: 2 tasks wait for it already", "");
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == 2);
+}
+
+static void a_crowd_is_dropped_where_its_class_says_so(void **state)
+{
+    (void)state;
+    unsigned worker = given_a_crowd("{ class = \"guarded\"; max_waiters = 2; on_crowd = \"drop\"; }");
+    test_await(fleet_left(&fleet) == 2);
+    assert_true(fleet_logged(&fleet, worker, "ending=dropped"));
+    assert_int_equal(fleet_number(&fleet, "EXISTS retry dead"), 0);
+}
+
+/* Those who come again find room when the others have run. */
+static void a_crowd_comes_again_where_its_class_says_so(void **state)
+{
+    (void)state;
+    given_a_crowd("{ class = \"guarded\"; max_waiters = 2; on_crowd = \"delay\"; conflict_delay = \"200ms\"; }");
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == 5);
+    test_await(fleet_left(&fleet) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_task_that_is_done_elsewhere_is_skipped_and_counted),
+        fleet_test(a_task_that_was_claimed_before_is_parked_instead),
+        fleet_test(a_delayed_task_comes_again_and_waits_in_no_line),
+        fleet_test(a_conflict_that_is_a_failure_uses_a_retry),
+        fleet_test(a_lock_stays_behind_what_went_well_and_not_behind_a_failure),
+        fleet_test(who_waits_for_a_lock_that_stays_comes_when_it_is_over),
+        fleet_test(without_a_majority_what_is_open_runs_and_what_is_closed_waits),
+        fleet_test(one_lock_node_is_enough_for_efficiency),
+        fleet_test(what_needs_no_lock_runs_side_by_side),
+        fleet_test(a_crowd_goes_to_the_dead_and_says_why),
+        fleet_test(a_crowd_is_dropped_where_its_class_says_so),
+        fleet_test(a_crowd_comes_again_where_its_class_says_so),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
