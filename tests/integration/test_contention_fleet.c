@@ -276,6 +276,35 @@ static void a_class_has_no_more_than_its_share_of_the_runners(void **state)
     assert_int_equal(waiting_count("class:careful"), 0);
 }
 
+/* --- what it costs ------------------------------------------------------------------------------------------------ */
+
+/* What processes send when nothing happens; other commands are run by these scripts. */
+static unsigned commands_sent(void)
+{
+    static const char *const names[] = {"evalsha", "eval", "blmove", "brpop", "info", "ping", "hmget"};
+    unsigned count = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        count += redis_server_calls(fleet.queue, names[i]) + lock_cluster_calls(&fleet.locks, names[i]);
+    return count;
+}
+
+/* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. */
+static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
+{
+    (void)state;
+    enum { CROWD = 10000, SECONDS = 5 };
+    resource_hold("r1");
+    fleet_push_many(&fleet, "hold", CROWD, 0, 1);
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(&(struct fleet_setup){.threads = 8, .lock = LOCK("1m", "")});
+    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    statistics_reset();
+    struct instant end = instant_after(instant_now(), SECONDS * NS_PER_S);
+    test_await(instant_reached(instant_now(), end));
+    assert_int_equal(lock_node_scripts(), 0);
+    assert_in_range(commands_sent(), 1, 10 * SECONDS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +318,7 @@ int main(void)
         fleet_test(who_waits_has_neither_a_runner_nor_a_retry),
         fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),
         fleet_test(a_class_has_no_more_than_its_share_of_the_runners),
+        fleet_test(ten_thousand_that_wait_cost_next_to_nothing),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

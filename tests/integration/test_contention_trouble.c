@@ -1,0 +1,372 @@
+/* What goes wrong while tasks wait for locks: processes die at every step of a hand-over, the queue node restarts,
+ * operators and foreign schedulers interfere, clocks differ, locks are lost. No task is lost, and none waits for ever. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "tests/support/contended.h"
+
+#define SHORT_TTL "ttl = \"1s\"; tries = 2; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; prefix = \"lock:\"; "
+#define LEASED    "lease = \"1s\"; "
+
+static bool is_noted(const char *beginning)
+{
+    return fleet_noted_all(&fleet, beginning) > 0;
+}
+
+static unsigned claimed(void)
+{
+    return fleet_left(&fleet) - (unsigned)fleet_number(&fleet, "ZCARD schedule") -
+           (unsigned)fleet_number(&fleet, "LLEN queue:jobs");
+}
+
+/* One that holds r until it is cancelled, and so many that wait for it, of which the first is claimed as its heir. */
+static unsigned given_a_holder_with_an_heir(const struct fleet_setup *setup, unsigned waiters)
+{
+    unsigned worker = contended_start(setup);
+    contended_push("first", UNTIL_CANCELLED, "r");
+    test_await(is_noted("begin first"));
+    for (unsigned i = 1; i <= waiters; i++) {
+        char jid[16];
+        snprintf(jid, sizeof jid, "t%u", i);
+        contended_push(jid, "[0]", "r");
+        test_await(waiting_count("resource:r") == i);
+    }
+    test_await(claimed() == 2);
+    return worker;
+}
+
+/* --- processes die ------------------------------------------------------------------------------------------------ */
+
+static void a_holder_that_is_killed_with_its_heir_claimed_loses_nothing(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.worker = LEASED, .lock = SHORT_TTL};
+    unsigned worker = given_a_holder_with_an_heir(&setup, 3);
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+    operator_runs("cancel", "first");
+    contended_start(&setup);
+    test_await(fleet_noted_all(&fleet, "end t") == 3);
+    test_await(fleet_left(&fleet) == 0);
+    unsigned count;
+    struct run *runs = runs_read(&count);
+    assert_int_equal(count, 4);
+    for (unsigned i = 1; i < count; i++)
+        assert_true(runs[i].token > runs[i - 1].token);
+    free(runs);
+}
+
+/* Every request of parking, handing over and freeing; of the locks' the second round, which changes hands. */
+static const struct {
+    const char *fault, *classes;
+} points[] = {
+    {"park:before:1", ""},
+    {"park:after:1", ""},
+    {"park:after:3", ""},
+    {"heir:before:1", ""},
+    {"heir:after:1", ""},
+    {"heir:after:2", ""},
+    {"grant:before:4", ""},
+    {"grant:before:5", ""},
+    {"grant:after:4", ""},
+    {"grant:after:6", ""},
+    {"free:before:1", "{ class = \"hold\"; mode = \"efficiency\"; hold_at_least = \"300ms\"; }"},
+    {"free:after:1", "{ class = \"hold\"; mode = \"efficiency\"; hold_at_least = \"300ms\"; }"},
+    {"skip:before:1", "{ class = \"hold\"; mode = \"efficiency\"; on_conflict = \"skip\"; }"},
+    {"skip:after:1", "{ class = \"hold\"; mode = \"efficiency\"; on_conflict = \"skip\"; }"},
+};
+
+enum { POINTS = sizeof points / sizeof points[0], TASKS = 5 };
+
+static void start_to_die(unsigned point)
+{
+    char queue[16], fault[64], resource[16];
+    snprintf(queue, sizeof queue, "q%u", point);
+    snprintf(fault, sizeof fault, "%s:kill", points[point].fault);
+    snprintf(resource, sizeof resource, "r%u", point);
+    for (unsigned i = 0; i < TASKS; i++) {
+        char jid[32];
+        snprintf(jid, sizeof jid, "p%ut%u", point, i);
+        contended_push_to(queue, "hold", jid, "[100]", resource);
+    }
+    snprintf(queue, sizeof queue, "\"q%u\"", point);
+    contended_start(&(struct fleet_setup){.threads = 2,
+                                          .worker = LEASED,
+                                          .lock = SHORT_TTL,
+                                          .queues = queue,
+                                          .fault = fault,
+                                          .classes = points[point].classes});
+}
+
+static void start_cleaner(void)
+{
+    struct buffer queues = {0};
+    for (unsigned i = 0; i < POINTS; i++)
+        buffer_format(&queues, "%s\"q%u\"", i > 0 ? ", " : "", i);
+    contended_start(
+        &(struct fleet_setup){.threads = 16, .worker = LEASED, .lock = SHORT_TTL, .queues = buffer_text(&queues)});
+    buffer_fini(&queues);
+}
+
+static void killed_at_every_request_of_waiting_nothing_is_lost(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < POINTS; i++)
+        start_to_die(i);
+    for (unsigned i = 0; i < POINTS; i++) {
+        int end = fleet_wait(&fleet, i);
+        if (end != -SIGKILL)
+            fail_msg("%s: it was not killed there, but ended with %d", points[i].fault, end);
+    }
+    start_cleaner();
+    test_await(fleet_left(&fleet) == 0);
+    for (unsigned i = 0; i < POINTS; i++)
+        for (unsigned task = 0; task < TASKS; task++) {
+            char line[32];
+            snprintf(line, sizeof line, "end p%ut%u ", i, task);
+            unsigned ends = fleet_noted_all(&fleet, line);
+            if (ends > 2 || (ends == 0 && strncmp(points[i].fault, "skip", 4) != 0))
+                fail_msg("%s: %s: %u times", points[i].fault, line, ends);
+        }
+}
+
+/* --- the queue node ----------------------------------------------------------------------------------------------- */
+
+static void the_queue_node_restarts_with_thousands_parked(void **state)
+{
+    (void)state;
+    enum { CROWD = 3000 };
+    resource_hold("r1");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(&(struct fleet_setup){.plugin = "witness"});
+    fleet_push_many(&fleet, "guarded", CROWD, 0, 1);
+    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    char *recorded = waiting_order("resource:r1");
+    redis_server_restart(fleet.queue);
+    assert_int_equal(waiting_count("resource:r1"), CROWD);
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == CROWD);
+    char *order = runs_order();
+    assert_string_equal(order, recorded);
+    assert_int_equal(fleet_noted_all(&fleet, "clash"), 0);
+    test_await(fleet_left(&fleet) == 0);
+    free(order);
+    free(recorded);
+}
+
+/* --- others interfere --------------------------------------------------------------------------------------------- */
+
+/* Two hosts; t1 to t<count> wait in this order. */
+static void given_waiters(unsigned count)
+{
+    resource_hold("r");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(NULL);
+    for (unsigned i = 1; i <= count; i++) {
+        char jid[16];
+        snprintf(jid, sizeof jid, "t%u", i);
+        contended_push(jid, "[0]", "r");
+        test_await(waiting_count("resource:r") == i);
+    }
+}
+
+static void assert_run_and_gone(const char *order)
+{
+    test_await(fleet_left(&fleet) == 0);
+    char *ran = runs_order();
+    assert_string_equal(ran, order);
+    assert_runs_alone();
+    assert_int_equal(waiting_count("resource:r"), 0);
+    free(ran);
+}
+
+static void who_is_cancelled_while_it_waits_lets_the_next_pass(void **state)
+{
+    (void)state;
+    given_waiters(5);
+    operator_runs("cancel", "t1");
+    operator_runs("cancel", "t3");
+    resource_free("r");
+    assert_run_and_gone("t2 t4 t5 ");
+}
+
+static void who_is_deleted_while_it_waits_is_missed_by_nobody(void **state)
+{
+    (void)state;
+    given_waiters(5);
+    operator_runs("tasks", "delete t1 t3 --place schedule");
+    resource_free("r");
+    assert_run_and_gone("t2 t4 t5 ");
+}
+
+/* As Sidekiq's poller does: it keeps its place, whatever time it was due. */
+static void what_a_foreign_scheduler_promotes_comes_back_to_its_place(void **state)
+{
+    (void)state;
+    given_waiters(5);
+    assert_int_equal(fleet_number(&fleet, "EVAL \"local moved = 0 "
+                                          "for _, task in ipairs(redis.call('ZRANGE', 'schedule', 0, -1)) do "
+                                          "if task:find('t[234]') then redis.call('ZREM', 'schedule', task) "
+                                          "redis.call('LPUSH', 'queue:jobs', task) moved = moved + 1 end "
+                                          "end return moved\" 0"),
+                     3);
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 5);
+    char *order = waiting_order("resource:r");
+    assert_string_equal(order, "t1 t2 t3 t4 t5 ");
+    resource_free("r");
+    assert_run_and_gone("t1 t2 t3 t4 t5 ");
+    free(order);
+}
+
+/* The second has no place, so it looks when the lock should be over. */
+static void two_tasks_of_one_jid_both_run(void **state)
+{
+    (void)state;
+    given_waiters(2);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "PEXPIRE lock:r 4000");
+    fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0,0],\"jid\":\"t1\",\"resource\":\"r\"}");
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 3);
+    resource_free("r");
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end t1"), 2);
+    assert_int_equal(fleet_noted_all(&fleet, "end t2"), 1);
+    assert_runs_alone();
+}
+
+static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"schedule", "class:hold", "queue:jobs", "resource:r"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    contended_start(NULL);
+    contended_push("ours", "[0]", "hf:2:processes");
+    test_await(fleet_number(&fleet, "ZCARD dead") == 1);
+    for (unsigned i = 0; i < NAMES; i++) {
+        char list[64];
+        resource_hold(names[i]);
+        contended_push(names[i], "[0]", names[i]);
+        snprintf(list, sizeof list, "resource:%s", names[i]);
+        test_await(waiting_count(list) == 1);
+    }
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), NAMES);
+    for (unsigned i = 0; i < NAMES; i++)
+        resource_free(names[i]);
+    test_await(fleet_left(&fleet) == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), NAMES);
+    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:processes"), 1);
+}
+
+/* --- clocks ------------------------------------------------------------------------------------------------------- */
+
+static unsigned start_with_clock(int64_t offset_ns)
+{
+    char path[256], library[4200], *home = realpath(test_build(), NULL);
+    snprintf(path, sizeof path, "%s/clock%u", fleet.directory, fleet.worker_count);
+    FILE *file = fopen(path, "we");
+    assert_int_equal(fwrite(&offset_ns, sizeof offset_ns, 1, file), 1);
+    fclose(file);
+    snprintf(library, sizeof library, "%s/tests/preload/stepped_clock.so", home);
+    setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
+    setenv("LD_PRELOAD", library, 1);
+    unsigned worker = contended_start(&(struct fleet_setup){.threads = 2});
+    unsetenv("LD_PRELOAD");
+    unsetenv("HOLDFAST_STEPPED_CLOCK");
+    free(home);
+    return worker;
+}
+
+static void clocks_of_hosts_may_be_hours_apart(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their libraries have to be the first */
+#endif
+    resource_hold("r1");
+    start_with_clock(3600 * NS_PER_S);
+    start_with_clock(-3600 * NS_PER_S);
+    fleet_push_many(&fleet, "hold", 20, 0, 1);
+    test_await(waiting_count("resource:r1") == 20 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    char *recorded = waiting_order("resource:r1");
+    resource_free("r1");
+    test_await(fleet_noted_all(&fleet, "end ") == 20);
+    char *order = runs_order();
+    assert_string_equal(order, recorded);
+    assert_runs_alone();
+    free(order);
+    free(recorded);
+}
+
+/* --- locks are lost, workers stop --------------------------------------------------------------------------------- */
+
+/* Somebody else has it by then: the heir takes nothing over, and waits. */
+static void a_lock_that_is_lost_is_not_handed_over(void **state)
+{
+    (void)state;
+    given_a_holder_with_an_heir(NULL, 2);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r thief PX 60000");
+    operator_runs("cancel", "first");
+    test_await(is_noted("end first") && claimed() == 0);
+    test_await(fleet_logged(&fleet, 0, "ending=parked jid=t1"));
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
+    assert_false(is_noted("begin t"));
+    resource_free("r");
+    test_await(fleet_noted_all(&fleet, "end t") == 2);
+    assert_runs_alone();
+}
+
+static void a_lock_that_is_deleted_goes_to_the_heir_or_to_nobody(void **state)
+{
+    (void)state;
+    given_a_holder_with_an_heir(NULL, 3);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL lock:r"), "1");
+    operator_runs("cancel", "first");
+    test_await(fleet_noted_all(&fleet, "end t") == 3);
+    assert_runs_alone();
+}
+
+/* What is claimed goes back, what is parked stays; whoever comes next goes on in the same order. */
+static void a_worker_that_stops_leaves_what_waits_in_order(void **state)
+{
+    (void)state;
+    unsigned worker = given_a_holder_with_an_heir(&(struct fleet_setup){.worker = "stop_timeout = \"100ms\"; "}, 4);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 4); /* the first has ended when it was told to */
+    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
+    char *kept = fleet_ask(&fleet, "EVAL \"local left = {} for _, key in ipairs(redis.call('KEYS', 'hf:*')) do "
+                                   "if not (key:find('^hf:2:waiting:') or key:find('^hf:2:places:') or key == "
+                                   "'hf:2:contended' or redis.call('PTTL', key) > 0) "
+                                   "then left[#left + 1] = key end end return left\" 0");
+    assert_string_equal(kept, "");
+    contended_start(NULL);
+    test_await(fleet_left(&fleet) == 0);
+    char *order = runs_order();
+    assert_string_equal(order, "first t1 t2 t3 t4 ");
+    assert_int_equal(waiting_count("resource:r"), 0);
+    free(order);
+    free(kept);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_holder_that_is_killed_with_its_heir_claimed_loses_nothing),
+        fleet_test(killed_at_every_request_of_waiting_nothing_is_lost),
+        fleet_test(the_queue_node_restarts_with_thousands_parked),
+        fleet_test(who_is_cancelled_while_it_waits_lets_the_next_pass),
+        fleet_test(who_is_deleted_while_it_waits_is_missed_by_nobody),
+        fleet_test(what_a_foreign_scheduler_promotes_comes_back_to_its_place),
+        fleet_test(two_tasks_of_one_jid_both_run),
+        fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
+        fleet_test(clocks_of_hosts_may_be_hours_apart),
+        fleet_test(a_lock_that_is_lost_is_not_handed_over),
+        fleet_test(a_lock_that_is_deleted_goes_to_the_heir_or_to_nobody),
+        fleet_test(a_worker_that_stops_leaves_what_waits_in_order),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}
