@@ -21,18 +21,25 @@
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
 
+/* An heir, which waits for the same as its holder, has that one's share of the runners when it has left it. */
+static bool inherits_share(const struct slot *slot)
+{
+    return slot->is_heir && slot->mate->taken == slot->mate->waiting.count;
+}
+
 static void names_take(struct slot *slot)
 {
-    for (unsigned i = 0; i < slot->waiting.count && !slot->has_taken; i++)
-        contention_take(slot->worker->contention, slot->waiting.names[i]);
-    slot->has_taken = true;
+    unsigned count = inherits_share(slot) ? slot->waiting.resource_count : slot->waiting.count;
+    for (; slot->taken < count; slot->taken++)
+        contention_take(slot->worker->contention, slot->waiting.names[slot->taken]);
 }
 
 static void names_leave(struct slot *slot)
 {
-    for (unsigned i = 0; i < slot->waiting.count && slot->has_taken; i++)
-        contention_leave(slot->worker->contention, slot->waiting.names[i]);
-    slot->has_taken = false;
+    for (; slot->taken > 0; slot->taken--)
+        contention_leave(slot->worker->contention, slot->waiting.names[slot->taken - 1]);
+    if (slot->mate->is_heir && slot->mate->flow.state == FLOW_LOCKING)
+        names_take(slot->mate);
 }
 
 void slot_runner_take(struct slot *slot)
@@ -250,20 +257,44 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     departures_add(slot->worker->departures, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
+/* Others would wait for a task that has a place, until it is known to be lost, though it will never ask for its lock. */
+static bool waited_in_vain(const struct slot *slot, enum flow_ending ending)
+{
+    return slot->envelope.parked_at.us != 0 && (ending == FLOW_EXPIRED || ending == FLOW_REFUSED);
+}
+
+/* It had what it needed, with a lock or without, as far as its class may do that. */
+static bool had_all(const struct slot *slot)
+{
+    return slot->has_lock || (slot->lock == NULL && slot->taken > 0);
+}
+
+/* The list of its class, if it had a share and somebody may wait for that. */
+static const char *share_left(const struct slot *slot, bool ends)
+{
+    const char *list = slot->taken == slot->waiting.count ? waiting_names_class(&slot->waiting) : NULL;
+    bool is_told =
+        list != NULL && (ends || contention_has_waiters(slot->worker->contention, list, loop_now(slot->worker->loop)));
+    return is_told ? list : NULL;
+}
+
 /* What becomes of the lists that it was in the way of; slot_moves.c tells the queue node. */
 static void left_note(struct slot *slot, bool ends, enum flow_ending ending)
 {
-    bool had = slot->has_lock || (slot->has_taken && waiting_names_class(&slot->waiting) != NULL);
-    slot->left.kind = SLOT_LEFT_NOTHING;
-    slot->left.after_ns = 0;
-    slot->left.jid = ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
-    if (!had || !ends)
+    struct slot_left *left = &slot->left;
+    *left = (struct slot_left){.kind = SLOT_LEFT_NOTHING, .share = share_left(slot, ends)};
+    if (!ends)
         return;
-    slot->left.after_ns = slot->has_lock ? linger_ns(slot, ending) : 0;
-    if (slot->left.after_ns > 0)
-        slot->left.kind = SLOT_LEFT_LINGERS;
-    else
-        slot->left.kind = slot_has_heir(slot) ? SLOT_LEFT_TO_HEIR : SLOT_LEFT_FREE;
+    left->jid = ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
+    if (!had_all(slot) && !waited_in_vain(slot, ending))
+        return;
+    left->after_ns = slot->has_lock ? linger_ns(slot, ending) : 0;
+    if (left->after_ns > 0) {
+        left->kind = SLOT_LEFT_LINGERS;
+        return;
+    }
+    left->kind = slot_has_heir(slot) ? SLOT_LEFT_TO_HEIR : SLOT_LEFT_FREE;
+    left->share = NULL; /* freed with the others, or the heir's */
 }
 
 void slot_lock_leave(struct slot *slot, bool ends, enum flow_ending ending)

@@ -26,8 +26,9 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
 /* What waits for what the task had; nothing when it had nothing, or was told already. */
 static struct waiting_end waiting_end_take(struct slot *slot)
 {
+    unsigned count = slot->left.share != NULL ? slot->waiting.resource_count : slot->waiting.count;
     struct waiting_end end = {.lists = slot->waiting.names,
-                              .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? slot->waiting.count : 0,
+                              .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? count : 0,
                               .jid = slot->left.jid,
                               .is_handed_on = slot->left.kind == SLOT_LEFT_TO_HEIR,
                               .after_ns = slot->left.after_ns};
@@ -41,6 +42,10 @@ static void waiters_tell(struct slot *slot)
     struct waiting_end end = waiting_end_take(slot);
     if (end.list_count > 0)
         queue_free(slot->worker->queue, &end);
+    if (slot->left.share != NULL)
+        queue_free(slot->worker->queue,
+                   &(struct waiting_end){.lists = &slot->left.share, .list_count = 1, .jid = slot->left.jid});
+    slot->left.share = NULL;
 }
 
 /* The same call settles, wakes and claims, where one call can do all. */

@@ -41,7 +41,7 @@ void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TE
 {
     struct digest digest;
     digest_begin(&digest);
-    for (unsigned i = 0; i < names->resource_count; i++)
+    for (unsigned i = 0; i < names->count; i++)
         digest_add(&digest, names->names[i], strlen(names->names[i]) + 1);
     digest_end(&digest, text);
 }

@@ -28,7 +28,7 @@ void waiting_names_set(struct waiting_names *names, const char *const *resources
 void waiting_names_clear(struct waiting_names *names);
 void waiting_names_fini(struct waiting_names *names);
 
-/* A digest of all resources: equal sets have equal ones. */
+/* A digest of all of them: equal sets have equal ones. */
 void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE]);
 /* The list of the class; NULL = it has all runners. */
 const char *waiting_names_class(const struct waiting_names *names);

@@ -33,8 +33,9 @@ struct serial {
 /* What a task was in the way of, and is no longer. */
 struct slot_left {
     enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_HEIR, SLOT_LEFT_LINGERS } kind;
-    int64_t after_ns; /* of LINGERS: for so long yet */
-    const char *jid;  /* whose places in the waiting lists end; NULL = nobody's */
+    int64_t after_ns;  /* of LINGERS: for so long yet */
+    const char *jid;   /* whose places in the waiting lists end; NULL = nobody's */
+    const char *share; /* the list of its class, which is free now whatever becomes of the others; NULL = as these */
 };
 
 /* Where a task waits that cannot have what it needs. */
@@ -78,7 +79,7 @@ struct slot {
     const char *fate; /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
-    bool has_taken; /* of the process's table, what `waiting` names */
+    unsigned taken; /* of what `waiting` names, the first so many, in the process's table */
     bool has_lock;  /* it was acquired */
     struct instant locked_at;
     int64_t held_ns;        /* once it was left */

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "tests/support/one_fleet.h"
+#include "tests/support/contended.h"
 
 #define HALF(more) "{ class = \"careful\"; share = 50; " more " }"
 
@@ -72,11 +72,46 @@ static void who_waits_for_a_share_is_no_crowd(void **state)
     assert_int_equal(fleet_number(&fleet, "ZCARD dead"), 0);
 }
 
+/* Two runners: one holds r1 while its heir waits for that, so the other is free. */
+static void an_heir_that_waits_has_no_share_of_its_own(void **state)
+{
+    (void)state;
+    contended_start(&(struct fleet_setup){.threads = 4, .classes = "{ class = \"hold\"; share = 50; }"});
+    contended_push("holder", UNTIL_CANCELLED, "r1");
+    contended_push("heir", UNTIL_CANCELLED, "r1");
+    test_await(fleet_noted_all(&fleet, "begin holder") == 1);
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 0 && waiting_count("resource:r1") == 1);
+    contended_push("free", UNTIL_CANCELLED, "r2");
+    test_await(fleet_noted_all(&fleet, "begin free") == 1);
+    contended_push("third", UNTIL_CANCELLED, "r3");
+    test_await(waiting_count("class:hold") == 1);
+    operator_runs("cancel", "holder");
+    test_await(fleet_noted_all(&fleet, "begin heir") == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "begin third"), 0);
+    operator_runs("cancel", "free");
+    test_await(fleet_noted_all(&fleet, "begin third") == 1);
+}
+
+/* The lock stays for much longer than anybody has to wait for the share. */
+static void a_share_is_free_while_the_lock_lingers(void **state)
+{
+    (void)state;
+    contended_start(&(struct fleet_setup){
+        .threads = 2, .classes = "{ class = \"hold\"; mode = \"efficiency\"; share = 50; hold_at_least = \"50s\"; }"});
+    contended_push("a", UNTIL_CANCELLED, "r1");
+    test_await(fleet_noted_all(&fleet, "begin a") == 1);
+    contended_push("b", "[0]", "r2");
+    contended_push("c", "[0]", "r3");
+    test_await(waiting_count("class:hold") == 2);
+    operator_runs("cancel", "a");
+    test_await(fleet_noted_all(&fleet, "begin b") == 1 && fleet_noted_all(&fleet, "begin c") == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        fleet_test(many_short_tasks_get_through_a_share),
-        fleet_test(what_is_sent_back_still_lacks_its_share),
+        fleet_test(many_short_tasks_get_through_a_share),       fleet_test(what_is_sent_back_still_lacks_its_share),
+        fleet_test(an_heir_that_waits_has_no_share_of_its_own), fleet_test(a_share_is_free_while_the_lock_lingers),
         fleet_test(who_waits_for_a_share_is_no_crowd),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

@@ -94,14 +94,14 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     struct waiting_names names = {0}, same = {0}, other = {0};
     char set[DIGEST_TEXT_SIZE], same_set[DIGEST_TEXT_SIZE], other_set[DIGEST_TEXT_SIZE];
     waiting_names_set(&names, (const char *const[]){"b", "a", "b"}, 3, "mail");
-    waiting_names_set(&same, (const char *const[]){"a", "b"}, 2, NULL);
-    waiting_names_set(&other, (const char *const[]){"ab"}, 1, NULL);
+    waiting_names_set(&same, (const char *const[]){"a", "b"}, 2, "mail");
+    waiting_names_set(&other, (const char *const[]){"a", "b"}, 2, NULL); /* of a class with all runners */
     assert_int_equal(names.count, 3);
     assert_int_equal(names.resource_count, 2);
     assert_string_equal(names.names[0], "resource:a");
     assert_string_equal(names.names[1], "resource:b");
     assert_string_equal(waiting_names_class(&names), "class:mail");
-    assert_null(waiting_names_class(&same));
+    assert_null(waiting_names_class(&other));
     assert_string_equal(waiting_names_resource(names.names[1]), "b");
     assert_string_equal(waiting_names_resource("class:mail"), "class:mail");
     waiting_names_digest(&names, set);
@@ -109,6 +109,9 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     waiting_names_digest(&other, other_set);
     assert_string_equal(set, same_set);
     assert_string_not_equal(set, other_set);
+    waiting_names_set(&same, (const char *const[]){"ab"}, 1, NULL);
+    waiting_names_digest(&same, same_set);
+    assert_string_not_equal(other_set, same_set);
     waiting_names_fini(&names);
     waiting_names_fini(&same);
     waiting_names_fini(&other);
