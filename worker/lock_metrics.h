@@ -28,8 +28,8 @@ enum { LOCK_METRICS_PAIRS = 128, LOCK_METRICS_PREFIX_BYTES = 64 };
 
 enum lock_event {
     LOCK_EVENT_ACQUIRED,    /* a task had its lock */
-    LOCK_EVENT_WAITED,      /* ... and not at the first pass over the lock nodes */
-    LOCK_EVENT_PARKED,      /* a task was put aside because its lock was held */
+    LOCK_EVENT_WAITED,      /* ... after it had been parked, or not at the first pass over the lock nodes */
+    LOCK_EVENT_PARKED,      /* a task was put aside because it could not have its lock */
     LOCK_EVENT_HANDED_OVER, /* the lock came from the task before, without being free in between */
     LOCK_EVENT_SKIPPED,     /* a task ended because its lock was held */
     LOCK_EVENT_LOST,        /* a lock was lost while its task ran */
@@ -47,8 +47,8 @@ void lock_metrics_destroy(struct lock_metrics *metrics);
 
 void lock_metrics_count(struct lock_metrics *metrics, const char *class_name, const char *resource,
                         enum lock_event event);
-/* How long a task waited for its lock: from when it was asked for until it was held. The time in which it was parked is
- * not among it: nobody waited then. */
+/* How long a task waited for its lock: from when it was parked for the first time, else from when the lock was asked
+ * for, until it was held. */
 void lock_metrics_wait(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us);
 /* How long it was held. */
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us);

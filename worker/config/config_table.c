@@ -213,8 +213,10 @@ static const struct config_key lock_keys[] = {
      .min = 10 * NS_PER_MS,
      .max = 3600 * NS_PER_S,
      .is_reloadable = true,
-     .help = "A task whose lock was refused sleeps this long in the schedule before it is tried again. It occupies no "
-             "thread meanwhile, and it does not count as a retry."},
+     .help =
+         "How long tasks sleep in the schedule when a majority of the lock nodes cannot be reached, and with "
+         "on_conflict = \"delay\" where conflict_delay says nothing. They occupy no thread meanwhile, and it does not "
+         "count as a retry. What waits for a lock that is held is woken: docs/contention.md."},
     {.name = "fence",
      .type = CONFIG_FLAG,
      FIELD(fence),

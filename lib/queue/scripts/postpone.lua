@@ -1,5 +1,5 @@
--- The arrows from a claim into a sorted set: a failed task into `retry`, a refused one into `schedule` (parking will
--- extend this), a hopeless one into `dead`.
+-- The arrows from a claim into a sorted set: a failed task into `retry`, a delayed one into `schedule`, a hopeless one
+-- into `dead`.
 --
 -- KEYS: the process, the sorted set, the task's unique key ('' = none), which a task that dies gives free.
 -- ARGV: slot, id that its place holds, new id, delay in seconds, payload, jid, then for `dead` the longest age in
