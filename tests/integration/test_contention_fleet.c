@@ -61,7 +61,7 @@ static unsigned handed_over(unsigned worker, unsigned *longest)
     return count;
 }
 
-/* A worker that ends with more to do for others leaves the next one to whoever is idle, and takes the one after that. */
+/* Who has had so many in a row leaves the next one to whoever is idle. */
 static void after_a_chain_of_hand_overs_other_hosts_have_their_turn(void **state)
 {
     (void)state;
@@ -278,8 +278,8 @@ static void a_class_has_no_more_than_its_share_of_the_runners(void **state)
 
 /* --- what it costs ------------------------------------------------------------------------------------------------ */
 
-/* What processes send when nothing happens, but for an INFO with each beat, which this test sends as well; other commands
- * are run by these scripts. */
+/* What processes send when nothing happens, but for an INFO with each beat, which this test sends as well; other
+ * commands are run by these scripts. */
 static unsigned commands_sent(void)
 {
     static const char *const names[] = {"evalsha", "eval", "blmove", "brpop"};

@@ -1,5 +1,6 @@
 /* What goes wrong while tasks wait for locks: processes die at every step of a hand-over, the queue node restarts,
- * operators and foreign schedulers interfere, clocks differ, locks are lost. No task is lost, and none waits for ever. */
+ * operators and foreign schedulers interfere, clocks differ, locks are lost. No task is lost, and none waits for
+ * ever. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
