@@ -94,7 +94,7 @@ static void pass_begin(struct grip *grip, node_set nodes)
     snprintf(grip->value, sizeof grip->value, "%016llx:%u", (unsigned long long)++scene->values, grip->crew->index);
     grip->left_ms = 0;
     for (unsigned i = 0; i < LOCK_NODES; i++) {
-        if ((nodes >> i & 1u) == 0)
+        if (((unsigned)nodes >> i & 1u) == 0)
             continue;
         if (instant_before(scene->now, scene->lock_nodes[i].trusted_from))
             unsent |= (node_set)(1u << i);
@@ -180,7 +180,7 @@ static void release_send(struct grip *grip, node_set nodes, uint32_t round)
     if (!scene->is_calm && chance_per_mille(&scene->chance, 40))
         scene->extra_delay_ns = chance_between(&scene->chance, 0, SLOW_MAX_NS);
     for (unsigned i = 0; i < LOCK_NODES; i++)
-        if (nodes >> i & 1u)
+        if ((unsigned)nodes >> i & 1u)
             server_ask_until_told(&scene_of(grip)->lock_nodes[i], grip->crew, &request, released, grip,
                                   DETAIL(round, i));
     scene->extra_delay_ns = 0;
@@ -201,7 +201,7 @@ static void release_go_on(struct grip *successor, bool succeeded)
     grip->withheld = 0;
     release_send(grip, rest, round);
     for (unsigned i = 0; i < LOCK_NODES; i++)
-        if (done >> i & 1u)
+        if ((unsigned)done >> i & 1u)
             grip_vote(grip, i, round, LEASE_YES, 0);
 }
 
@@ -286,7 +286,7 @@ static void grip_tell(struct grip *grip, const struct lease_step *step)
 static void for_nodes(struct grip *grip, node_set nodes, void (*send)(struct grip *grip, unsigned node))
 {
     for (unsigned i = 0; i < LOCK_NODES; i++)
-        if (nodes >> i & 1u)
+        if ((unsigned)nodes >> i & 1u)
             send(grip, i);
 }
 
