@@ -108,6 +108,14 @@ static void drain_told(void *context, const struct queue_backlog *backlog)
         worker_stop(worker, "drained");
 }
 
+/* For so long a task may have been parked that this process could run: while the lock of a holder that died, or of
+ * another program, runs out, or because too few lock nodes could be asked. */
+static int64_t drain_horizon_ns(const struct config_lock *lock)
+{
+    int64_t longest_ns = lock->ttl_ns > 2 * lock->park_delay_ns ? lock->ttl_ns : 2 * lock->park_delay_ns;
+    return longest_ns + DRAIN_SLACK_NS;
+}
+
 /* What the promoter has seen and left where it is, is for others. */
 static void drain_look(struct worker *worker)
 {
@@ -116,7 +124,7 @@ static void drain_look(struct worker *worker)
         worker_stop(worker, "drained"); /* it takes nothing more, so nothing would change */
     else if (worker->ready && seen.ns != 0)
         queue_count(worker->queue, instant_since(seen, loop_now(worker->loop)) + DRAIN_SLACK_NS,
-                    2 * worker->options.config->lock.park_delay_ns + DRAIN_SLACK_NS, drain_told);
+                    drain_horizon_ns(&worker->options.config->lock), drain_told);
 }
 
 static bool has_quorum(const struct redlock_standing *standing)

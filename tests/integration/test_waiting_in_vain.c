@@ -1,4 +1,5 @@
-/* A task that was woken and then does not ask for its lock: whoever waits behind it is woken instead, at once. */
+/* Tasks that wait for what nobody tells them: one before them that was woken and then does not ask for its lock, or a
+ * holder that is no more. */
 #include "tests/support/test.h"
 
 #include "tests/support/contended.h"
@@ -25,10 +26,23 @@ static void who_has_expired_wakes_the_next(void **state)
     assert_int_equal(waiting_count("resource:r1"), 0);
 }
 
+/* For longer than the slack that there is anyway, and less long than its ttl. */
+static void drain_outlasts_the_lock_of_the_dead(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:r1 somebody NX PX 9000"), "OK");
+    contended_push("heir", "[0]", "r1");
+    unsigned worker = contended_start(&(struct fleet_setup){.arguments = "--drain"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end heir"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(who_has_expired_wakes_the_next),
+        fleet_test(drain_outlasts_the_lock_of_the_dead),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }
