@@ -83,9 +83,9 @@ static void every_value_is_read(void **state)
     assert_int_equal(silent->fence, CONFIG_FENCE_BY_LOCK);
     assert_int_equal(silent->max_hold_ns, 0);
     assert_int_equal(silent->on_lost, CONFIG_LOST_RETRY);
-    assert_int_equal(config_class_lock(config, "transfer"), CONFIG_LOCK_REQUIRED);
-    assert_int_equal(config_class_lock(config, "echo"), CONFIG_LOCK_NONE);
-    assert_int_equal(config_class_lock(config, "sleep"), CONFIG_LOCK_BY_HANDLER);
+    assert_int_equal(silent->lock, CONFIG_LOCK_REQUIRED);
+    assert_int_equal(config_class_find(config, "echo")->lock, CONFIG_LOCK_NONE);
+    assert_null(config_class_find(config, "sleep"));
     unsigned retries = 9;
     assert_false(config_class_retries(config_class_find(config, "transfer"), &retries));
     assert_true(config_class_retries(config_class_find(config, "never"), &retries));

@@ -94,8 +94,8 @@ static void a_list_is_taken_as_a_whole_or_not_at_all(void **state)
     assert_changes(before, after, "queue_settings[0].classes: [\"a\"] -> [\"b\"]\nclasses: 1 entries -> 2 entries\n");
     config_exchange(before, after);
     assert_int_equal(before->class_count, 2);
-    assert_int_equal(config_class_lock(before, "x"), CONFIG_LOCK_NONE);
-    assert_int_equal(config_class_lock(after, "x"), CONFIG_LOCK_BY_HANDLER);
+    assert_int_equal(config_class_find(before, "x")->lock, CONFIG_LOCK_NONE);
+    assert_int_equal(config_class_find(after, "x")->lock, CONFIG_LOCK_BY_HANDLER);
     assert_true(config_queue_allows(before, "default", "b"));
     config_free(after);
 

@@ -147,3 +147,32 @@ const struct backlog_queue *backlog_find(const struct backlog *backlog, const ch
             return &backlog->items[i];
     return NULL;
 }
+
+void backlog_queue_json(const struct backlog *backlog, const struct backlog_queue *queue, struct json_writer *json)
+{
+    json_text(json, "name", queue->name);
+    json_number_or_nothing(json, "length", queue->length);
+    if (queue->latency_us >= 0)
+        json_seconds(json, "latency", queue->latency_us);
+    else
+        json_nothing(json, "latency");
+    if (backlog->knows_paused)
+        json_truth(json, "paused", queue->is_paused);
+    else
+        json_nothing(json, "paused");
+}
+
+void backlog_json(const struct backlog *backlog, struct json_writer *json)
+{
+    if (!backlog->knows_listed) {
+        json_nothing(json, "queues");
+        return;
+    }
+    json_open(json, "queues", '[');
+    for (size_t i = 0; i < backlog->count; i++) {
+        json_open(json, NULL, '{');
+        backlog_queue_json(backlog, &backlog->items[i], json);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}

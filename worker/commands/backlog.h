@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "worker/commands/console.h"
+#include "worker/commands/json_writer.h"
 
 struct backlog_queue {
     char *name;
@@ -37,6 +38,10 @@ void backlog_free(struct backlog *backlog);
 const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue);
 /* Says on standard error which of the two keys could not be read. */
 void backlog_complain(const struct backlog *backlog, const struct console *console);
+/* As the member "queues": a list, or null when it is not known which there are. */
+void backlog_json(const struct backlog *backlog, struct json_writer *json);
+void backlog_queue_json(const struct backlog *backlog, const struct backlog_queue *queue,
+                        struct json_writer *json);                                         /* members of an object */
 const struct backlog_queue *backlog_find(const struct backlog *backlog, const char *name); /* or NULL */
 
 #endif

@@ -71,19 +71,7 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
     for (size_t i = 0; backlog->knows_listed && i < backlog->count; i++) {
         const struct backlog_queue *queue = &backlog->items[i];
         json_open(&json, NULL, '{');
-        json_text(&json, "name", queue->name);
-        if (queue->length >= 0)
-            json_number(&json, "length", queue->length);
-        else
-            json_nothing(&json, "length");
-        if (queue->latency_us >= 0)
-            json_seconds(&json, "latency", queue->latency_us);
-        else
-            json_nothing(&json, "latency");
-        if (backlog->knows_paused)
-            json_truth(&json, "paused", queue->is_paused);
-        else
-            json_nothing(&json, "paused");
+        backlog_queue_json(backlog, queue, &json);
         json_open(&json, "served_by", '[');
         for (size_t j = 0; j < fleet->count; j++)
             if (is_serving(&fleet->items[j]) && fleet_process_serves(&fleet->items[j], queue->name))

@@ -174,62 +174,26 @@ static void process_json(const struct fleet_process *process, struct json_writer
     json_close(json, '}');
 }
 
-static void known_json(struct json_writer *json, const char *name, long long number)
-{
-    if (number >= 0)
-        json_number(json, name, number);
-    else
-        json_nothing(json, name);
-}
-
-static void queue_json(const struct backlog *backlog, const struct backlog_queue *queue, struct json_writer *json)
-{
-    json_open(json, NULL, '{');
-    json_text(json, "name", queue->name);
-    known_json(json, "length", queue->length);
-    if (queue->latency_us >= 0)
-        json_seconds(json, "latency", queue->latency_us);
-    else
-        json_nothing(json, "latency");
-    if (backlog->knows_paused)
-        json_truth(json, "paused", queue->is_paused);
-    else
-        json_nothing(json, "paused");
-    json_close(json, '}');
-}
-
-static void queues_json(const struct backlog *backlog, struct json_writer *json)
-{
-    if (!backlog->knows_listed) {
-        json_nothing(json, "queues");
-        return;
-    }
-    json_open(json, "queues", '[');
-    for (size_t i = 0; i < backlog->count; i++)
-        queue_json(backlog, &backlog->items[i], json);
-    json_close(json, ']');
-}
-
 static void numbers_json(const struct status *status, struct json_writer *json)
 {
-    known_json(json, "schedule", status->schedule);
-    known_json(json, "retry", status->retry);
-    known_json(json, "dead", status->dead);
-    known_json(json, "processed", status->processed);
-    known_json(json, "failed", status->failed);
-    known_json(json, "processed_today", status->processed_today);
-    known_json(json, "failed_today", status->failed_today);
+    json_number_or_nothing(json, "schedule", status->schedule);
+    json_number_or_nothing(json, "retry", status->retry);
+    json_number_or_nothing(json, "dead", status->dead);
+    json_number_or_nothing(json, "processed", status->processed);
+    json_number_or_nothing(json, "failed", status->failed);
+    json_number_or_nothing(json, "processed_today", status->processed_today);
+    json_number_or_nothing(json, "failed_today", status->failed_today);
     json_open(json, "rate", '{');
     json_text(json, "minute", status->minute);
-    known_json(json, "processed", status->minute_processed);
-    known_json(json, "failed", status->minute_failed);
+    json_number_or_nothing(json, "processed", status->minute_processed);
+    json_number_or_nothing(json, "failed", status->minute_failed);
     json_close(json, '}');
     json_open(json, "node", '{');
     json_text(json, "server", status->server[0] != '\0' ? status->server : NULL);
     json_text(json, "version", status->version[0] != '\0' ? status->version : NULL);
-    known_json(json, "memory_used", status->memory_used);
-    known_json(json, "memory_max", status->memory_max);
-    known_json(json, "connections", status->connections);
+    json_number_or_nothing(json, "memory_used", status->memory_used);
+    json_number_or_nothing(json, "memory_max", status->memory_max);
+    json_number_or_nothing(json, "connections", status->connections);
     json_close(json, '}');
 }
 
@@ -245,7 +209,7 @@ static void print_json(const struct status *status, struct wall_time now, struct
     for (size_t i = 0; i < status->fleet.count; i++)
         process_json(&status->fleet.items[i], &json);
     json_close(&json, ']');
-    queues_json(&status->backlog, &json);
+    backlog_json(&status->backlog, &json);
     numbers_json(status, &json);
     json_close(&json, '}');
     json_print(&out);

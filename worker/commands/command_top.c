@@ -231,7 +231,7 @@ static int run(int argc, char **argv)
         return code;
     code = console_begin(&top.console, &command_top, top.path, false);
     if (code == EXIT_CODE_OK) {
-        top.has_colour = table_style_text(stdout, TABLE_DIM)[0] != '\0';
+        top.has_colour = table_has_colour(stdout);
         top.nodes = top_nodes_start(top.console.config, top.interval_ns > NS_PER_S ? top.interval_ns : NS_PER_S);
         code = top.once || !isatty(STDOUT_FILENO) ? print_once(&top) : run_live(&top);
     }

@@ -98,16 +98,6 @@ unsigned grid_text_write(const char *text, unsigned width, struct buffer *out)
     return used;
 }
 
-const char *grid_style_text(enum table_style style)
-{
-    static const char *const texts[TABLE_STYLES] = {[TABLE_PLAIN] = "\x1b[0m",
-                                                    [TABLE_DIM] = "\x1b[2m",
-                                                    [TABLE_GOOD] = "\x1b[32m",
-                                                    [TABLE_WARN] = "\x1b[33m",
-                                                    [TABLE_BAD] = "\x1b[31m"};
-    return texts[style];
-}
-
 /* --- cells ------------------------------------------------------------------------------------------------------ */
 
 struct grid *grid_create(const struct grid_column *columns)
@@ -250,9 +240,9 @@ static void cell_write(const struct grid *grid, const struct fit *fit, unsigned 
         return;
     }
     blanks_append(out, *blanks + (is_right ? width - used : 0));
-    buffer_append_text(out, is_styled ? grid_style_text(cell->style) : "");
+    buffer_append_text(out, is_styled ? table_style_code(cell->style) : "");
     used = grid_text_write(cell->text, width, out);
-    buffer_append_text(out, is_styled ? grid_style_text(TABLE_PLAIN) : "");
+    buffer_append_text(out, is_styled ? table_style_code(TABLE_PLAIN) : "");
     *blanks = (is_right ? 0 : width - used) + GAP;
 }
 

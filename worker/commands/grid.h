@@ -41,7 +41,5 @@ void grid_write(const struct grid *grid, unsigned width, size_t rows, bool has_c
 /* Appends `text` as far as it has room, with '~' for what has not. Returns the width that it took. */
 unsigned grid_text_write(const char *text, unsigned width, struct buffer *out);
 unsigned grid_text_width(const char *text);
-/* The escape sequence of a style; TABLE_PLAIN ends one. */
-const char *grid_style_text(enum table_style style);
 
 #endif

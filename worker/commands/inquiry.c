@@ -90,7 +90,8 @@ static size_t element_count(const struct redis_reply *reply)
     return count;
 }
 
-struct redis_reply *redis_reply_copy(const struct redis_reply *reply)
+/* With all that it holds, in one piece of memory: free() frees it. */
+static struct redis_reply *reply_copy(const struct redis_reply *reply)
 {
     struct redis_reply *copy = memory_zeroed(1, sizeof *reply + copy_size(reply));
     struct redis_reply *slots = copy + 1;
@@ -126,7 +127,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
         again_later(inquiry);
         return;
     }
-    exchange->reply = redis_reply_copy(result->reply);
+    exchange->reply = reply_copy(result->reply);
     if (++inquiry->answered == inquiry->count)
         run_end(inquiry, INQUIRY_ANSWERED);
 }
@@ -402,7 +403,7 @@ struct redis_reply *inquiry_take(struct inquiry *inquiry, size_t index)
     static const struct redis_reply nothing = {.kind = REDIS_NIL};
     struct redis_reply *reply = inquiry->exchanges[index]->reply;
     invariant(reply != NULL);
-    inquiry->exchanges[index]->reply = redis_reply_copy(&nothing);
+    inquiry->exchanges[index]->reply = reply_copy(&nothing);
     return reply;
 }
 

@@ -102,7 +102,4 @@ void inquiry_set_patience(struct inquiry *inquiry, int64_t patience_ns);
 /* Waits without asking anything; false when a signal ended it. */
 bool inquiry_pause(struct inquiry *inquiry, int64_t duration_ns) MUST_CHECK;
 
-/* A copy of a reply with all that it holds, in one piece of memory: free() frees it. */
-struct redis_reply *redis_reply_copy(const struct redis_reply *reply);
-
 #endif

@@ -66,6 +66,19 @@ void json_nothing(struct json_writer *json, const char *name)
     buffer_append_text(json->out, "null");
 }
 
+void json_number_or_nothing(struct json_writer *json, const char *name, int64_t number)
+{
+    if (number >= 0)
+        json_number(json, name, number);
+    else
+        json_nothing(json, name);
+}
+
+void json_text_or_nothing(struct json_writer *json, const char *name, const char *text)
+{
+    json_text(json, name, text != NULL && text[0] != '\0' ? text : NULL);
+}
+
 void json_raw(struct json_writer *json, const char *name, const char *bytes, size_t length)
 {
     value_begin(json, name);

@@ -36,6 +36,9 @@ void json_number(struct json_writer *json, const char *name, int64_t number);
 void json_seconds(struct json_writer *json, const char *name, int64_t us);
 void json_truth(struct json_writer *json, const char *name, bool truth);
 void json_nothing(struct json_writer *json, const char *name);
+/* Null for what is not known: a number below 0, a text that is empty. */
+void json_number_or_nothing(struct json_writer *json, const char *name, int64_t number);
+void json_text_or_nothing(struct json_writer *json, const char *name, const char *text);
 /* A text that is JSON already. */
 void json_raw(struct json_writer *json, const char *name, const char *bytes, size_t length);
 

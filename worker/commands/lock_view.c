@@ -107,7 +107,7 @@ int lock_view_look(struct lock_view *view)
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-const char *lock_state_name(enum lock_state state)
+static const char *state_name(enum lock_state state)
 {
     static const char *const names[] = {[LOCK_IS_FREE] = "free",
                                         [LOCK_IS_HELD] = "held",
@@ -136,7 +136,8 @@ static void bytes_show(const char *bytes, size_t length, struct buffer *out)
     buffer_append_text(out, "\"");
 }
 
-void lock_view_value(const struct lock_view *view, unsigned holder, struct buffer *out)
+/* All of the value of a holder, as it may be shown. */
+static void value_show(const struct lock_view *view, unsigned holder, struct buffer *out)
 {
     const struct redlock_key_view *key = key_of(view, holder);
     if (key->kind == REDLOCK_KEY_VALUE)
@@ -147,7 +148,8 @@ void lock_view_value(const struct lock_view *view, unsigned holder, struct buffe
         buffer_append_text(out, "something that is no string, and so no lock");
 }
 
-void lock_view_who(const struct lock_view *view, unsigned holder, struct buffer *out)
+/* The end of the value that says who wrote it, if that was a worker. */
+static void owner_show(const struct lock_view *view, unsigned holder, struct buffer *out)
 {
     const struct redlock_key_view *key = key_of(view, holder);
     const char *owner = view->holders[holder].owner;
@@ -192,10 +194,10 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
     const struct redlock_holder *holder = &view->holders[index];
     char human[HUMAN_TEXT_MAX];
     struct buffer text = {0};
-    lock_view_who(view, index, &text);
+    owner_show(view, index, &text);
     printf("#%u %s\n", index + 1, buffer_text(&text));
     buffer_clear(&text);
-    lock_view_value(view, index, &text);
+    value_show(view, index, &text);
     printf("  value    %s\n", buffer_text(&text));
     printf("  nodes    %u of %u, %s\n", holder->nodes, nodes, standings[holder->standing]);
     if (holder->remaining_ns >= 0)
@@ -386,7 +388,7 @@ void lock_view_json(const struct lock_view *view, struct json_writer *json)
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
     json_text(json, "resource", view->options.resource);
     json_text(json, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
-    json_text(json, "state", lock_state_name(view->state));
+    json_text(json, "state", state_name(view->state));
     json_number(json, "quorum", group.quorum);
     json_open(json, "holders", '[');
     for (unsigned i = 0; i < view->holder_count; i++)

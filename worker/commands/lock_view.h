@@ -53,10 +53,5 @@ int lock_view_look(struct lock_view *view);
 
 void lock_view_print(const struct lock_view *view);
 void lock_view_json(const struct lock_view *view, struct json_writer *json); /* members of an object */
-const char *lock_state_name(enum lock_state state);
-/* Appends all of the value of a holder, as it may be shown. */
-void lock_view_value(const struct lock_view *view, unsigned holder, struct buffer *out);
-/* "host:pid:slot", or the value when a worker did not write it. Appended; safe for a terminal. */
-void lock_view_who(const struct lock_view *view, unsigned holder, struct buffer *out);
 
 #endif

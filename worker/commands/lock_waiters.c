@@ -157,7 +157,7 @@ void lock_waiters_request_free(const struct console *console, const char *resour
 
 /* --- how it is shown ---------------------------------------------------------------------------------------------- */
 
-const char *lock_waiter_state_name(enum lock_waiter_state state)
+static const char *state_name(enum lock_waiter_state state)
 {
     static const char *const names[] = {[LOCK_WAITER_PARKED] = "parked",
                                         [LOCK_WAITER_ON_WAY] = "on its way",
@@ -187,7 +187,7 @@ void lock_waiters_print(const struct lock_waiters *waiters, const struct console
         table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->class_name : "-");
         table_cell(table, TABLE_PLAIN, "%s", is_known ? waiter->queue : "-");
         table_cell(table, waiter->state == LOCK_WAITER_PARKED ? TABLE_PLAIN : TABLE_WARN, "%s",
-                   lock_waiter_state_name(waiter->state));
+                   state_name(waiter->state));
         table_cell(table, TABLE_DIM, "%s", is_known ? human_moment(waiter->due, console->now, human) : "-");
     }
     table_print(table, stdout);
@@ -206,7 +206,7 @@ void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *j
         json_text(json, "jid", waiter->jid);
         json_text(json, "class", is_known ? waiter->class_name : NULL);
         json_text(json, "queue", is_known ? waiter->queue : NULL);
-        json_text(json, "state", lock_waiter_state_name(waiter->state));
+        json_text(json, "state", state_name(waiter->state));
         if (is_known)
             json_seconds(json, "at", waiter->due.us);
         else

@@ -39,7 +39,6 @@ int lock_waiters_read(struct lock_waiters *waiters, struct console *console, con
                       size_t limit) MUST_CHECK; /* an exit code; complains */
 void lock_waiters_free(struct lock_waiters *waiters);
 
-const char *lock_waiter_state_name(enum lock_waiter_state state);
 void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console);
 void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *json); /* members waiters, waiting */
 

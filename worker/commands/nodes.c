@@ -149,11 +149,6 @@ static void json_span(struct json_writer *json, const char *name, int64_t ns)
     json_seconds(json, name, ns / NS_PER_US);
 }
 
-static void json_text_or_nothing(struct json_writer *json, const char *name, const char *text)
-{
-    json_text(json, name, text[0] != '\0' ? text : NULL);
-}
-
 static void json_measures(struct json_writer *json, const struct redlock_node_view *view)
 {
     if (!view->is_reached) {

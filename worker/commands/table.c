@@ -62,17 +62,26 @@ void table_cell(struct table *table, enum table_style style, const char *format,
         table->widths[column] = cell->width;
 }
 
-const char *table_style_text(FILE *out, enum table_style style)
+const char *table_style_code(enum table_style style)
 {
-    static const char *const texts[TABLE_STYLES] = {[TABLE_PLAIN] = "\x1b[0m",
+    static const char *const codes[TABLE_STYLES] = {[TABLE_PLAIN] = "\x1b[0m",
                                                     [TABLE_DIM] = "\x1b[2m",
                                                     [TABLE_GOOD] = "\x1b[32m",
                                                     [TABLE_WARN] = "\x1b[33m",
                                                     [TABLE_BAD] = "\x1b[31m"};
+    return codes[style];
+}
+
+bool table_has_colour(FILE *out)
+{
     const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    bool has_colour = isatty(fileno(out)) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
-                      (no_colour == NULL || no_colour[0] == '\0');
-    return has_colour ? texts[style] : "";
+    return isatty(fileno(out)) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
+           (no_colour == NULL || no_colour[0] == '\0');
+}
+
+const char *table_style_text(FILE *out, enum table_style style)
+{
+    return table_has_colour(out) ? table_style_code(style) : "";
 }
 
 /* `blanks` is what stands between the last cell and this one; an empty cell only adds to it. */

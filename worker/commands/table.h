@@ -30,7 +30,10 @@ void table_cell(struct table *table, enum table_style style, const char *format,
 void table_print(struct table *table, FILE *out);
 void table_free(struct table *table); /* without printing it */
 
-/* The escape sequence that begins or, for TABLE_PLAIN, ends a style; "" where there are no colours. */
+/* The escape sequence that begins or, for TABLE_PLAIN, ends a style; of table_style_text "" where there are no
+ * colours. */
+const char *table_style_code(enum table_style style);
 const char *table_style_text(FILE *out, enum table_style style);
+bool table_has_colour(FILE *out);
 
 #endif

@@ -3,19 +3,6 @@
 
 #include "worker/commands/json_writer.h"
 
-static void known_json(struct json_writer *json, const char *name, long long number)
-{
-    if (number >= 0)
-        json_number(json, name, number);
-    else
-        json_nothing(json, name);
-}
-
-static void text_or_nothing(struct json_writer *json, const char *name, const char *text)
-{
-    json_text(json, name, text != NULL && text[0] != '\0' ? text : NULL);
-}
-
 /* A rate with one digit behind the point. */
 static void rate_json(struct json_writer *json, const char *name, double rate)
 {
@@ -58,13 +45,13 @@ static void running_json(struct json_writer *json, const struct top_facts *facts
     for (size_t i = 0; i < facts->task_count; i++) {
         const struct top_task *task = &facts->tasks[i];
         json_open(json, NULL, '{');
-        text_or_nothing(json, "class", task->class_name);
-        text_or_nothing(json, "jid", task->jid);
-        text_or_nothing(json, "queue", task->queue);
-        text_or_nothing(json, "process", task->process);
+        json_text_or_nothing(json, "class", task->class_name);
+        json_text_or_nothing(json, "jid", task->jid);
+        json_text_or_nothing(json, "queue", task->queue);
+        json_text_or_nothing(json, "process", task->process);
         json_seconds(json, "age", task->age_us);
-        text_or_nothing(json, "resource", task->resource);
-        text_or_nothing(json, "token", task->token);
+        json_text_or_nothing(json, "resource", task->resource);
+        json_text_or_nothing(json, "token", task->token);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -108,24 +95,6 @@ static void nodes_json(struct json_writer *json, const struct top_facts *facts)
     json_close(json, ']');
 }
 
-static void queues_json(struct json_writer *json, const struct backlog *backlog)
-{
-    json_open(json, "queues", '[');
-    for (size_t i = 0; i < backlog->count; i++) {
-        const struct backlog_queue *queue = &backlog->items[i];
-        json_open(json, NULL, '{');
-        json_text(json, "name", queue->name);
-        known_json(json, "length", queue->length);
-        if (queue->latency_us >= 0)
-            json_seconds(json, "latency", queue->latency_us);
-        else
-            json_nothing(json, "latency");
-        json_truth(json, "paused", queue->is_paused);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
 void top_json_write(const struct top_facts *facts, struct buffer *out)
 {
     struct json_writer json = {.out = out};
@@ -133,15 +102,15 @@ void top_json_write(const struct top_facts *facts, struct buffer *out)
     json_seconds(&json, "time", facts->now.us);
     json_text(&json, "away", facts->away);
     rates_json(&json, facts);
-    known_json(&json, "processed", facts->status.processed);
-    known_json(&json, "failed", facts->status.failed);
-    known_json(&json, "schedule", facts->status.schedule);
-    known_json(&json, "retry", facts->status.retry);
-    known_json(&json, "dead", facts->status.dead);
+    json_number_or_nothing(&json, "processed", facts->status.processed);
+    json_number_or_nothing(&json, "failed", facts->status.failed);
+    json_number_or_nothing(&json, "schedule", facts->status.schedule);
+    json_number_or_nothing(&json, "retry", facts->status.retry);
+    json_number_or_nothing(&json, "dead", facts->status.dead);
     processes_json(&json, &facts->status.fleet);
     running_json(&json, facts);
     resources_json(&json, facts);
     nodes_json(&json, facts);
-    queues_json(&json, &facts->status.backlog);
+    backlog_json(&facts->status.backlog, &json);
     json_close(&json, '}');
 }

@@ -101,9 +101,9 @@ static void write_warning(struct screen *screen, const char *text)
 {
     if (screen->left == 0)
         return;
-    buffer_append_text(screen->out, screen->has_colour ? grid_style_text(TABLE_BAD) : "");
+    buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_BAD) : "");
     grid_text_write(text, screen->width, screen->out);
-    buffer_append_text(screen->out, screen->has_colour ? grid_style_text(TABLE_PLAIN) : "");
+    buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_PLAIN) : "");
     line_end(screen);
 }
 

@@ -266,8 +266,6 @@ struct envelope_limits config_task_limits(const struct config *config);
 
 /* The settings for this class, NULL when there are none. */
 const struct config_class *config_class_find(const struct config *config, const char *class_name);
-/* CONFIG_LOCK_BY_HANDLER when there is no setting. */
-enum config_lock_mode config_class_lock(const struct config *config, const char *class_name);
 /* Whether a class runs without its lock when no majority of the lock nodes can be asked: so work goes on then. */
 bool config_runs_unlocked(const struct config *config);
 /* Whether the file says how often a failed task is tried again, and how often: 0 = never. */

@@ -22,12 +22,6 @@ const struct config_class *config_class_find(const struct config *config, const 
     return NULL;
 }
 
-enum config_lock_mode config_class_lock(const struct config *config, const char *class_name)
-{
-    const struct config_class *entry = config_class_find(config, class_name);
-    return entry != NULL ? entry->lock : CONFIG_LOCK_BY_HANDLER;
-}
-
 bool config_runs_unlocked(const struct config *config)
 {
     for (size_t i = 0; i < config->class_count; i++)

@@ -11,7 +11,8 @@ enum { FIRST_GAP_US = 1, SMALLEST_SHARE = 1000 };
 
 /* While lanes are chosen, `first_bar` of a lane is the first of its places. */
 
-bool timeline_is_unusual(const struct history_place *place)
+/* Lost, refused, overlapping, or without an end. */
+static bool is_unusual(const struct history_place *place)
 {
     const struct history_hold *hold = place->hold;
     return place->overlaps || hold->is_lost || hold->is_refused || hold->is_open;
@@ -46,7 +47,7 @@ static void lanes_choose(struct timeline_lanes *lanes, const struct history_plac
             *lane = (struct timeline_lane){.resource = place->resource, .first_bar = i};
         }
         lane->holds++;
-        lane->unusual += timeline_is_unusual(place);
+        lane->unusual += is_unusual(place);
     }
     if (lanes->lane_count > lanes_max) {
         qsort(lanes->lanes, lanes->lane_count, sizeof *lanes->lanes, compare_importance);
@@ -67,7 +68,7 @@ static bool may_merge(const struct timeline_bar *bar, const struct history_place
     const struct history_hold *one = bar->place->hold, *other = place->hold;
     if (merging->gap_us < 0 || other->from.us - bar->to.us > merging->gap_us)
         return false;
-    return merging->takes_all || (bar->unusual == 0 && !timeline_is_unusual(place) &&
+    return merging->takes_all || (bar->unusual == 0 && !is_unusual(place) &&
                                   strcmp(one->process, other->process) == 0 && one->is_locked == other->is_locked);
 }
 
@@ -75,7 +76,7 @@ static struct timeline_bar bar_merged(struct timeline_bar bar, const struct hist
 {
     bar.to = place->hold->to.us > bar.to.us ? place->hold->to : bar.to;
     bar.holds++;
-    bar.unusual += timeline_is_unusual(place);
+    bar.unusual += is_unusual(place);
     bar.is_mixed |= strcmp(bar.place->hold->process, place->hold->process) != 0;
     return bar;
 }
@@ -95,7 +96,7 @@ static size_t lane_fill(const struct timeline_lane *lane, const struct history_p
                                         .from = place->hold->from,
                                         .to = place->hold->to,
                                         .holds = 1,
-                                        .unusual = timeline_is_unusual(place)};
+                                        .unusual = is_unusual(place)};
             count++;
         }
         if (bars != NULL)

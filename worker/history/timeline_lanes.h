@@ -40,7 +40,4 @@ struct timeline_lanes {
 struct timeline_lanes timeline_lanes_of(const struct history_places *places, size_t lanes_max, size_t bars_max);
 void timeline_lanes_fini(struct timeline_lanes *lanes);
 
-/* Lost, refused, overlapping, or without an end. */
-bool timeline_is_unusual(const struct history_place *place);
-
 #endif
