@@ -3,7 +3,7 @@
  * the holder ends, the lock nodes change its value for the heir's in one step, and the runner goes on with the heir.
  *
  *     holder runs ──▶ mate: queue_heir ──▶ claimed, waits for the lock ──▶ holder ends: lock handed on ──▶ heir runs,
- *                                    └──▶ nothing: the mate is idle                      and its mate looks for the next
+ *                                    └──▶ nothing: the mate is idle                  and its mate looks for the next
  *
  * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A
  * holder that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends

@@ -257,7 +257,8 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     departures_add(slot->worker->departures, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
-/* Others would wait for a task that has a place, until it is known to be lost, though it will never ask for its lock. */
+/* Others would wait for a task that has a place, for as long as it could be on its way, and it never asks for its
+ * lock. */
 static bool waited_in_vain(const struct slot *slot, enum flow_ending ending)
 {
     return slot->envelope.parked_at.us != 0 && (ending == FLOW_EXPIRED || ending == FLOW_REFUSED);

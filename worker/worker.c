@@ -23,8 +23,6 @@
 #include "worker/worker_state.h"
 
 #define LOOK_NS (100 * NS_PER_MS)
-/* `--drain` also waits for tasks that were parked a moment ago, or became due while the promoter looked. */
-#define DRAIN_SLACK_NS (5 * NS_PER_S)
 
 /* --- which slots claim ------------------------------------------------------------------------------------------ */
 
@@ -96,36 +94,6 @@ void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, cons
 }
 
 /* --- the regular look ------------------------------------------------------------------------------------------- */
-
-static void drain_told(void *context, const struct queue_backlog *backlog)
-{
-    struct worker *worker = context;
-    if (!backlog->known || worker->idle_count < worker->runner_count)
-        return;
-    if (backlog->waiting > 0)
-        worker_wake_idle(worker);
-    else if (backlog->scheduled == 0)
-        worker_stop(worker, "drained");
-}
-
-/* For so long a task may have been parked that this process could run: while the lock of a holder that died, or of
- * another program, runs out, or because too few lock nodes could be asked. */
-static int64_t drain_horizon_ns(const struct config_lock *lock)
-{
-    int64_t longest_ns = lock->ttl_ns > 2 * lock->park_delay_ns ? lock->ttl_ns : 2 * lock->park_delay_ns;
-    return longest_ns + DRAIN_SLACK_NS;
-}
-
-/* What the promoter has seen and left where it is, is for others. */
-static void drain_look(struct worker *worker)
-{
-    struct instant seen = promoter_seen(worker->promoter);
-    if (worker->quiet)
-        worker_stop(worker, "drained"); /* it takes nothing more, so nothing would change */
-    else if (worker->ready && seen.ns != 0)
-        queue_count(worker->queue, instant_since(seen, loop_now(worker->loop)) + DRAIN_SLACK_NS,
-                    drain_horizon_ns(&worker->options.config->lock), drain_told);
-}
 
 static bool has_quorum(const struct redlock_standing *standing)
 {
@@ -214,7 +182,7 @@ static void look_fire(struct loop_timer *timer)
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
     else if (all_idle && worker->options.drain)
-        drain_look(worker);
+        worker_drain_look(worker);
 }
 
 /* --- building --------------------------------------------------------------------------------------------------- */

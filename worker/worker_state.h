@@ -1,5 +1,5 @@
-/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c (the end), signals.c and
- * reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
+/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c and drain.c (the end), signals.c
+ * and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -219,6 +219,9 @@ void worker_listen(struct worker *worker); /* after a change of what is idle or 
 /* From the configuration, which may have changed. The former ones are the caller's. */
 struct class_resources *worker_resources_take(struct worker *worker);
 void worker_limits_take(struct worker *worker); /* as well */
+
+/* drain.c: with all slots idle; stops the process when nothing is left to do. */
+void worker_drain_look(struct worker *worker);
 
 /* stop.c: each may be called at any time and again; a later one in this order goes further, none goes back. `reason` is
  * a word for the log. */
