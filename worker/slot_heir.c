@@ -71,10 +71,22 @@ void slot_seek_heir(struct slot *slot)
     slot_perform(mate, flow_wake(&mate->flow));
 }
 
+/* The slot's task has ended and its lock goes to its mate: then the call that settles the one claims the heir of the
+ * other. */
+bool slot_goes_on_as_heir(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    return slot->left.kind == SLOT_LEFT_TO_HEIR && slot->waiting.count == slot->waiting.resource_count &&
+           slot->mate->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
+           slot->chain.length + 1 < worker->options.config->lock.hand_over_tasks && chain_may_go_on(slot) &&
+           contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
+}
+
 void slot_heir_claim(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     const struct slot *holder = slot->mate;
+    const char *ended = slot->left.kind == SLOT_LEFT_TO_HEIR ? slot->left.jid : NULL;
     char set[DIGEST_TEXT_SIZE];
     waiting_names_digest(&holder->waiting, set);
     slot->claims = true;
@@ -83,8 +95,10 @@ void slot_heir_claim(struct slot *slot)
                &(struct waiting_heir){.list = holder->waiting.names[0],
                                       .set = set,
                                       .holder_jid = holder->jid,
+                                      .ended_jid = ended,
                                       .classes = worker->class_names,
                                       .class_count = worker->class_count});
+    slot->left.kind = SLOT_LEFT_NOTHING;
 }
 
 /* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
@@ -120,6 +134,12 @@ void slot_waiters_note(struct slot *slot)
                                 queue_has_waiters(worker->queue, slot->number), loop_now(worker->loop));
 }
 
+/* It has the lock, or it is about to have it from the slot's own last task. */
+static bool will_hand_on(const struct slot *holder)
+{
+    return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_heir);
+}
+
 /* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
 void slot_heir_judge(struct slot *slot)
 {
@@ -128,7 +148,7 @@ void slot_heir_judge(struct slot *slot)
         return;
     waiting_names_digest(&slot->waiting, own);
     waiting_names_digest(&slot->mate->waiting, holders);
-    slot->is_heir = is_holding(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+    slot->is_heir = will_hand_on(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
 }
 
 /* --- the pair ----------------------------------------------------------------------------------------------------- */

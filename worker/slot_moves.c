@@ -64,7 +64,8 @@ static void task_turn(struct slot *slot, bool claims)
 static void task_claim(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    if (slot->is_heir) {
+    if (slot->is_heir || slot_goes_on_as_heir(slot)) {
+        slot->is_heir = true;
         slot_heir_claim(slot);
         return;
     }

@@ -175,7 +175,8 @@ bool slot_must_wait(struct slot *slot);
 bool slot_lacks_runner(struct slot *slot);
 
 /* slot_heir.c */
-void slot_seek_heir(struct slot *slot);    /* if its task holds a lock for which others wait */
+void slot_seek_heir(struct slot *slot); /* if its task holds a lock for which others wait */
+bool slot_goes_on_as_heir(struct slot *slot);
 void slot_heir_claim(struct slot *slot);   /* for its mate */
 void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
 void slot_heir_missing(struct slot *slot); /* it was not */

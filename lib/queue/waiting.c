@@ -179,9 +179,9 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->wait.request;
-    invariant(!slot->holds);
+    invariant(slot->holds == (heir->ended_jid != NULL));
     buffer_clear(out);
-    redis_request_script(out, &queue_script_heir, 6, 6 + (size_t)queue->options.name_count + heir->class_count);
+    redis_request_script(out, &queue_script_heir, 6, 7 + (size_t)queue->options.name_count + heir->class_count);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->keys.cancels);
@@ -190,6 +190,7 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     queue_keys_request(queue->keys.places_prefix, heir->list, out);
     slot_encode(slot, number, out);
     redis_request_text(out, heir->holder_jid);
+    redis_request_text(out, heir->ended_jid != NULL ? heir->ended_jid : "");
     redis_request_text(out, heir->set);
     redis_request_integer(out, queue->options.name_count);
     for (unsigned i = 0; i < queue->options.name_count; i++)

@@ -56,12 +56,14 @@ void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *t
  * in the list: QUEUE_KEPT, and the slot still has it, to be parked. Or QUEUE_LOST. */
 void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
 
-/* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Answers QUEUE_CLAIMED, or
+/* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Or for a slot whose task has
+ * ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it. Answers QUEUE_CLAIMED, or
  * QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the process's or is paused, its
  * class is not among `classes`, it locks something else too), or is on its way elsewhere. */
 struct waiting_heir {
     const char *list, *set;
-    const char *holder_jid; /* whose place in the list is given up: it holds the lock */
+    const char *holder_jid; /* it gives up its place in the list, unless it is still to get the lock */
+    const char *ended_jid;  /* of the slot's task; NULL = it has none, and the holder has the lock */
     const char *const *classes;
     unsigned class_count;
 };

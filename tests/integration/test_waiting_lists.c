@@ -246,6 +246,30 @@ static void test_the_oldest_becomes_the_heir(void **state)
     assert_waiting("");
 }
 
+/* The lock is on its way from the one to the other, who may not get it yet and keeps its place. */
+static void test_the_end_of_a_holder_claims_the_heir_of_its_heir(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    heir.holder_jid = "one";
+    heir.ended_jid = "holder";
+    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+    assert_string_equal(probe.slots[0].payload, "two");
+    assert_waiting("one=O two=O");
+    heir.holder_jid = "two";
+    heir.ended_jid = "one";
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);
+    assert_waiting("two=O");
+    free(redis_server_command(server, "EVAL \"for _, key in ipairs(redis.call('KEYS', 'hf:2:process:*')) do "
+                                      "redis.call('HDEL', key, 0) end return 0\" 0"));
+    heir.holder_jid = "nobody";
+    heir.ended_jid = "two";
+    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_LOST);
+    assert_waiting("two=O");
+}
+
 static void assert_no_heir(const struct waiting_heir *heir)
 {
     assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
@@ -349,6 +373,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_two_tasks_of_one_jid_are_both_parked),
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_the_oldest_becomes_the_heir),
+    queue_test(test_the_end_of_a_holder_claims_the_heir_of_its_heir),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
     queue_test(test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused),
     queue_test(test_an_heir_has_nobody_before_it_who_is_on_its_way),

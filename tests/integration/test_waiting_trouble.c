@@ -125,7 +125,7 @@ static void test_a_repeated_skip_ends_it_once(void **state)
 static void assert_heirs(const char *expected, const char *has, const char *next)
 {
     char *reply = redis_server_command(
-        server, "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES " 1 %s %s holder set 1 a Work",
+        server, "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES " 1 %s %s holder \"\" set 1 a Work",
         queue_script_heir.sha1, has, next);
     char *notes = strrchr(reply, '\n');
     assert_non_null(notes);
@@ -151,7 +151,7 @@ static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
     free(redis_server_command(server, "DEL claims"));
     assert_first_line(redis_server_command(server,
                                            "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES
-                                           " 1 \"\" %s holder set 1 a Work",
+                                           " 1 \"\" %s holder \"\" set 1 a Work",
                                            queue_script_heir.sha1, ID("M")),
                       "-UNLISTED claims names no queues");
 }

@@ -1,9 +1,11 @@
 -- include: waiting_list.lua
--- Claims the oldest of a waiting list into an empty place of the process that holds the lock, to hand the lock on.
+-- Claims the oldest of a waiting list into a place of the process that holds the lock, to hand the lock on. The place is
+-- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well.
 --
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places.
--- ARGV: slot, id that its place holds ('' = none), new id; jid of the holder, which gives up its place in the list; the
---       set that it locks; how many queues; their names; then classes.
+-- ARGV: slot, id that its place holds ('' = none), new id; jid of the holder; jid of the task that has ended ('' = the
+--       place is empty, and the holder has the lock: it gives up its place in the list); the set that the holder locks;
+--       how many queues; their names; then classes.
 -- Answers what the place holds at the end (as claim.lua does: the new id, and behind it queue, newline and task; anything
 -- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds.
 local time = redis.call('TIME')
@@ -13,7 +15,8 @@ local id = string.sub(place, 1, 16)
 local function answer(holds)
     return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now}
 end
-if id ~= ARGV[2] or #place > 16 then
+local holder, ended = ARGV[4], ARGV[5]
+if id ~= ARGV[2] or (#place > 16) ~= (ended ~= '') then
     return answer(place)
 end
 if place == '' and redis.call('HEXISTS', KEYS[1], 'queues') == 0 then
@@ -29,11 +32,12 @@ end
 
 redis.call('HDEL', KEYS[1], ARGV[1])
 local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
-list.give_up(ARGV[4])
-local first_class = 7 + tonumber(ARGV[6])
-local heir, out = list.oldest()
+list.give_up(ended ~= '' and ended or holder)
+-- A holder that does not have the lock yet keeps its place, in case it will not get it; it is in nobody's way.
+local first_class = 8 + tonumber(ARGV[7])
+local heir, out = list.oldest(nil, nil, holder)
 local holds = ARGV[3]
-if heir and out == 0 and heir.set == ARGV[5] and among(heir.queue, 7, first_class - 1)
+if heir and out == 0 and heir.set == ARGV[6] and among(heir.queue, 8, first_class - 1)
     and among(heir.class, first_class, #ARGV) and list.may_go(heir) then
     list.take(heir)
     holds = ARGV[3] .. heir.queue .. '\n' .. heir.task

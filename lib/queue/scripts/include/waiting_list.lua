@@ -74,8 +74,9 @@ local function waiting_list(order, places, schedule, paused, now)
     end
 
     -- The oldest that is parked and accepted (nil: any), looking no further than `behind` (nil: at all); and how many
-    -- before it are on their way. Looks at a bounded number: behind so many that are OUT, nobody is found.
-    function list.oldest(accepts, behind)
+    -- before it, but for `except`, are on their way. Looks at a bounded number: behind so many that are OUT, nobody is
+    -- found.
+    function list.oldest(accepts, behind, except)
         local out, from = 0, 0
         for _ = 1, looked_at / page do
             local jids = redis.pcall('ZRANGE', order, from, from + page - 1)
@@ -89,7 +90,8 @@ local function waiting_list(order, places, schedule, paused, now)
                 else
                     from = from + 1
                     if not place.task then
-                        out = out + (is_out_lately(place) and list.may_go(place) and 1 or 0)
+                        local counts = jids[i] ~= except and is_out_lately(place) and list.may_go(place)
+                        out = out + (counts and 1 or 0)
                     elseif not accepts or accepts(place) then
                         return place, out
                     end
