@@ -94,6 +94,7 @@ void slot_heir_claim(struct slot *slot)
     queue_heir(worker->queue, slot->number,
                &(struct waiting_heir){.list = holder->waiting.names[0],
                                       .set = set,
+                                      .holder = holder->number,
                                       .holder_jid = holder->jid,
                                       .ended_jid = ended,
                                       .classes = worker->class_names,
@@ -144,11 +145,13 @@ static bool will_hand_on(const struct slot *holder)
 void slot_heir_judge(struct slot *slot)
 {
     char own[DIGEST_TEXT_SIZE], holders[DIGEST_TEXT_SIZE];
+    slot->was_deserted = false;
     if (!slot->is_heir)
         return;
     waiting_names_digest(&slot->waiting, own);
     waiting_names_digest(&slot->mate->waiting, holders);
     slot->is_heir = will_hand_on(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+    slot->was_deserted = !slot->is_heir && slot->waiting.resource_count > 0; /* those who waited longer go first */
 }
 
 /* --- the pair ----------------------------------------------------------------------------------------------------- */

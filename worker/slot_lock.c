@@ -5,6 +5,7 @@
  * nodes. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/invariant.h"
@@ -17,6 +18,7 @@
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
 #define SOON_MIN_NS      (5 * NS_PER_MS)
 #define SOON_MAX_NS      (50 * NS_PER_MS)
+#define ASKING_LOOK_NS   (200 * NS_PER_MS)
 #define SHARE_LOOK_NS    (1 * NS_PER_S)
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
@@ -54,7 +56,19 @@ static void wait_plan(struct slot *slot, const char *list, int64_t near_ns, int6
     slot->wait.seen_us = seen_us;
 }
 
-/* A holder of this process is believed to live as long as a ttl, and wakes whoever waits when it ends. */
+/* A holder of this process is believed to live as long as a ttl, and wakes whoever waits when it ends. One that only
+ * asks for the lock may be refused and wait in its turn, behind the one that is judged now: then nobody would look. */
+static int64_t taken_near_ns(const struct worker *worker, const char *list)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        const struct slot *slot = &worker->slots[i];
+        for (unsigned r = 0; slot->has_lock && r < slot->waiting.resource_count; r++)
+            if (strcmp(slot->waiting.names[r], list) == 0)
+                return worker->terms.ttl_ns + random_between(0, EXPIRY_SPREAD_NS);
+    }
+    return SOON_MAX_NS + random_between(0, ASKING_LOOK_NS);
+}
+
 bool slot_must_wait(struct slot *slot)
 {
     struct worker *worker = slot->worker;
@@ -62,10 +76,15 @@ bool slot_must_wait(struct slot *slot)
     int64_t own_us = queue_seen_us(worker->queue, slot->number), seen_us = 0;
     if (slot->is_heir)
         return false;
+    if (slot->was_deserted) {
+        wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), own_us);
+        slot->was_deserted = false;
+        return true;
+    }
     for (unsigned i = 0; i < slot->waiting.resource_count; i++) {
         const char *list = slot->waiting.names[i];
         if (contention_taken(worker->contention, list) > 0) {
-            wait_plan(slot, list, worker->terms.ttl_ns + random_between(0, EXPIRY_SPREAD_NS), own_us);
+            wait_plan(slot, list, taken_near_ns(worker, list), own_us);
             return true;
         }
         if (contention_is_held(worker->contention, list, now, &seen_us)) {
@@ -133,6 +152,7 @@ static void lock_taken(struct slot *slot, const struct redlock_event *event)
     if (token != 0)
         snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
     failure_clear(&slot->job.failure); /* of an earlier refusal */
+    slot->is_heir = false;
     slot->has_lock = true;
     slot->locked_at = loop_now(slot->worker->loop);
     slot_chain_go_on(slot, event->handed_over);
@@ -168,10 +188,22 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
 }
 
+/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses an heir is
+ * mostly what is left of the holder before. */
+static void inheritance_failed(struct slot *slot)
+{
+    queue_free(slot->worker->queue,
+               &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
+}
+
 static void lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
-    enum flow_refusal refusal = refusal_of(event->answer);
+    bool was_heir = slot->is_heir;
+    enum flow_refusal refusal = was_heir && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
+    if (was_heir)
+        inheritance_failed(slot);
+    slot->is_heir = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;
     if (refusal == FLOW_BUSY)
@@ -203,7 +235,6 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
     }
     if (event->kind != REDLOCK_EVENT_ANSWER)
         return;
-    slot->is_heir = false; /* it has the lock, or is one of those who want it */
     if (event->answer == REDLOCK_ACQUIRED)
         lock_taken(slot, event);
     else

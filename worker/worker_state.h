@@ -56,6 +56,7 @@ struct slot {
     struct slot *mate; /* with whom it shares a runner; see slot_heir.c */
     struct flow flow;
     bool is_heir;            /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool was_deserted;       /* its task was claimed as an heir, and there is nobody to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
     bool owes_claim;         /* it did not ask for a task, because its mate was busy */
     bool claims;             /* its outstanding turn claims a task */

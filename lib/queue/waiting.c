@@ -178,10 +178,11 @@ static void heir_done(struct errand *errand, const struct redis_reply *reply)
 void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir *heir)
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
+    const struct claim_slot *holder = &queue->slots[heir->holder];
     struct buffer *out = &slot->wait.request;
-    invariant(slot->holds == (heir->ended_jid != NULL));
+    invariant(heir->holder < queue->options.slots && slot->holds == (heir->ended_jid != NULL));
     buffer_clear(out);
-    redis_request_script(out, &queue_script_heir, 6, 7 + (size_t)queue->options.name_count + heir->class_count);
+    redis_request_script(out, &queue_script_heir, 6, 10 + (size_t)queue->options.name_count + heir->class_count);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->keys.cancels);
@@ -189,9 +190,12 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
     queue_keys_request(queue->keys.places_prefix, heir->list, out);
     slot_encode(slot, number, out);
+    redis_request_integer(out, heir->holder);
+    redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);
     redis_request_text(out, heir->holder_jid);
     redis_request_text(out, heir->ended_jid != NULL ? heir->ended_jid : "");
     redis_request_text(out, heir->set);
+    redis_request_text(out, queue->keys.queue_prefix);
     redis_request_integer(out, queue->options.name_count);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);

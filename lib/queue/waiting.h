@@ -62,6 +62,7 @@ void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name
  * class is not among `classes`, it locks something else too), or is on its way elsewhere. */
 struct waiting_heir {
     const char *list, *set;
+    unsigned holder;        /* the slot that has the lock, or is about to get it */
     const char *holder_jid; /* it gives up its place in the list, unless it is still to get the lock */
     const char *ended_jid;  /* of the slot's task; NULL = it has none, and the holder has the lock */
     const char *const *classes;

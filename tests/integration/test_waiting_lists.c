@@ -237,10 +237,12 @@ static void test_the_oldest_becomes_the_heir(void **state)
     assert_true(queue_has_waiters(probe.queue, 0));
     assert_reply(server, "0", "EXISTS " FREED);
     assert_waiting("one=O two=P");
+    heir.holder = 1;
     heir.holder_jid = "one";
     assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "two");
     assert_waiting("two=O");
+    heir.holder = 0;
     heir.holder_jid = "two";
     assert_int_equal(claim_heir(&probe, 2, &heir), QUEUE_NOTHING);
     assert_waiting("");
@@ -253,11 +255,13 @@ static void test_the_end_of_a_holder_claims_the_heir_of_its_heir(void **state)
     hold_before_two("a");
     struct waiting_heir heir = heir_of("holder");
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    heir.holder = 1;
     heir.holder_jid = "one";
     heir.ended_jid = "holder";
     assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "two");
     assert_waiting("one=O two=O");
+    heir.holder = 0;
     heir.holder_jid = "two";
     heir.ended_jid = "one";
     assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_NOTHING);

@@ -124,9 +124,10 @@ static void test_a_repeated_skip_ends_it_once(void **state)
 
 static void assert_heirs(const char *expected, const char *has, const char *next)
 {
-    char *reply = redis_server_command(
-        server, "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES " 1 %s %s holder \"\" set 1 a Work",
-        queue_script_heir.sha1, has, next);
+    char *reply = redis_server_command(server,
+                                       "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES
+                                       " 1 %s %s 5 " ID("X") " holder \"\" set queue: 1 a Work",
+                                       queue_script_heir.sha1, has, next);
     char *notes = strrchr(reply, '\n');
     assert_non_null(notes);
     notes[-2] = '\0'; /* before the flag and the time */
@@ -140,6 +141,7 @@ static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
     claim_by_hand();
     assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
     free(redis_server_command(server, "HDEL claims 0"));
+    free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
     for (int i = 0; i < 3; i++)
         assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
     assert_heirs(ID("H") "a\none", "\"\"", ID("I"));
@@ -151,7 +153,7 @@ static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
     free(redis_server_command(server, "DEL claims"));
     assert_first_line(redis_server_command(server,
                                            "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES
-                                           " 1 \"\" %s holder \"\" set 1 a Work",
+                                           " 1 \"\" %s 5 " ID("X") " holder \"\" set queue: 1 a Work",
                                            queue_script_heir.sha1, ID("M")),
                       "-UNLISTED claims names no queues");
 }
@@ -237,7 +239,10 @@ static void test_an_heir_whose_reply_is_lost(void **state)
     (void)state;
     claim_one_behind_the_relay();
     assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    push("a", "holder");
+    queue_probe_claim(&probe, 1, "holder");
     struct waiting_heir heir = heir_of("holder");
+    heir.holder = 1;
     char *before = place_digest();
     relay_swallow(relay, true);
     probe.slots[0].asked++;
@@ -335,6 +340,8 @@ static void test_names_from_strangers(void **state)
     const char *const lists[] = {"resource:hf:2:processes", "resource:",      "resource:a b\r\n\"c\\{}",
                                  "class:Work\nhf",          "resource:%s%n*", longest};
     start("a");
+    push("a", "holder");
+    queue_probe_claim(&probe, 1, "holder");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         push("a", "one");
         queue_probe_claim(&probe, 0, "one");
@@ -344,6 +351,7 @@ static void test_names_from_strangers(void **state)
         assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
         assert_due_near("one");
         struct waiting_heir heir = heir_of("holder");
+        heir.holder = 1;
         heir.list = lists[i];
         heir.classes = &task.class_name;
         heir.class_count = 1;
@@ -353,6 +361,7 @@ static void test_names_from_strangers(void **state)
         assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
         assert_false(queue_has_waiters(probe.queue, 0));
     }
+    queue_probe_claim(&probe, 1, NULL); /* it ends */
     assert_places("");
     assert_reply(server, "zset", "TYPE hf:2:processes");
     assert_reply(server, "0", "EXISTS hf:2:waiting:resource:hf:2:processes");

@@ -42,23 +42,26 @@ static void test_several_are_woken_when_told_so(void **state)
     assert_reply(server, "1", "EXISTS " FREED);
 }
 
-static void test_a_lock_that_is_handed_on_wakes_nobody(void **state)
+static void test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed(void **state)
 {
     (void)state;
-    struct waiting_end end = end_of("one");
-    end.is_handed_on = true;
     start("a");
+    push("a", "holder");
+    queue_probe_claim(&probe, 1, "holder");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
-    park_new(&probe, 0, "three");
+    struct waiting_heir heir = heir_of("holder");
+    heir.holder = 1;
+    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+    struct waiting_end end = end_of("holder");
+    end.is_handed_on = true;
     free_seat(&end);
-    assert_waiting("two=P three=P");
-    struct waiting_heir heir = heir_of("one");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    end.jid = "two";
-    queue_free(probe.queue, &end);
-    queue_probe_claim(&probe, 0, NULL); /* behind it */
-    assert_waiting("three=P");
+    assert_waiting("one=O two=P");
+    assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
+    assert_waiting("one=P two=P");
+    free_seat(&end);
+    assert_waiting("one=O two=P");
+    assert_reply(server, "one", "LINDEX queue:a -1");
     assert_reply(server, "0", "EXISTS " FREED);
 }
 
@@ -291,7 +294,7 @@ static void test_what_is_due_soon_is_looked_for(void **state)
 static const struct CMUnitTest tests[] = {
     queue_test(test_while_one_is_on_its_way_nobody_is_woken),
     queue_test(test_several_are_woken_when_told_so),
-    queue_test(test_a_lock_that_is_handed_on_wakes_nobody),
+    queue_test(test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed),
     queue_test(test_who_waits_again_in_other_hands_keeps_its_place),
     queue_test(test_a_deleted_task_is_not_waited_for),
     queue_test(test_a_promoted_task_is_on_its_way_and_keeps_its_place),

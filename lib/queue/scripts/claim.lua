@@ -68,9 +68,8 @@ if ends < #ARGV then
         if exists == 1 and has_moved[s] then
             local list = waiting_list(KEYS[key], KEYS[key + 1], KEYS[4 + lists], KEYS[2], now)
             list.give_up(ARGV[i + 1])
-            if not is_handed_on then
-                list.wake(1, ARGV[ends])
-            end
+            -- When it was handed on: nobody, while the heir is on its way; it may have failed to get the lock since.
+            list.wake(1, ARGV[ends])
             exists = redis.call('EXISTS', KEYS[key])
         end
         if exists == 1 then

@@ -3,9 +3,9 @@
 -- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well.
 --
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places.
--- ARGV: slot, id that its place holds ('' = none), new id; jid of the holder; jid of the task that has ended ('' = the
---       place is empty, and the holder has the lock: it gives up its place in the list); the set that the holder locks;
---       how many queues; their names; then classes.
+-- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid; jid
+--       of the task that has ended ('' = the place is empty, and the holder has the lock: it gives up its place in the
+--       list); the set that the holder locks; the prefix of the queues' keys; how many queues; their names; then classes.
 -- Answers what the place holds at the end (as claim.lua does: the new id, and behind it queue, newline and task; anything
 -- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds.
 local time = redis.call('TIME')
@@ -15,7 +15,7 @@ local id = string.sub(place, 1, 16)
 local function answer(holds)
     return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now}
 end
-local holder, ended = ARGV[4], ARGV[5]
+local holder, ended = ARGV[6], ARGV[7]
 if id ~= ARGV[2] or (#place > 16) ~= (ended ~= '') then
     return answer(place)
 end
@@ -32,15 +32,23 @@ end
 
 redis.call('HDEL', KEYS[1], ARGV[1])
 local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
-list.give_up(ended ~= '' and ended or holder)
+-- A late call may find the holder's task in other hands.
+local is_here = string.sub(redis.call('HGET', KEYS[1], ARGV[4]) or '', 1, 16) == ARGV[5]
+if ended ~= '' then
+    list.give_up(ended)
+elseif is_here then
+    list.give_up(holder)
+end
 -- A holder that does not have the lock yet keeps its place, in case it will not get it; it is in nobody's way.
-local first_class = 8 + tonumber(ARGV[7])
-local heir, out = list.oldest(nil, nil, holder)
+local first_class = 11 + tonumber(ARGV[10])
+local heir, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
-if heir and out == 0 and heir.set == ARGV[6] and among(heir.queue, 8, first_class - 1)
+if heir and out == 0 and is_here and heir.set == ARGV[8] and among(heir.queue, 11, first_class - 1)
     and among(heir.class, first_class, #ARGV) and list.may_go(heir) then
     list.take(heir)
     holds = ARGV[3] .. heir.queue .. '\n' .. heir.task
+elseif ended ~= '' then
+    list.wake(1, ARGV[9]) -- nobody, while the holder is on its way; it may have failed to get the lock since
 end
 redis.call('HSET', KEYS[1], ARGV[1], holds)
 return answer(holds)

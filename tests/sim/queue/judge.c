@@ -95,24 +95,27 @@ static struct value *order_of(struct scene *scene, unsigned resource)
 }
 
 /* `chore` has just left the list, to its queue or into a claim. What it was before is still in `place` of others. */
-static void order_check(struct scene *scene, struct chore *chore, const char *script)
+static void order_check(struct scene *scene, struct chore *chore, const struct redis_script *script)
 {
+    const char *name = script->name;
     if (chore->is_excused)
         return;
     if (chore->rank == 0)
-        judge_violation(scene, "S3", "task %u was woken by %s and has no place", chore->number, script);
+        judge_violation(scene, "S3", "task %u was woken by %s and has no place", chore->number, name);
     for (unsigned i = 0; i < scene->chore_count; i++) {
         const struct chore *older = &scene->chores[i];
         if (older->resource != chore->resource || older->rank == 0 || older->rank >= chore->rank || older->is_excused ||
             older->copies == 0)
             continue;
         if (older->found == PLACE_SCHEDULE)
-            judge_violation(scene, "S3", "%s takes task %u before task %u, which has waited longer", script,
+            judge_violation(scene, "S3", "%s takes task %u before task %u, which has waited longer", name,
                             chore->number, older->number);
-        bool is_out = !scene->was_paused && (older->found == PLACE_QUEUE || older->found == PLACE_CLAIM);
+        /* An heir may be claimed for the one that is to get the lock. */
+        bool is_before = script == &queue_script_heir && older->found == PLACE_CLAIM && older->is_successor;
+        bool is_out = !scene->was_paused && !is_before && (older->found == PLACE_QUEUE || older->found == PLACE_CLAIM);
         if (is_out && older->since.ns != 0 && instant_since(older->since, scene->now) < ON_ITS_WAY_NS)
-            judge_violation(scene, "S3", "%s takes task %u while task %u, which has waited longer, is on its way",
-                            script, chore->number, older->number);
+            judge_violation(scene, "S3", "%s takes task %u while task %u, which has waited longer, is on its way", name,
+                            chore->number, older->number);
     }
 }
 
@@ -125,7 +128,7 @@ static bool is_paused(struct scene *scene)
 
 static void chore_ended(struct scene *scene, struct chore *chore, const struct redis_script *script)
 {
-    bool ends = script == &queue_script_claim || script == &queue_script_finish;
+    bool ends = script == &queue_script_claim || script == &queue_script_finish || script == &queue_script_heir;
     chore->is_over = true;
     scene_trace(scene, "task %u r%u j%u: ended by %s", chore->number, chore->resource, chore->jid,
                 script != NULL ? script->name : "an operator");
@@ -140,6 +143,7 @@ static void chore_moved(struct scene *scene, struct chore *chore, const struct r
     enum place from = chore->place, to = chore->found;
     const char *name = script != NULL ? script->name : "an operator";
     chore->place = to;
+    chore->is_successor = chore->is_successor && to == PLACE_CLAIM;
     if (from == PLACE_SCHEDULE) /* on its way since then, wherever it goes */
         chore->since = scene->now;
     scene_trace(scene, "task %u r%u j%u: place %d -> %d by %s", chore->number, chore->resource, chore->jid, (int)from,
@@ -151,7 +155,7 @@ static void chore_moved(struct scene *scene, struct chore *chore, const struct r
     bool is_woken = from == PLACE_SCHEDULE && script != NULL && script != &queue_script_promote;
     scene->counters->woken += is_woken && script != &queue_script_heir;
     if (is_woken)
-        order_check(scene, chore, name);
+        order_check(scene, chore, script);
     if (script == &queue_script_park && chore->rank == 0)
         chore->rank = ++scene->ranks;
     if (script == &queue_script_recover && chore->had_lock) /* it may have given up its place for an heir */

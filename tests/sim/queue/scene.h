@@ -116,7 +116,7 @@ struct seat {
     struct chore *chore;
     int64_t seen_us;
     struct grip *grip;
-    bool has_lock, has_taken, has_ended, is_heir, owes_claim, claims, asks_for_waiters, gives_up_place;
+    bool has_lock, has_taken, has_ended, is_heir, was_deserted, owes_claim, claims, asks_for_waiters, gives_up_place;
     enum seat_left left;
     struct event run_end;
     enum flow_result result;
@@ -151,6 +151,7 @@ struct chore {
     unsigned number, resource, jid; /* two chores may have one jid */
     unsigned set;                   /* of what it locks beside that: only equal ones are heirs */
     bool is_pushed, is_over, was_deleted, was_cancelled, had_lock;
+    bool is_successor; /* the lock is on its way to it, from a task of its process that has ended */
     enum place place;
     unsigned runs, failures, retries;
     int64_t hold_ns;
@@ -292,7 +293,7 @@ void seat_opened(struct seat *seat, long long answer); /* of open.lua */
 /* --- seat_calls.c */
 void call_turn(struct seat *seat, bool claims, bool frees, bool hands_on);
 void call_park(struct seat *seat);
-void call_heir(struct seat *seat);
+void call_heir(struct seat *seat, const struct chore *ended);
 void call_move(struct seat *seat, enum flow_move move);
 void call_open(struct seat *seat);
 void call_free(struct crew *crew, unsigned resource, const struct chore *gives_up, bool hands_on);

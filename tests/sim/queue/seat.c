@@ -11,6 +11,7 @@ enum { CHAIN_MAX = 4 };
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
 #define SOON_MIN_NS      (5 * NS_PER_MS)
 #define SOON_MAX_NS      (50 * NS_PER_MS)
+#define ASKING_LOOK_NS   (200 * NS_PER_MS)
 #define PARK_DELAY_NS    (1 * NS_PER_S)
 
 static void seat_perform(struct seat *seat, struct flow_step step);
@@ -53,17 +54,34 @@ static void wait_plan(struct seat *seat, int64_t near_ns, int64_t seen_us)
     seat->wait.seen_us = seen_us;
 }
 
+/* Who only asks for the lock may be refused, and then nobody would look. */
+static int64_t taken_near_ns(const struct seat *seat)
+{
+    struct scene *scene = scene_of(seat);
+    for (unsigned i = 0; i < scene->seat_count; i++) {
+        const struct seat *other = &seat->crew->seats[i];
+        if (other->has_lock && other->chore->resource == seat->chore->resource)
+            return scene->terms.ttl_ns + spread(scene);
+    }
+    return SOON_MAX_NS + chance_between(&scene->chance, 0, ASKING_LOOK_NS);
+}
+
 static bool must_wait(struct seat *seat)
 {
     struct scene *scene = scene_of(seat);
     int64_t seen_us = 0;
     if (seat->is_heir)
         return false;
+    if (seat->was_deserted) {
+        wait_plan(seat, chance_between(&scene->chance, SOON_MIN_NS, SOON_MAX_NS), seat->seen_us);
+        seat->was_deserted = false;
+        return true;
+    }
     if (contention_taken(seat->crew->contention, list_of(seat)) > 0) {
         scene_trace(scene, "%s slot %u: task %u waits for one of this process", seat->crew->identity, seat->number,
                     seat->chore->number);
         scene->counters->waited_unasked++;
-        wait_plan(seat, scene->terms.ttl_ns + spread(scene), seat->seen_us);
+        wait_plan(seat, taken_near_ns(seat), seat->seen_us);
         return true;
     }
     if (!contention_is_held(seat->crew->contention, list_of(seat), scene->now, &seen_us))
@@ -114,6 +132,10 @@ static void busy_note(struct seat *seat)
 void seat_refused(struct seat *seat, enum flow_refusal refusal)
 {
     struct scene *scene = scene_of(seat);
+    if (seat->is_heir && refusal == FLOW_BUSY)
+        refusal = FLOW_UNDECIDED; /* by what is left of the holder before, mostly */
+    if (seat->is_heir)
+        call_free(seat->crew, seat->chore->resource, NULL, false);
     seat->is_heir = false;
     scene->counters->refused_busy += refusal == FLOW_BUSY;
     scene->counters->refused_undecided += refusal != FLOW_BUSY;
@@ -169,16 +191,22 @@ static void seats_seek_heir(struct crew *crew, unsigned resource)
     }
 }
 
+static bool will_hand_on(const struct seat *holder)
+{
+    return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_heir);
+}
+
 /* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
 static void heir_judge(struct seat *seat)
 {
     if (!seat->is_heir)
         return;
     const struct chore *own = seat->chore, *holders = seat->mate->chore;
-    if (is_holding(seat->mate) && own->set != holders->set)
+    if (will_hand_on(seat->mate) && own->set != holders->set)
         judge_violation(scene_of(seat), "S9", "task %u, which locks something else, is the heir of task %u",
                         own->number, holders->number);
-    seat->is_heir = is_holding(seat->mate) && own->resource == holders->resource && own->set == holders->set;
+    seat->is_heir = will_hand_on(seat->mate) && own->resource == holders->resource && own->set == holders->set;
+    seat->was_deserted = !seat->is_heir;
     scene_of(seat)->counters->heirs++;
 }
 
@@ -244,10 +272,24 @@ static void waiters_tell(struct seat *seat)
     seat->left = LEFT_NOTHING;
 }
 
+/* One call settles its task and claims the heir of its mate, to which its lock goes. */
+static bool goes_on_as_heir(const struct seat *seat)
+{
+    return seat->left == LEFT_TO_HEIR && seat->gives_up_place && seat->chain.length + 1 < CHAIN_MAX &&
+           chain_may_go_on(seat) && contention_has_waiters(seat->crew->contention, list_of(seat), scene_of(seat)->now);
+}
+
 static void claim(struct seat *seat)
 {
     if (seat->is_heir) {
-        call_heir(seat);
+        call_heir(seat, NULL);
+        return;
+    }
+    if (goes_on_as_heir(seat)) {
+        seat->is_heir = true;
+        seat->left = LEFT_NOTHING;
+        seat->mate->chore->is_successor = true;
+        call_heir(seat, seat->chore);
         return;
     }
     enum seat_left left = seat->gives_up_place ? seat->left : LEFT_NOTHING;

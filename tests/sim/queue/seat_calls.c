@@ -230,14 +230,17 @@ void call_park(struct seat *seat)
     seat_ask(seat, &request, park_told);
 }
 
-void call_heir(struct seat *seat)
+void call_heir(struct seat *seat, const struct chore *ended)
 {
     struct request request;
     struct list_keys keys;
     const struct chore *holder = seat->mate->chore;
-    char process[TEXT_BYTES], number[NUMBER_BYTES], jid[NUMBER_BYTES], set[NUMBER_BYTES];
+    char process[TEXT_BYTES], number[NUMBER_BYTES], mate[NUMBER_BYTES], jid[NUMBER_BYTES], ended_jid[NUMBER_BYTES] = "",
+                                                                                           set[NUMBER_BYTES];
     list_keys_write(holder->resource, &keys);
     jid_write(holder, jid);
+    if (ended != NULL)
+        jid_write(ended, ended_jid);
     snprintf(set, sizeof set, "set-r%u-%u", holder->resource, holder->set);
     request_begin(&request, &queue_script_heir);
     request_key(&request, process_write(seat->crew, process));
@@ -247,8 +250,12 @@ void call_heir(struct seat *seat)
     request_key(&request, keys.order);
     request_key(&request, keys.places);
     slot_write(seat, &request, number);
+    request_text(&request, number_write(mate, seat->mate->number));
+    request_bytes(&request, seat->mate->id, ID_BYTES);
     request_text(&request, jid);
+    request_text(&request, ended_jid);
     request_text(&request, set);
+    request_text(&request, "queue:");
     request_text(&request, "1");
     request_text(&request, "q");
     request_text(&request, "c");
