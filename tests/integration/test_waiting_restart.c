@@ -129,7 +129,7 @@ static char *included(const char *code)
 static void test_no_two_have_one_time(void **state)
 {
     (void)state;
-    char *script = included("local list = waiting_list(KEYS[1], KEYS[2], 'schedule', 1000000)\n"
+    char *script = included("local list = waiting_list(KEYS[1], KEYS[2], 'schedule', 'paused', 1000000)\n"
                             "for i = 1, 50 do list.park('j' .. i, 2000000000000000, 't' .. i, 'a') end\n"
                             "return redis.call('ZCOUNT', 'schedule', '2000000000', '2000000000.000049')");
     free(redis_server_command(server, "ZADD schedule 2000000000.000003 foreign"));
