@@ -17,7 +17,7 @@ struct entry {
     struct list hearsay_link; /* in table->hearsay, when something was heard */
     unsigned taken;
     struct instant held_until;
-    int64_t seen_us;
+    struct contention_held held;
     struct instant waiters_until;
     char name[];
 };
@@ -120,19 +120,20 @@ unsigned contention_taken(const struct contention *table, const char *list)
     return entry != NULL ? entry->taken : 0;
 }
 
-void contention_note_held(struct contention *table, const char *list, struct instant until, int64_t seen_us)
+void contention_note_held(struct contention *table, const char *list, struct instant until, struct contention_held held)
 {
     struct entry *entry = hearsay_begin(table, list);
     entry->held_until = until;
-    entry->seen_us = seen_us;
+    entry->held = held;
 }
 
-bool contention_is_held(const struct contention *table, const char *list, struct instant now, int64_t *seen_us)
+bool contention_is_held(const struct contention *table, const char *list, struct instant now,
+                        struct contention_held *held)
 {
     const struct entry *entry = *place_of(table, list);
     if (entry == NULL || instant_reached(now, entry->held_until))
         return false;
-    *seen_us = entry->seen_us;
+    *held = entry->held;
     return true;
 }
 

@@ -31,10 +31,16 @@ void contention_take(struct contention *table, const char *list);
 void contention_leave(struct contention *table, const char *list);
 unsigned contention_taken(const struct contention *table, const char *list);
 
-/* Somebody elsewhere had it at `seen_us` of the queue node's time, and has it until `until`, as far as is known. */
-void contention_note_held(struct contention *table, const char *list, struct instant until, int64_t seen_us);
+/* Somebody elsewhere had it at `seen_us` of the queue node's time; that is believed until `until`. */
+struct contention_held {
+    int64_t seen_us;
+    struct instant free_at; /* unless its holder extends it */
+};
+void contention_note_held(struct contention *table, const char *list, struct instant until,
+                          struct contention_held held);
 /* False when nothing is known, or not any more. */
-bool contention_is_held(const struct contention *table, const char *list, struct instant now, int64_t *seen_us);
+bool contention_is_held(const struct contention *table, const char *list, struct instant now,
+                        struct contention_held *held);
 /* It was had here, or freed. */
 void contention_forget_held(struct contention *table, const char *list);
 

@@ -73,7 +73,8 @@ bool slot_must_wait(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     struct instant now = loop_now(worker->loop);
-    int64_t own_us = queue_seen_us(worker->queue, slot->number), seen_us = 0;
+    int64_t own_us = queue_seen_us(worker->queue, slot->number);
+    struct contention_held held;
     if (slot->is_heir)
         return false;
     if (slot->was_deserted) {
@@ -87,9 +88,9 @@ bool slot_must_wait(struct slot *slot)
             wait_plan(slot, list, taken_near_ns(worker, list), own_us);
             return true;
         }
-        if (contention_is_held(worker->contention, list, now, &seen_us)) {
-            wait_plan(slot, list, HELD_BELIEVED_NS + random_between(0, EXPIRY_SPREAD_NS),
-                      seen_us < own_us ? seen_us : own_us);
+        if (contention_is_held(worker->contention, list, now, &held)) {
+            wait_plan(slot, list, instant_since(now, held.free_at) + random_between(0, EXPIRY_SPREAD_NS),
+                      held.seen_us < own_us ? held.seen_us : own_us);
             return true;
         }
     }
@@ -184,12 +185,14 @@ static void busy_note(struct slot *slot, const struct redlock_event *event)
     int64_t left_ns = event->remaining_ns > 0 ? event->remaining_ns : worker->terms.ttl_ns;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
-    contention_note_held(worker->contention, list, loop_after(worker->loop, believed_ns), seen_us);
+    contention_note_held(
+        worker->contention, list, loop_after(worker->loop, believed_ns),
+        (struct contention_held){.seen_us = seen_us, .free_at = loop_after(worker->loop, left_ns + NS_PER_MS)});
     wait_plan(slot, list, left_ns + NS_PER_MS + random_between(0, EXPIRY_SPREAD_NS), seen_us);
 }
 
-/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses an heir is
- * mostly what is left of the holder before. */
+/* It was to be handed the lock, and nobody else was told that it is free, or will be in a moment. What refuses an heir
+ * is mostly what is left of the holder before. */
 static void inheritance_failed(struct slot *slot)
 {
     queue_free(slot->worker->queue,

@@ -56,10 +56,11 @@ void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *t
  * in the list: QUEUE_KEPT, and the slot still has it, to be parked. Or QUEUE_LOST. */
 void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
 
-/* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Or for a slot whose task has
- * ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it. Answers QUEUE_CLAIMED, or
- * QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the process's or is paused, its
- * class is not among `classes`, it locks something else too), or is on its way elsewhere. */
+/* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Or for a slot whose task
+ * has ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it.
+ * Answers QUEUE_CLAIMED, or QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the
+ * process's or is paused, its class is not among `classes`, it locks something else too), or is on its way
+ * elsewhere. */
 struct waiting_heir {
     const char *list, *set;
     unsigned holder;        /* the slot that has the lock, or is about to get it */

@@ -1,16 +1,16 @@
-/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them, and
- * how long a task takes from its push to the start of its handler.
+/* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them,
+ * and how long a task takes from its push to the start of its handler.
  *
  *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--program FILE] [--jobs DIR]
  *     task-bench --queue-port P --lock-ports A,B,C --hold-ms N --tasks N [--processes N] [...]
  *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
  *
- * The first fills the queue `default` of the given node (which must be private to the benchmark), runs `holdfast work
- * --drain` on it with a configuration of its own, and prints one JSON line: what the worker reports of itself, where
- * the time is that from its first claim to its last ending. The second does so with tasks of
- * one resource, each of which holds it for that long, and one or more worker processes: one resource cannot be held more
- * often than 1 / hold, as the workers measured it. The third pushes tasks at that rate to a worker that is
- * otherwise idle, and measures in the same run what a bare fetch by a blocking move takes. */
+ * The first fills the queue `default` of the given node (which must be private to the benchmark), runs `holdfast
+ * work --drain` on it with a configuration of its own, and prints one JSON line: what the worker reports of itself,
+ * where the time is that from its first claim to its last ending. The second does so with tasks of one resource,
+ * each of which holds it for that long, and one or more worker processes: one resource cannot be held more often
+ * than 1 / hold, as the workers measured it. The third pushes tasks at that rate to a worker that is otherwise idle,
+ * and measures in the same run what a bare fetch by a blocking move takes. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

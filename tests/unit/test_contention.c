@@ -42,15 +42,16 @@ static void what_is_taken_here_is_counted_exactly(void **state)
 static void what_is_held_elsewhere_is_believed_for_its_time(void **state)
 {
     struct contention *table = *state;
-    int64_t seen = 0;
-    contention_note_held(table, "resource:a", at(100), 42);
-    assert_true(contention_is_held(table, "resource:a", at(99), &seen));
-    assert_int_equal(seen, 42);
-    assert_false(contention_is_held(table, "resource:a", at(100), &seen));
-    contention_note_held(table, "resource:a", at(200), 43);
+    struct contention_held held = {0};
+    contention_note_held(table, "resource:a", at(100), (struct contention_held){42, at(5000)});
+    assert_true(contention_is_held(table, "resource:a", at(99), &held));
+    assert_int_equal(held.seen_us, 42);
+    assert_true(held.free_at.ns == at(5000).ns);
+    assert_false(contention_is_held(table, "resource:a", at(100), &held));
+    contention_note_held(table, "resource:a", at(200), (struct contention_held){43, at(5000)});
     contention_forget_held(table, "resource:a");
-    assert_false(contention_is_held(table, "resource:a", at(150), &seen));
-    assert_false(contention_is_held(table, "resource:b", at(0), &seen));
+    assert_false(contention_is_held(table, "resource:a", at(150), &held));
+    assert_false(contention_is_held(table, "resource:b", at(0), &held));
 }
 
 static void waiters_are_believed_in_for_a_while(void **state)
@@ -71,20 +72,20 @@ static void waiters_are_believed_in_for_a_while(void **state)
 static void hearsay_is_bounded_and_what_is_taken_is_not_forgotten(void **state)
 {
     struct contention *table = *state;
-    int64_t seen = 0;
+    struct contention_held held = {0};
     char name[64];
     contention_take(table, "resource:0");
     for (int i = 0; i < 3 * CONTENTION_HEARSAY_MAX; i++) {
         snprintf(name, sizeof name, "resource:%d", i);
-        contention_note_held(table, name, at(100), i);
+        contention_note_held(table, name, at(100), (struct contention_held){i, at(5000)});
     }
     assert_int_equal(contention_taken(table, "resource:0"), 1);
-    assert_false(contention_is_held(table, "resource:0", at(0), &seen)); /* the oldest hearsay went first */
-    assert_true(contention_is_held(table, name, at(0), &seen));
+    assert_false(contention_is_held(table, "resource:0", at(0), &held)); /* the oldest hearsay went first */
+    assert_true(contention_is_held(table, name, at(0), &held));
     snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX);
-    assert_true(contention_is_held(table, name, at(0), &seen));
+    assert_true(contention_is_held(table, name, at(0), &held));
     snprintf(name, sizeof name, "resource:%d", 2 * CONTENTION_HEARSAY_MAX - 1);
-    assert_false(contention_is_held(table, name, at(0), &seen));
+    assert_false(contention_is_held(table, name, at(0), &held));
     contention_leave(table, "resource:0");
 }
 

@@ -69,7 +69,7 @@ static int64_t taken_near_ns(const struct seat *seat)
 static bool must_wait(struct seat *seat)
 {
     struct scene *scene = scene_of(seat);
-    int64_t seen_us = 0;
+    struct contention_held held;
     if (seat->is_heir)
         return false;
     if (seat->was_deserted) {
@@ -84,12 +84,13 @@ static bool must_wait(struct seat *seat)
         wait_plan(seat, taken_near_ns(seat), seat->seen_us);
         return true;
     }
-    if (!contention_is_held(seat->crew->contention, list_of(seat), scene->now, &seen_us))
+    if (!contention_is_held(seat->crew->contention, list_of(seat), scene->now, &held))
         return false;
     scene_trace(scene, "%s slot %u: task %u waits for what is known to be held", seat->crew->identity, seat->number,
                 seat->chore->number);
     scene->counters->waited_unasked++;
-    wait_plan(seat, HELD_BELIEVED_NS + spread(scene), seen_us < seat->seen_us ? seen_us : seat->seen_us);
+    wait_plan(seat, instant_since(scene->now, held.free_at) + spread(scene),
+              held.seen_us < seat->seen_us ? held.seen_us : seat->seen_us);
     return true;
 }
 
@@ -125,7 +126,9 @@ static void busy_note(struct seat *seat)
     struct scene *scene = scene_of(seat);
     int64_t left_ns = seat->grip->left_ms > 0 ? seat->grip->left_ms * NS_PER_MS : scene->terms.ttl_ns;
     int64_t believed_ns = left_ns < HELD_BELIEVED_NS ? left_ns : HELD_BELIEVED_NS;
-    contention_note_held(seat->crew->contention, list_of(seat), instant_after(scene->now, believed_ns), seat->seen_us);
+    contention_note_held(
+        seat->crew->contention, list_of(seat), instant_after(scene->now, believed_ns),
+        (struct contention_held){.seen_us = seat->seen_us, .free_at = instant_after(scene->now, left_ns + NS_PER_MS)});
     wait_plan(seat, left_ns + NS_PER_MS + spread(scene), seat->seen_us);
 }
 
