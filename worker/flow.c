@@ -124,7 +124,7 @@ static struct flow_step wait_or_not(struct flow *flow)
     case FLOW_CONFLICT_DELAY:
         return end_by_move(flow, FLOW_PARKED, FLOW_MOVE_DELAY);
     case FLOW_CONFLICT_FAIL:
-        return end_failed(flow);
+        return flow->task.ran_before ? park(flow) : end_failed(flow);
     }
     invariant_unreachable("a conflict outside its enum");
 }

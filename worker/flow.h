@@ -26,8 +26,8 @@
  *  - A task that runs at most once was ended before it ran: what fails, is cancelled or loses its lock after that is
  *    buried, never run again.
  *  - A lock that is held by others is no failure: the task waits in the queue store, or what else its class says, and
- *    has cost neither a runner's time nor a retry. A task that was claimed before is never skipped, it may be its own
- *    dead one that holds the lock.
+ *    has cost neither a runner's time nor a retry. A task that was claimed before is neither skipped nor failed, it may
+ *    be its own dead one that holds the lock.
  *  - While stopping nothing is started: what has not started is given back. */
 #ifndef WORKER_FLOW_H
 #define WORKER_FLOW_H

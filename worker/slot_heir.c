@@ -102,6 +102,14 @@ void slot_heir_claim(struct slot *slot)
     slot->left.kind = SLOT_LEFT_NOTHING;
 }
 
+/* Its lock is lost, and its handler may take long to notice: the heir waits where others can find it. */
+void slot_heir_dismiss(struct slot *slot)
+{
+    struct slot *mate = slot->mate;
+    if (slot->flow.state == FLOW_READY && mate->is_heir && mate->flow.state == FLOW_LOCKING)
+        redlock_lock_release(mate->lock);
+}
+
 /* Nobody waits whom this process could serve; it asks again when it hears of somebody. */
 void slot_heir_missing(struct slot *slot)
 {

@@ -172,6 +172,7 @@ static enum flow_refusal refusal_of(enum redlock_answer answer)
         return FLOW_BUSY;
     case REDLOCK_SPLIT:
     case REDLOCK_TOO_SLOW:
+    case REDLOCK_CANCELLED:
         return FLOW_UNDECIDED;
     default:
         return FLOW_NO_QUORUM;
@@ -235,6 +236,7 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         metrics_count(slot, LOCK_EVENT_LOST);
         job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
         slot_settle(slot); /* if it only waits for its heir: there is nothing to hand on */
+        slot_heir_dismiss(slot);
     }
     if (event->kind != REDLOCK_EVENT_ANSWER)
         return;

@@ -183,6 +183,7 @@ void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
 void slot_heir_missing(struct slot *slot); /* it was not */
 void slots_seek_heir(struct worker *worker, const char *list);
 void slot_waiters_note(struct slot *slot);
+void slot_heir_dismiss(struct slot *slot);
 bool slot_has_heir(const struct slot *slot);
 bool slot_waits_for_heir(const struct slot *slot);
 void slot_chain_go_on(struct slot *slot, bool handed_over);

@@ -330,6 +330,26 @@ static void a_lock_that_is_deleted_goes_to_the_heir_or_to_nobody(void **state)
     assert_runs_alone();
 }
 
+/* Its handler goes on for long: the heir is left to others, and so is the lock. */
+static void a_lock_that_is_lost_under_its_handler_is_not_kept_from_others(void **state)
+{
+    (void)state;
+    unsigned worker = contended_start(NULL);
+    contended_push("first", "[600000,1,600000]", "r");
+    test_await(is_noted("begin first"));
+    contended_push("t1", "[0]", "r");
+    test_await(waiting_count("resource:r") == 1 && claimed() == 2);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL lock:r"), "1");
+    test_await(is_noted("lost first"));
+    test_await(fleet_logged(&fleet, worker, "ending=parked jid=t1"));
+    contended_start(NULL);
+    test_await(is_noted("end t1"));
+    assert_false(is_noted("end first"));
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+}
+
 /* What is claimed goes back, what is parked stays; whoever comes next goes on in the same order. */
 static void a_worker_that_stops_leaves_what_waits_in_order(void **state)
 {
@@ -367,6 +387,7 @@ int main(void)
         fleet_test(clocks_of_hosts_may_be_hours_apart),
         fleet_test(a_lock_that_is_lost_is_not_handed_over),
         fleet_test(a_lock_that_is_deleted_goes_to_the_heir_or_to_nobody),
+        fleet_test(a_lock_that_is_lost_under_its_handler_is_not_kept_from_others),
         fleet_test(a_worker_that_stops_leaves_what_waits_in_order),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

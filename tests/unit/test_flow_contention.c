@@ -113,7 +113,7 @@ static void each_class_has_its_way_with_a_held_lock(void **state)
     assert_waits(flow_refused(&flow, FLOW_NO_QUORUM), FLOW_MOVE_PARK);
 }
 
-static void a_task_that_was_claimed_before_is_parked_and_not_skipped(void **state)
+static void a_task_that_was_claimed_before_is_parked_whatever_its_class_says(void **state)
 {
     (void)state;
     struct flow_task task = conflicting(FLOW_CONFLICT_SKIP);
@@ -121,6 +121,9 @@ static void a_task_that_was_claimed_before_is_parked_and_not_skipped(void **stat
     flow_refused(&flow, FLOW_BUSY);
     assert_waits(flow_not_yet(&flow, false), FLOW_MOVE_PARK); /* the queue node knows it */
     task.ran_before = true;
+    flow = flow_locking(&task);
+    assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
+    task.on_conflict = FLOW_CONFLICT_FAIL;
     flow = flow_locking(&task);
     assert_waits(flow_refused(&flow, FLOW_BUSY), FLOW_MOVE_PARK);
 }
@@ -180,7 +183,7 @@ int main(void)
         cmocka_unit_test(a_lock_that_was_freed_since_is_asked_for_again),
         cmocka_unit_test(a_share_that_was_freed_since_is_used_without_a_lock_that_nobody_wants),
         cmocka_unit_test(each_class_has_its_way_with_a_held_lock),
-        cmocka_unit_test(a_task_that_was_claimed_before_is_parked_and_not_skipped),
+        cmocka_unit_test(a_task_that_was_claimed_before_is_parked_whatever_its_class_says),
         cmocka_unit_test(a_crowd_has_its_policy),
         cmocka_unit_test(without_a_quorum_a_class_may_fail_open),
         cmocka_unit_test(what_waits_is_given_back_when_the_process_stops),
