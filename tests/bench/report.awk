@@ -133,7 +133,7 @@ function task_table(    which) {
 }
 
 function hot_table(    which) {
-    printf "\n%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %6s %7s\n", "held for 1 ms, one process",
+    printf "\n%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %6s %7s\n", "held for 1 ms",
         "holds/s (low to high)", "share of 1 / hold", "floor", "reach", "", "wait us", "CPU us", "passes", "held us"
     for (which = 0; which < hots; which++) {
         row("h" which)

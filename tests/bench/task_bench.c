@@ -234,13 +234,14 @@ static void report_print(const struct bench *bench, const char *path)
 enum { PROCESSES_MAX = 16 };
 
 struct hot_sum {
-    double done, longest, held, holds, handed_over, passes, parked;
+    double done, longest, held, holds, handed_over, passes, parked, cpu_seconds;
+    double lock_p50_us, lock_p99_us; /* from asking to holding, of the slowest process */
 };
 
 static void hot_add(struct hot_sum *sum, const char *report)
 {
     double active = report_number(report, "active_seconds");
-    const char *hold = strstr(report, "\"lock_hold\":{");
+    const char *hold = strstr(report, "\"lock_hold\":{"), *wait = strstr(report, "\"lock_wait\":{");
     sum->done += report_number(report, "done");
     sum->longest = active > sum->longest ? active : sum->longest;
     sum->held += report_number(report, "locks_held_seconds");
@@ -248,6 +249,11 @@ static void hot_add(struct hot_sum *sum, const char *report)
     sum->handed_over += report_number(report, "locks_handed_over");
     sum->passes += report_number(report, "lock_passes");
     sum->parked += report_number(report, "parked");
+    sum->cpu_seconds += report_number(report, "cpu_seconds");
+    double p50 = wait != NULL ? report_number(wait, "p50_us") : 0,
+           p99 = wait != NULL ? report_number(wait, "p99_us") : 0;
+    sum->lock_p50_us = p50 > sum->lock_p50_us ? p50 : sum->lock_p50_us;
+    sum->lock_p99_us = p99 > sum->lock_p99_us ? p99 : sum->lock_p99_us;
 }
 
 static void hot_run(struct bench *bench, const char *config)
@@ -269,11 +275,11 @@ static void hot_run(struct bench *bench, const char *config)
     }
     if (sum.done != (double)bench->tasks || sum.holds <= 0)
         die("not every task was done");
-    double rate = sum.done / sum.longest, ideal = sum.holds / sum.held;
-    printf("{\"tasks\":%.0f,\"processes\":%u,\"secs\":%.3f,\"tasks_per_s\":%.0f,\"mean_hold_us\":%.0f,"
-           "\"of_ideal\":%.3f,\"handed_over\":%.3f,\"passes_per_hold\":%.3f,\"parked_per_task\":%.2f}\n",
-           sum.done, bench->processes, sum.longest, rate, sum.held / sum.holds * 1e6, rate / ideal,
-           sum.handed_over / sum.holds, sum.passes / sum.holds, sum.parked / sum.done);
+    printf("{\"cycles\":%.0f,\"processes\":%u,\"secs\":%.3f,\"held_us\":%.0f,\"share\":%.3f,\"handed_over\":%.3f,"
+           "\"fails\":%.0f,\"acq_p50_us\":%.0f,\"acq_p99_us\":%.0f,\"client_cpu_us\":%.1f,\"parked_per_task\":%.2f}\n",
+           sum.done, bench->processes, sum.longest, sum.held / sum.holds * 1e6,
+           sum.done / sum.longest * (sum.held / sum.holds), sum.handed_over / sum.holds, sum.passes - sum.holds,
+           sum.lock_p50_us, sum.lock_p99_us, sum.cpu_seconds / sum.done * 1e6, sum.parked / sum.done);
 }
 
 /* --- latency ---------------------------------------------------------------------------------------------------- */
