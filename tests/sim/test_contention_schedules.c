@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/sim/environment.h"
 #include "tests/sim/queue/scene.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -32,19 +33,6 @@ enum { SCHEDULES_DEFAULT = 4000, CROWD = CROWD_MAX };
 #endif
 /* Fewer schedules cannot be expected to show everything. */
 enum { SCHEDULES_FOR_COUNTERS = 500 };
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    if (text == NULL || text[0] == '\0')
-        return otherwise;
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0')
-        fail_msg("%s=%s is not a number", name, text);
-    return number;
-}
 
 static enum scene_bug bug_wanted(void)
 {
@@ -82,11 +70,11 @@ static unsigned counters_print(const struct scene_counters *counters)
 static void test_no_schedule_breaks_an_oracle_and_everything_happens(void **state)
 {
     (void)state;
-    uint64_t first = number_from("HF_SEED", 1), count = number_from("HF_SCHEDULES", SCHEDULES_DEFAULT);
+    uint64_t first = environment_number("HF_SEED", 1), count = environment_number("HF_SCHEDULES", SCHEDULES_DEFAULT);
     struct scene_counters counters = {0};
     struct scene *scene = scene_create();
     bool sound = true;
-    scene->tracing = number_from("HF_TRACE", 0) != 0;
+    scene->tracing = environment_number("HF_TRACE", 0) != 0;
     clock_t begin = clock();
     for (uint64_t seed = first; seed < first + count && sound; seed++) {
         scene_play(scene, seed, bug_wanted(), &counters);
@@ -124,7 +112,7 @@ static void test_ten_thousand_parked_tasks_cost_less_than_ten_calls_a_second(voi
 {
     (void)state;
     struct scene *scene = scene_create();
-    unsigned crowd = (unsigned)number_from("HF_CROWD", CROWD);
+    unsigned crowd = (unsigned)environment_number("HF_CROWD", CROWD);
     double calls = scene_idle_calls(scene, crowd);
     printf("%u tasks behind one hold: %.2f calls a second at all nodes\n", crowd, calls);
     fflush(stdout);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/sim/environment.h"
 #include "tests/sim/world.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -54,19 +55,6 @@ static const char *const bug_names[MODEL_BUGS] = {
     [MODEL_SWAPS_FIRST_KEY] = "swap-first",
     [MODEL_SWAPS_KEEP_TTL] = "swap-ttl",
 };
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    if (text == NULL || text[0] == '\0')
-        return otherwise;
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0')
-        fail_msg("%s=%s is not a number", name, text);
-    return number;
-}
 
 static enum model_bug bug_wanted(void)
 {
@@ -137,10 +125,10 @@ static unsigned counters_missing(const struct counters *counters)
 static void test_no_schedule_breaks_an_oracle_and_everything_happens(void **state)
 {
     (void)state;
-    uint64_t first = number_from("HF_SEED", 1), count = number_from("HF_SCHEDULES", SCHEDULES_DEFAULT);
+    uint64_t first = environment_number("HF_SEED", 1), count = environment_number("HF_SCHEDULES", SCHEDULES_DEFAULT);
     struct counters counters = {0};
     struct world *world = world_create();
-    world->tracing = number_from("HF_TRACE", 0) != 0;
+    world->tracing = environment_number("HF_TRACE", 0) != 0;
     world->forced = profile_wanted();
     clock_t begin = clock();
     uint64_t seed = play(world, first, first + count, bug_wanted(), &counters);
