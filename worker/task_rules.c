@@ -3,7 +3,9 @@
 
 #include "worker/class_mode.h"
 
-#define US_PER_MS (US_PER_S / MS_PER_S)
+#define US_PER_MS           (US_PER_S / MS_PER_S)
+#define GRACE_USUAL_NS      (5 * NS_PER_S)
+#define RESULT_TTL_USUAL_NS (INT64_C(24) * 3600 * NS_PER_S)
 
 /* A class without settings and a class without handler say nothing. */
 static const struct config_class no_settings;
@@ -44,10 +46,12 @@ static bool answer_of(enum config_answer answer, bool by_handler)
     return answer == CONFIG_BY_HANDLER ? by_handler : answer == CONFIG_YES;
 }
 
-static void lock_rules_merge(struct task_rules *rules, const struct config_class *entry, const struct config_lock *lock)
+static void lock_rules_merge(struct task_rules *rules, const struct config_class *entry,
+                             const struct plugin_handler *handler, const struct config_lock *lock)
 {
     rules->unfenced = entry->fence == CONFIG_FENCE_BY_LOCK ? !lock->fence : entry->fence == CONFIG_FENCE_NO;
-    rules->max_hold_ns = entry->max_hold_ns > 0 ? entry->max_hold_ns : lock->max_hold_ns;
+    int64_t class_ns = entry->max_hold_ns > 0 ? entry->max_hold_ns : handler->max_hold_ms * NS_PER_MS;
+    rules->max_hold_ns = class_ns > 0 ? class_ns : lock->max_hold_ns;
     rules->on_lost = entry->on_lost;
 }
 
@@ -81,6 +85,29 @@ static void mode_rules_merge(struct task_rules *rules, const struct config *conf
     rules->share = threads * percent / 100 > 0 ? threads * percent / 100 : 1;
 }
 
+enum config_isolation class_isolation_of(const struct config_class *entry, const struct plugin_handler *handler)
+{
+    if (handler->program != NULL)
+        return CONFIG_ISOLATION_EXEC;
+    if (entry != NULL && entry->isolation != CONFIG_ISOLATION_BY_HANDLER)
+        return entry->isolation;
+    return handler->isolation == HF_ISOLATION_THREAD ? CONFIG_ISOLATION_THREAD : CONFIG_ISOLATION_PROCESS;
+}
+
+static void run_rules_merge(struct task_rules *rules, const struct config_class *entry,
+                            const struct plugin_handler *handler)
+{
+    int64_t grace_ns = entry->grace_ns > 0 ? entry->grace_ns : handler->grace_ms * NS_PER_MS;
+    rules->isolation = class_isolation_of(entry, handler);
+    rules->timeout_ns = entry->timeout_ns > 0 ? entry->timeout_ns : handler->timeout_ms * NS_PER_MS;
+    rules->grace_ns = grace_ns > 0 ? grace_ns : GRACE_USUAL_NS;
+    rules->tasks_per_process = entry->tasks_per_process;
+    rules->memory_per_process = entry->memory_per_process;
+    rules->memory_limit = entry->memory_limit;
+    rules->open_files_limit = entry->open_files_limit;
+    rules->result_ttl_ns = entry != &no_settings ? entry->result_ttl_ns : RESULT_TTL_USUAL_NS;
+}
+
 static void refusal_of(struct task_rules *rules, const struct envelope *envelope, const struct config *config)
 {
     if (envelope->is_encrypted) {
@@ -110,8 +137,9 @@ struct task_rules task_rules_of(const struct envelope *envelope, const struct co
     int64_t class_us = entry->expires_in_ns > 0 ? entry->expires_in_ns / NS_PER_US : handler->expires_in_ms * US_PER_MS;
     rules.expiry = envelope_expiry(envelope, class_us);
     rules.at_most_once = answer_of(entry->at_most_once, (handler->flags & HF_AT_MOST_ONCE) != 0);
-    lock_rules_merge(&rules, entry, &config->lock);
+    lock_rules_merge(&rules, entry, handler, &config->lock);
     mode_rules_merge(&rules, config, entry, handler);
+    run_rules_merge(&rules, entry, handler);
     refusal_of(&rules, envelope, config);
     return rules;
 }

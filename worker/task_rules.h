@@ -40,6 +40,14 @@ struct task_rules {
     enum config_on_crowd on_crowd;
     unsigned share; /* runners that its class may occupy at once, at least 1 */
 
+    enum config_isolation isolation; /* never CONFIG_ISOLATION_BY_HANDLER */
+    int64_t timeout_ns;              /* of a run; 0 = none */
+    int64_t grace_ns;                /* between a run's being cancelled and its being killed, where that can be done */
+    unsigned tasks_per_process;      /* 0 = any number */
+    int64_t memory_per_process, memory_limit; /* bytes; 0 = any */
+    int64_t open_files_limit;                 /* 0 = as the worker has */
+    int64_t result_ttl_ns;                    /* 0 = results are not kept */
+
     /* It must not be run at all, but buried with this class of error and this reason; NULL = it may. */
     const char *refused_class, *refused_reason;
 };
@@ -47,6 +55,9 @@ struct task_rules {
 /* `handler` is NULL when nobody serves the class. */
 struct task_rules task_rules_of(const struct envelope *envelope, const struct config *config,
                                 const struct plugin_handler *handler);
+
+/* Where the handler of a class runs; `entry` is NULL when the file says nothing about the class. */
+enum config_isolation class_isolation_of(const struct config_class *entry, const struct plugin_handler *handler);
 
 /* Whether it is too late to start the task. */
 bool task_rules_expired(const struct task_rules *rules, struct wall_time now);

@@ -170,6 +170,13 @@ enum config_on_lost {
     CONFIG_LOST_DEAD,    /* buried, for a person to look at */
 };
 
+enum config_isolation {
+    CONFIG_ISOLATION_BY_HANDLER,
+    CONFIG_ISOLATION_THREAD,
+    CONFIG_ISOLATION_PROCESS,
+    CONFIG_ISOLATION_EXEC, /* of a class with a program; never in a file */
+};
+
 struct config_queue {
     struct config_source source;
     char *name;
@@ -204,6 +211,14 @@ struct config_class {
     unsigned waiters_max; /* 0 = as lock.max_waiters says */
     enum config_on_crowd on_crowd;
     unsigned share; /* percent of the threads */
+    enum config_isolation isolation;
+    struct config_words program;  /* the file and its first arguments; none = its handler is a plugin's */
+    int64_t timeout_ns, grace_ns; /* 0 = as the handler says */
+    unsigned tasks_per_process;   /* 0 = any number */
+    int64_t memory_per_process;   /* bytes, for a process to be replaced; 0 = any */
+    int64_t memory_limit;         /* bytes, RLIMIT_AS; 0 = as the worker has */
+    unsigned open_files_limit;    /* 0 = as the worker has */
+    int64_t result_ttl_ns;        /* 0 = results are not kept */
 };
 
 struct config_plugin {

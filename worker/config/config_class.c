@@ -7,6 +7,9 @@
 #include "queue/keys.h"
 #include "worker/config/config.h"
 
+#define MEMORY_LIMIT_MIN (INT64_C(64) * 1024 * 1024)
+enum { OPEN_FILES_MIN = 16 };
+
 struct envelope_limits config_task_limits(const struct config *config)
 {
     return (struct envelope_limits){.size = (size_t)config->worker.max_task_size,
@@ -60,6 +63,30 @@ static void hold_check(const struct config *config, const char *where, const cha
                        name);
 }
 
+static void process_check(const struct config_class *entry, struct findings *findings)
+{
+    const char *where = entry->source.where;
+    if (entry->memory_limit > 0 && entry->memory_limit < MEMORY_LIMIT_MIN)
+        findings_error(findings, "%s: memory_limit: must be at least 64MiB, or 0", where);
+    if (entry->open_files_limit > 0 && entry->open_files_limit < OPEN_FILES_MIN)
+        findings_error(findings, "%s: open_files_limit: must be at least %d, or 0", where, OPEN_FILES_MIN);
+    if (entry->program.count == 0)
+        return;
+    if (entry->program.items[0][0] != '/')
+        findings_error(findings,
+                       "%s: program: \"%s\" is no absolute path; what a worker runs must not depend on its "
+                       "directory or PATH",
+                       where, entry->program.items[0]);
+    if (entry->isolation != CONFIG_ISOLATION_BY_HANDLER)
+        findings_error(findings, "%s: has both program and isolation; a program is started for each task anyway",
+                       where);
+    if (entry->tasks_per_process > 0 || entry->memory_per_process > 0)
+        findings_error(findings,
+                       "%s: tasks_per_process and memory_per_process have no meaning for a program: it is "
+                       "started for each task",
+                       where);
+}
+
 static void class_check(const struct config *config, const struct config_class *entry, struct findings *findings)
 {
     const char *where = entry->source.where, *queue = entry->retry_queue;
@@ -73,6 +100,7 @@ static void class_check(const struct config *config, const struct config_class *
     if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
         findings_error(findings, "%s: has both retry and retry_for; keep one", where);
     hold_check(config, where, "max_hold", entry->max_hold_ns, findings);
+    process_check(entry, findings);
     bool takes_locks = entry->mode == CONFIG_MODE_CORRECTNESS || entry->mode == CONFIG_MODE_EFFICIENCY;
     if ((entry->lock == CONFIG_LOCK_NONE && takes_locks) ||
         (entry->lock == CONFIG_LOCK_REQUIRED && entry->mode == CONFIG_MODE_NONE))

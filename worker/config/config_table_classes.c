@@ -10,6 +10,7 @@ static const char *const lost_roads[] = {"retry", "requeue", "dead", NULL};
 static const char *const modes[] = {"handler", "correctness", "efficiency", "none", NULL};
 static const char *const conflicts[] = {"handler", "park", "skip", "delay", "fail", NULL};
 static const char *const no_quorums[] = {"closed", "open", NULL};
+static const char *const isolations[] = {"handler", "thread", "process", NULL};
 static const char *const crowds[] = {"dead", "drop", "delay", NULL};
 
 _Static_assert(CONFIG_FENCE_BY_LOCK == 0 && CONFIG_FENCE_NO == 2, "fences lists enum config_fence");
@@ -18,8 +19,12 @@ _Static_assert(CONFIG_LOCK_BY_HANDLER == 0 && CONFIG_LOCK_NONE == 3, "lock_modes
 _Static_assert(CONFIG_MODE_BY_HANDLER == 0 && CONFIG_MODE_NONE == 3, "modes lists enum config_mode");
 _Static_assert(CONFIG_CONFLICT_BY_HANDLER == 0 && CONFIG_CONFLICT_FAIL == 4, "conflicts lists enum config_on_conflict");
 _Static_assert(CONFIG_QUORUM_CLOSED == 0 && CONFIG_QUORUM_OPEN == 1, "no_quorums lists enum config_on_no_quorum");
+_Static_assert(CONFIG_ISOLATION_BY_HANDLER == 0 && CONFIG_ISOLATION_PROCESS == 2,
+               "isolations lists enum config_isolation");
 _Static_assert(CONFIG_CROWD_DEAD == 0 && CONFIG_CROWD_DELAY == 2, "crowds lists enum config_on_crowd");
 
+#define MIB         (INT64_C(1024) * 1024)
+#define GIB         (1024 * MIB)
 #define DAYS(count) ((count)*INT64_C(24) * 3600 * NS_PER_S)
 
 #define FIELD(member) .offset = offsetof(struct config_class, member)
@@ -217,6 +222,89 @@ const struct config_key config_class_keys[] = {
      .is_reloadable = true,
      .help = "Percent of the threads of a process that its tasks may occupy at once, rounded down, but at least one: "
              "the others stay free for other classes."},
+    {.name = "isolation",
+     .type = CONFIG_CHOICE,
+     FIELD(isolation),
+     .fallback = "handler",
+     .choices = isolations,
+     .is_reloadable = true,
+     .help =
+         "Where its handler runs: docs/handlers.md. thread: in the worker, which is cheapest, and a crash takes the "
+         "worker down. process: in a process beside it, so that a crash costs that run only, and a run that does "
+         "not stop is killed. handler: as the plugin says; if it says nothing, process."},
+    {.name = "program",
+     .type = CONFIG_WORDS,
+     FIELD(program),
+     .max = 64,
+     .item_max = 4095,
+     .may_be_one = true,
+     .example = "[\"/usr/local/bin/resize\", \"--fast\"]",
+     .is_reloadable = true,
+     .help = "Instead of a plugin: the absolute path of a program that is started for each of its tasks, and its first "
+             "arguments. The task's arguments are on its standard input as JSON; what it ends with decides: "
+             "docs/handlers.md."},
+    {.name = "timeout",
+     .type = CONFIG_DURATION,
+     FIELD(timeout_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = DAYS(366),
+     .example = "5m",
+     .is_reloadable = true,
+     .help = "A run that takes longer is cancelled, and killed when the grace is over, where it runs in a process. It "
+             "counts as a failure. 0s: as the plugin says, which is never mostly."},
+    {.name = "grace",
+     .type = CONFIG_DURATION,
+     FIELD(grace_ns),
+     .fallback = "0s",
+     .min = 0,
+     .max = 3600 * NS_PER_S,
+     .is_reloadable = true,
+     .help = "How long a run in a process may go on after it was asked to stop, before it is killed; never beyond the "
+             "end of its lock. 0s: as the plugin says, which is 5 s mostly."},
+    {.name = "tasks_per_process",
+     .type = CONFIG_COUNT,
+     FIELD(tasks_per_process),
+     .fallback = "0",
+     .min = 0,
+     .max = 100000000,
+     .is_reloadable = true,
+     .help = "A process that has run so many of its tasks is replaced by a new one. 0: any number."},
+    {.name = "memory_per_process",
+     .type = CONFIG_SIZE,
+     FIELD(memory_per_process),
+     .fallback = "0",
+     .min = 0,
+     .max = 1024 * GIB,
+     .example = "200MiB",
+     .is_reloadable = true,
+     .help = "A process that has more memory than this when a run has ended is replaced by a new one. 0: any."},
+    {.name = "memory_limit",
+     .type = CONFIG_SIZE,
+     FIELD(memory_limit),
+     .fallback = "0",
+     .min = 0,
+     .max = 1024 * GIB,
+     .example = "1GiB",
+     .is_reloadable = true,
+     .help = "The address space that its processes may have; what they ask for beyond is refused them. 0: as the "
+             "worker has. At least 64 MiB."},
+    {.name = "open_files_limit",
+     .type = CONFIG_COUNT,
+     FIELD(open_files_limit),
+     .fallback = "0",
+     .min = 0,
+     .max = 1048576,
+     .is_reloadable = true,
+     .help = "The file descriptors that its processes may have. 0: as the worker has. At least 16."},
+    {.name = "result_ttl",
+     .type = CONFIG_DURATION,
+     FIELD(result_ttl_ns),
+     .fallback = "24h",
+     .min = 0,
+     .max = DAYS(366),
+     .is_reloadable = true,
+     .help = "How long what a task reports as its result is kept for holdfast result. 0s: not at all."},
     {.name = NULL},
 };
 #undef FIELD

@@ -109,6 +109,17 @@ static bool lock_members_fit(const hf_handler *handler)
            (!for_efficiency || handler->mode == HF_EFFICIENCY) && !contradicts;
 }
 
+static bool time_fits(int64_t milliseconds)
+{
+    return milliseconds >= 0 && milliseconds <= TIME_MS_MAX;
+}
+
+static bool run_members_fit(const hf_handler *handler)
+{
+    return (unsigned)handler->isolation <= HF_ISOLATION_PROCESS && time_fits(handler->timeout_ms) &&
+           time_fits(handler->grace_ms) && time_fits(handler->max_hold_ms);
+}
+
 static bool handler_check(const struct plugin *plugin, size_t index, hf_handler *handler, struct findings *findings)
 {
     const hf_handler *found = plugin->descriptor.handlers[index];
@@ -130,6 +141,11 @@ static bool handler_check(const struct plugin *plugin, size_t index, hf_handler 
                        "%s: the retry_queue of the handler of %s is not 1 to %d bytes without blanks, or begins with "
                        "hf:",
                        plugin->path, handler->name, ENVELOPE_QUEUE_BYTES_MAX);
+    else if (!run_members_fit(handler))
+        findings_error(findings,
+                       "%s: the handler of %s states an isolation that there is not, or a timeout, grace or maximum "
+                       "hold that is negative or beyond ten years",
+                       plugin->path, handler->name);
     else if (!lock_members_fit(handler))
         findings_error(findings,
                        "%s: the handler of %s states a mode or on_conflict that there is not, or a hold_at_least_ms "
@@ -175,6 +191,10 @@ static void handler_add(struct plugins *plugins, const struct plugin *plugin, co
                                      .resources = handler->resources,
                                      .on_conflict = handler->on_conflict,
                                      .hold_at_least_ms = handler->hold_at_least_ms,
+                                     .isolation = handler->isolation,
+                                     .timeout_ms = handler->timeout_ms,
+                                     .grace_ms = handler->grace_ms,
+                                     .max_hold_ms = handler->max_hold_ms,
                                      .plugin = plugin};
     plugins->handlers = memory_resize(plugins->handlers, plugins->handler_count + 1, sizeof *plugins->handlers);
     plugins->handlers[plugins->handler_count++] = added;

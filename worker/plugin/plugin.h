@@ -25,9 +25,10 @@ struct plugin; /* opaque */
 /* What a class of tasks is run by. The texts belong to the plugin. */
 struct plugin_handler {
     const char *class_name;
-    const char *about; /* may be NULL */
-    uint32_t flags;    /* HF_LOCK_REQUIRED, HF_SERIAL, ... */
-    int (*run)(hf_job *job, void *state);
+    const char *about;                    /* may be NULL */
+    uint32_t flags;                       /* HF_LOCK_REQUIRED, HF_SERIAL, ... */
+    int (*run)(hf_job *job, void *state); /* NULL for a program */
+    const char *const *program;           /* the file and its first arguments, ends with NULL; NULL = a plugin's */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size); /* may be NULL */
     unsigned retries;                                                                /* 0 = as usual */
     int64_t retry_for_ms;                                                            /* 0 = not limited by time */
@@ -37,6 +38,8 @@ struct plugin_handler {
     const char *const *resources; /* templates, ends with NULL; NULL = none */
     enum hf_on_conflict on_conflict;
     int64_t hold_at_least_ms; /* 0 = not at all */
+    enum hf_isolation isolation;
+    int64_t timeout_ms, grace_ms, max_hold_ms; /* 0 = as usual */
     const struct plugin *plugin;
 };
 

@@ -1,0 +1,86 @@
+/* The board: memory that a worker, its zygote and its runner processes share. The worker writes on it until when
+ * each run may go on; the zygote reads it and kills whoever goes on for longer, also when the worker is stopped or
+ * stuck; the runs read it to learn that they shall stop. After a crash it tells what was running.
+ *
+ *     struct board *board = board_create(berths);      before the zygote is forked
+ *     struct berth *berth = board_berth(board, slot->number);
+ *     berth_open(berth, &name);                         the loop, before a run is handed over
+ *     ...
+ *     berth_close(berth);                               the loop, when it has ended and nobody runs for it any more
+ *
+ * A berth belongs to one slot of the worker for as long as that lives. Every word has one writer:
+ *
+ *     validity, lost, asked, kill_at, occupant, run, the name     the loop
+ *     wakes_at                                                    the zygote
+ *     crashed                                                     the signal handler of the thread that crashes
+ *
+ * The rule of the zygote, board_look, is pure: (board, now) -> whom to kill now, and when to look again. The loop
+ * rings the zygote only when it brings something forward (board_must_ring): a deadline that is moved back costs
+ * nothing, so the zygote wakes up about twice a ttl however many tasks run.
+ *
+ * If the worker dies, the zygote still has the board; if the zygote dies, its children die with it. */
+#ifndef WORKER_BOARD_H
+#define WORKER_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "queue/envelope.h"
+#include "redlock/redlock_loop.h"
+
+enum { BOARD_CLASS_MAX = 128 };
+
+/* Times are nanoseconds of CLOCK_BOOTTIME. */
+struct berth {
+    struct redlock_validity
+        validity;               /* of the run's lock (redlock_lock_publish_to); not looked at unless `is_locked` */
+    _Atomic int64_t hold_until; /* when the longest time to hold the lock is over; 0 = never */
+    atomic_bool is_locked;
+    atomic_int lost;           /* enum hf_cancel_reason: what the loop was told about the lock's loss */
+    atomic_int asked;          /* enum hf_cancel_reason: the run is asked to stop */
+    _Atomic int64_t kill_at;   /* then whoever runs here is killed; INT64_MAX = for no reason but its lock's end */
+    _Atomic uint64_t occupant; /* number of the child that runs here, 0 = none, or a thread of the worker */
+    _Atomic uint64_t run;      /* grows with each run, so that one can be told from the next */
+    atomic_bool is_running;    /* a handler is at work for it, wherever */
+    char jid[ENVELOPE_JID_BYTES_MAX + 1];
+    char class_name[BOARD_CLASS_MAX]; /* cut when longer */
+};
+
+struct board {
+    atomic_bool must_stop;    /* the process gives its handlers no more time */
+    _Atomic int64_t pulse;    /* until then the process has not been away for as long as its lease */
+    _Atomic int64_t wakes_at; /* when the zygote will look by itself */
+    _Atomic int crash_signal; /* 0 = the process did not crash */
+    _Atomic unsigned crashed; /* the berth whose thread crashed, plus 1; 0 = none of them */
+    unsigned berth_count;
+    struct berth berths[];
+};
+
+/* NULL when there is no memory. The mapping is inherited by fork. */
+struct board *board_create(unsigned berths);
+void board_destroy(struct board *board);
+struct berth *board_berth(struct board *board, unsigned number);
+
+/* Before a run is handed over. `class_name` may be longer than there is room for. */
+void berth_open(struct berth *berth, const char *jid, const char *class_name);
+void berth_close(struct berth *berth);
+/* Earliest wins. True when the zygote has to be rung (launcher_ring). */
+bool berth_kill_by(struct board *board, struct berth *berth, struct instant at);
+/* After `occupant` was set, or is_locked: the same question. */
+bool board_must_ring(struct board *board, const struct berth *berth);
+
+/* The end of the run's right to go on: the lock's end, or kill_at; INT64_MAX = none. */
+int64_t berth_ends_at(const struct berth *berth);
+
+struct board_verdict {
+    uint64_t child; /* 0 = nobody is to be killed (any more: ask again until it is) */
+    unsigned berth;
+    uint64_t run;
+    struct instant next; /* when to look again, with child = 0 */
+};
+/* The first berth from `from` on whose occupant has to be killed at `now`. */
+struct board_verdict board_look(const struct board *board, unsigned from, struct instant now);
+
+#endif

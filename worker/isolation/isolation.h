@@ -1,0 +1,58 @@
+/* Runs outside of the worker: one interface for the two kinds, `process` (crew.h) and `exec` (program.h), as slots
+ * see them.
+ *
+ *     isolation_start(isolation, &run);              ... run.ended(&run, code)
+ *     isolation_withdraw(isolation, &run)            true: it has not begun and will not; `ended` is not called
+ *     isolation_interrupt(isolation, &run)           the job's cancel reason was set: whoever cannot see that is told
+ *
+ * The slot sets job, berth, handler and rules before, and leaves them alone until `ended`. The facts are read from
+ * the job, and what the run leaves behind (failure, backtrace, result, follow-ups, delay) is written into its
+ * outcome before `ended` is called, which happens exactly once, on the loop, and never from inside isolation_start.
+ * By then nobody runs for the task any more: a run that was killed, or whose process crashed, has been reaped.
+ *
+ * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was gone before the handler's first act, or there
+ * was no process for it because of the worker itself (the slot treats it like a lock that was gone).
+ *
+ * Threads: the loop's. */
+#ifndef WORKER_ISOLATION_H
+#define WORKER_ISOLATION_H
+
+#include "worker/isolation/board.h"
+#include "worker/isolation/launcher.h"
+#include "worker/plugin/job_host.h"
+#include "worker/plugin/plugin.h"
+#include "worker/task_rules.h"
+
+enum { ISOLATION_NOT_STARTED = -1 };
+
+struct isolated_run {
+    struct hf_job *job;
+    struct berth *berth;
+    const struct plugin_handler *handler;
+    const struct task_rules *rules;
+    void (*began)(struct isolated_run *run); /* the handler is at work now */
+    void (*ended)(struct isolated_run *run, int code);
+    struct list link; /* private, as what follows */
+    void *place;
+};
+
+struct isolation;
+
+struct isolation_options {
+    struct loop *loop;
+    struct launcher *launcher;
+    struct board *board;
+    const struct config *config; /* its settings may change, its place does not */
+};
+
+struct isolation *isolation_create(const struct isolation_options *options);
+/* Kills what runs. */
+void isolation_destroy(struct isolation *isolation);
+
+void isolation_start(struct isolation *isolation, struct isolated_run *run);
+bool isolation_withdraw(struct isolation *isolation, struct isolated_run *run);
+void isolation_interrupt(struct isolation *isolation, struct isolated_run *run);
+/* The plugins were loaded anew: processes with the former ones end when they are idle. */
+void isolation_renew(struct isolation *isolation);
+
+#endif
