@@ -34,17 +34,14 @@ static struct instant call_deadline(const struct queue *queue)
 
 /* --- ringing -------------------------------------------------------------------------------------------------- */
 
-static void put_back_done(struct errand *errand, const struct redis_reply *reply)
-{
-    (void)reply;
-    list_owner(errand, struct bell, put_back)->putting_back = false;
-}
-
-/* Nobody here is idle any more: the task goes back to the end it was taken from, for others. */
+/* Nobody here is idle any more: the task goes back to the end it was taken from, for others. One for each ring, also
+ * for those that come while one is on its way. */
 static void bell_put_back(struct bell *bell)
 {
-    if (bell->putting_back)
+    if (bell->putting_back) {
+        bell->puts_owed++;
         return;
+    }
     bell->putting_back = true;
     struct buffer *out = &bell->put_back.request;
     buffer_clear(out);
@@ -62,6 +59,25 @@ static void bell_ring(struct bell *bell)
     struct queue *queue = bell->queue;
     if (queue->listening && !bell->is_paused)
         queue->options.rang(queue->options.context);
+}
+
+/* There is, or may be, a task in the bell. Nobody else can take it from there. */
+static void bell_hand_on(struct bell *bell)
+{
+    struct queue *queue = bell->queue;
+    if ((!queue->listening || bell->is_paused) && !queue->leaving)
+        bell_put_back(bell);
+    else
+        bell_ring(bell);
+}
+
+static void put_back_done(struct errand *errand, const struct redis_reply *reply)
+{
+    (void)reply;
+    struct bell *bell = list_owner(errand, struct bell, put_back);
+    bell->putting_back = false;
+    for (; bell->puts_owed > 0 && !bell->putting_back; bell->puts_owed--)
+        bell_hand_on(bell);
 }
 
 static void bell_arm(struct bell *bell);
@@ -88,10 +104,8 @@ static void bell_rang(struct redis_call *call, const struct redis_result *result
         loop_timer_set(queue->loop, &bell->rest, loop_after(queue->loop, REST_NS));
     }
     queue->counters.rings += rang;
-    if (rang && (!queue->listening || bell->is_paused) && !queue->leaving)
-        bell_put_back(bell);
-    else if (rang)
-        bell_ring(bell);
+    if (rang)
+        bell_hand_on(bell);
     bell_arm(bell);
 }
 
@@ -135,7 +149,10 @@ void bells_arm(struct queue *queue)
 static void bell_introduced(struct bell *bell)
 {
     bell->introduced = true;
-    bell_ring(bell); /* tasks may have come while nobody waited, or a ring was lost */
+    if (bell->doubtful)
+        bell_hand_on(bell); /* a ring may have been lost */
+    else
+        bell_ring(bell); /* tasks may have come while nobody waited */
     bell_arm(bell);
 }
 

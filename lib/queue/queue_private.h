@@ -49,6 +49,7 @@ struct bell {
     struct loop_timer rest;   /* after a refusal */
     struct errand put_back;
     bool putting_back;
+    unsigned puts_owed;    /* rings that came meanwhile */
     bool doubtful;         /* a wait ended without an answer */
     bool introduced;       /* the connection is known, and no other one waits any more */
     bool waits;            /* a wait was sent over `waiting`, and its end is not known */

@@ -118,6 +118,39 @@ static void test_a_ring_while_nobody_is_idle_puts_the_task_back(void **state)
     queue_probe_claim(&probe, 1, "two");
 }
 
+static bool has_refused(void *context)
+{
+    (void)context;
+    return queue_counters(probe.queue)->repeats > 0;
+}
+
+static bool has_rung_twice(void *context)
+{
+    (void)context;
+    return queue_counters(probe.queue)->rings >= 2;
+}
+
+/* The second comes before the first task is back, because the node refuses that for a while. */
+static void test_each_of_two_rings_while_nobody_is_idle_is_put_back(void **state)
+{
+    (void)state;
+    start_listening(&probe, "a", 1);
+    queue_listen(probe.queue, false);
+    free(redis_server_command(server, "ACL SETUSER default -lmove"));
+    push("a", "one");
+    assert_true(loop_until(loop, has_refused, NULL, TEST_PATIENCE_NS));
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    queue_listen(probe.queue, false);
+    push("a", "two");
+    assert_true(loop_until(loop, has_rung_twice, NULL, TEST_PATIENCE_NS));
+    free(redis_server_command(server, "ACL SETUSER default +lmove"));
+    wait_places("queue:a one\nqueue:a two");
+    assert_int_equal(probe.rings, 0);
+    queue_probe_claim(&probe, 0, "one");
+    queue_probe_claim(&probe, 1, "two");
+}
+
 static void test_nobody_waits_unless_wanted(void **state)
 {
     (void)state;
@@ -159,6 +192,21 @@ static void test_a_ring_whose_connection_was_cut_is_not_lost(void **state)
     queue_probe_wait_rings(&probe, 1);
     assert_int_equal(blmoves_at_ring, 1); /* at once, not when the next wait ends */
     queue_probe_claim(&probe, 0, "one");
+}
+
+/* Nobody would take the task out of the bell for as long as the process is busy, or quiet. */
+static void test_a_lost_ring_while_nobody_is_idle_is_put_back(void **state)
+{
+    (void)state;
+    queue_probe_start(&probe, loop, relay_port(relay), "a", NULL);
+    queue_listen(probe.queue, true);
+    wait_blocked(1);
+    queue_listen(probe.queue, false);
+    relay_swallow(relay, true);
+    push("a", "one");
+    relay_cut(relay);
+    relay_swallow(relay, false);
+    wait_places("queue:a one");
 }
 
 /* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a
@@ -212,8 +260,10 @@ int main(void)
         queue_test(test_a_task_in_the_bell_goes_first),
         queue_test(test_two_processes_take_each_push_once),
         queue_test(test_a_ring_while_nobody_is_idle_puts_the_task_back),
+        queue_test(test_each_of_two_rings_while_nobody_is_idle_is_put_back),
         queue_test(test_nobody_waits_unless_wanted),
         queue_test(test_a_ring_whose_connection_was_cut_is_not_lost),
+        queue_test(test_a_lost_ring_while_nobody_is_idle_is_put_back),
         queue_test(test_only_one_connection_waits),
         queue_test(test_a_refused_bell_rests_and_rings),
     };

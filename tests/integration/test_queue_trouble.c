@@ -103,9 +103,33 @@ static void task_answered(struct process *process, unsigned slot)
     }
 }
 
-/* Does something with the task that was claimed. */
-static void task_act(struct queue_probe *probe, unsigned slot, unsigned task)
+static bool is_idle(const struct process *process, unsigned slot)
 {
+    return !process->has_task[slot] && process->probe.slots[slot].asked == process->probe.slots[slot].answers;
+}
+
+/* As a worker does. A process that listened while nobody may ask would keep what rings for itself, and a ring is not
+ * repeated. */
+static void listen_while_idle(struct process *process)
+{
+    bool has_idle = false;
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        has_idle = has_idle || is_idle(process, slot);
+    queue_listen(process->probe.queue, has_idle);
+}
+
+/* Promoted soon, so that the last tasks do not wait a second each time. */
+static void task_delay(struct process *process, unsigned slot, enum queue_place place, const char *payload)
+{
+    int64_t delay_ns = random_between(0, 20 * NS_PER_MS);
+    queue_probe_postpone(&process->probe, slot, place, delay_ns, payload);
+    promoter_expect(process->promoter, delay_ns);
+}
+
+/* Does something with the task that was claimed. */
+static void task_act(struct process *process, unsigned slot, unsigned task)
+{
+    struct queue_probe *probe = &process->probe;
     int64_t dice = random_between(0, 99);
     char *payload = memory_text(probe->slots[slot].payload);
     tasks[task].state = dice < 65 ? TASK_ENDING : dice < 68 ? TASK_BURYING : TASK_MOVING;
@@ -114,9 +138,9 @@ static void task_act(struct queue_probe *probe, unsigned slot, unsigned task)
     else if (dice < 68)
         queue_probe_postpone(probe, slot, QUEUE_DEAD, 0, payload);
     else if (dice < 78)
-        queue_probe_postpone(probe, slot, QUEUE_RETRY, random_between(0, 20 * NS_PER_MS), payload);
+        task_delay(process, slot, QUEUE_RETRY, payload);
     else if (dice < 88)
-        queue_probe_postpone(probe, slot, QUEUE_SCHEDULE, random_between(0, 20 * NS_PER_MS), payload);
+        task_delay(process, slot, QUEUE_SCHEDULE, payload);
     else
         queue_probe_give_back(probe, slot);
     free(payload);
@@ -139,6 +163,7 @@ static void answered(struct queue_probe *probe, unsigned slot)
         process->has_task[slot] = true;
         tasks[task].state = TASK_HELD;
     }
+    listen_while_idle(process);
 }
 
 /* Handlers take a while, so that trouble meets tasks in every state. */
@@ -148,17 +173,18 @@ static void tick(struct loop_timer *timer)
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         const struct queue_probe_slot *at = &process->probe.slots[slot];
         if (process->has_task[slot] && at->asked == at->answers && random_between(0, 3) == 0)
-            task_act(&process->probe, slot, process->task[slot]);
+            task_act(process, slot, process->task[slot]);
     }
     loop_timer_set(loop, timer, instant_after(loop_now(loop), NS_PER_MS));
 }
 
 static void rang(struct queue_probe *probe)
 {
-    const struct process *process = (struct process *)(void *)probe;
+    struct process *process = (struct process *)(void *)probe;
     for (unsigned slot = 0; slot < SLOTS; slot++)
-        if (!process->has_task[slot] && probe->slots[slot].asked == probe->slots[slot].answers)
+        if (is_idle(process, slot))
             queue_probe_turn(probe, slot, true);
+    listen_while_idle(process);
 }
 
 static void process_start(struct process *process, unsigned port)
@@ -169,7 +195,7 @@ static void process_start(struct process *process, unsigned port)
                       &(struct queue_options){.slots = SLOTS, .timeout_ns = 100 * NS_PER_MS});
     process->promoter = promoter_create(loop, process->probe.queue,
                                         &(struct promoter_options){.limits = &limits, .timeout_ns = 100 * NS_PER_MS});
-    queue_listen(process->probe.queue, true);
+    listen_while_idle(process);
     loop_timer_init(&process->tick, tick);
     tick(&process->tick);
 }
@@ -309,7 +335,7 @@ static void start(void)
 static void finish(void)
 {
     if (!loop_until(loop, has_all_ended, NULL, TEST_PATIENCE_NS))
-        fail_msg("%u of %u tasks have ended", ended, pushed);
+        fail_msg("%u of %u tasks have ended:\n%s", ended, pushed, queue_probe_places(server));
     check_places();
     unsigned dead = 0;
     for (unsigned task = 0; task < pushed; task++)
