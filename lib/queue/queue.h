@@ -111,9 +111,9 @@ void queue_absolve(struct queue *queue, unsigned slot, const char *jid);
 /* Asks the node at once what the next beat would: which queues are paused, which claims are there. */
 void queue_look(struct queue *queue);
 
-/* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. Want it only while some slot
- * is idle and will ask when it rings: what rang is claimed for this process, nobody else can take it, and it does not
- * ring again. */
+/* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. Want it only while some
+ * slot is idle and will ask when it rings: what rang is claimed for this process, nobody else can take it, and it does
+ * not ring again. */
 void queue_listen(struct queue *queue, bool wanted);
 
 /* Stops the bells, gives back whatever the process still has and removes its traces; then `done`, once. Calls of slots

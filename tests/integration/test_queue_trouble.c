@@ -2,13 +2,11 @@
  * or without its scripts, every task is at every instant in exactly one place, and ends once. */
 #include "tests/support/test.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "queue/keys.h"
 #include "queue/promoter.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/queue_probe.h"
@@ -412,87 +410,6 @@ static void test_replies_are_lost(void **state)
     assert_true(suffer(trouble_replies_lost, 20) > 0);
 }
 
-/* --- out of memory, one by one ------------------------------------------------------------------------------------ */
-
-/* What frees a slot works without memory; a finish does so together with the next claim. */
-static void test_settling_works_without_memory(void **state)
-{
-    (void)state;
-    struct queue_probe probe = {.on_answer = NULL};
-    free(redis_server_command(server, "FLUSHALL"));
-    queue_probe_start(&probe, loop, redis_server_port(server), "a", NULL);
-    free(redis_server_command(server, "LPUSH queue:a one two three four five six"));
-    queue_probe_claim(&probe, 0, "one");
-    queue_probe_claim(&probe, 1, "two");
-    queue_probe_claim(&probe, 2, "three");
-    free(redis_server_command(server, "CONFIG SET maxmemory 1"));
-    uint64_t repeats = queue_counters(probe.queue)->repeats;
-    queue_probe_claim(&probe, 0, "four");
-    queue_probe_postpone(&probe, 1, QUEUE_RETRY, 0, "two");
-    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
-    queue_probe_give_back(&probe, 2);
-    assert_int_equal(queue_probe_wait(&probe, 2), QUEUE_NOTHING);
-    queue_probe_claim(&probe, 3, "three");
-    queue_probe_turn(&probe, 3, false);
-    assert_int_equal(queue_probe_wait(&probe, 3), QUEUE_NOTHING);
-    assert_int_equal(queue_counters(probe.queue)->repeats, repeats);
-    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    char *places = queue_probe_places(server), expected[256];
-    const char *claims = queue_keys_of(probe.queue)->process;
-    snprintf(expected, sizeof expected, "%s four\nqueue:a five\nqueue:a six\nretry two", claims);
-    assert_string_equal(places, expected);
-    free(places);
-    queue_probe_stop(&probe);
-}
-
-/* --- loading ------------------------------------------------------------------------------------------------------ */
-
-/* Restarts it beside the loop; the thread lives on, because the server dies with it. */
-static struct {
-    pthread_t thread;
-    pthread_mutex_t held;
-} restarter = {.held = PTHREAD_MUTEX_INITIALIZER};
-
-static void *restart(void *context)
-{
-    redis_server_restart(context);
-    pthread_mutex_lock(&restarter.held);
-    pthread_mutex_unlock(&restarter.held);
-    redis_server_kill(context);
-    return NULL;
-}
-
-static bool is_refused_as_loading(void *context)
-{
-    return strstr(redis_node_reason(context), "LOADING") != NULL;
-}
-
-static void test_the_node_loads_its_data(void **state)
-{
-    (void)state;
-    struct queue_probe probe = {.on_answer = NULL};
-    struct redis_server *slow = redis_server_start(&(struct redis_server_options){
-        .config = "appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0\nkey-load-delay 300\n"});
-    queue_probe_start(&probe, loop, redis_server_port(slow), "a", NULL);
-    free(redis_server_command(slow, "EVAL \"for i = 1, 5000 do redis.call('SET', 'key' .. i, i) end\" 0"));
-    free(redis_server_command(slow, "LPUSH queue:a one two"));
-    queue_probe_claim(&probe, 0, "one");
-    queue_listen(probe.queue, true);
-
-    pthread_mutex_lock(&restarter.held);
-    redis_server_kill(slow);
-    assert_int_equal(pthread_create(&restarter.thread, NULL, restart, slow), 0);
-    queue_probe_turn(&probe, 0, true);
-    assert_true(loop_until(loop, is_refused_as_loading, queue_node(probe.queue), TEST_PATIENCE_NS));
-    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
-    assert_string_equal(probe.slots[0].payload, "two");
-
-    queue_probe_stop(&probe);
-    pthread_mutex_unlock(&restarter.held);
-    pthread_join(restarter.thread, NULL);
-    redis_server_destroy(slow);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,8 +420,6 @@ int main(void)
         cmocka_unit_test_teardown(test_the_node_is_stopped, teardown),
         cmocka_unit_test_teardown(test_the_node_is_killed_and_restarted, teardown),
         cmocka_unit_test_teardown(test_replies_are_lost, teardown),
-        cmocka_unit_test_teardown(test_settling_works_without_memory, teardown),
-        cmocka_unit_test_teardown(test_the_node_loads_its_data, teardown),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
