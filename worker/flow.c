@@ -10,6 +10,7 @@ const char *flow_ending_name(enum flow_ending ending)
         [FLOW_FAILED] = "failed",
         [FLOW_DEAD] = "dead",
         [FLOW_EXPIRED] = "expired",
+        [FLOW_SNOOZED] = "snoozed",
         [FLOW_CANCELLED] = "cancelled",
         [FLOW_REFUSED] = "refused",
         [FLOW_INVALID] = "invalid",
@@ -332,6 +333,8 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_
     case FLOW_RUN_UNWANTED:
         flow->task.is_cancelled = true;
         return end_and_claim(flow, FLOW_CANCELLED);
+    case FLOW_RUN_SNOOZED:
+        return end_unfinished(flow, FLOW_SNOOZED, FLOW_MOVE_SNOOZE);
     case FLOW_RUN_FAILED:
         return end_unfinished(flow, FLOW_FAILED, FLOW_MOVE_RETRY);
     case FLOW_RUN_EXHAUSTED:

@@ -52,6 +52,7 @@ enum flow_ending {
     FLOW_FAILED,        /* to be retried */
     FLOW_DEAD,          /* failed once too often, or buried by its handler, or for the loss of its lock */
     FLOW_EXPIRED,       /* it was to be started by a time that is past */
+    FLOW_SNOOZED,       /* its handler asked for another time */
     FLOW_CANCELLED,     /* somebody cancelled it */
     FLOW_REFUSED,       /* its queue may not run its class, or it asks for what we do not do */
     FLOW_INVALID,       /* not a task */
@@ -77,6 +78,7 @@ enum flow_result {
     FLOW_RUN_EXHAUSTED, /* and was tried often enough: dead */
     FLOW_RUN_HOPELESS,  /* and asks for neither retry nor grave */
     FLOW_RUN_DISCARDED,
+    FLOW_RUN_SNOOZED, /* to be run again later, which is no failure */
     FLOW_RUN_BURIED,
     FLOW_RUN_CANCELLED,   /* stopped because it was asked to */
     FLOW_RUN_UNWANTED,    /* stopped because somebody cancelled the task */
@@ -129,9 +131,10 @@ enum flow_move {
     FLOW_MOVE_CLAIM,  /* what the slot had is done; claim the next */
     FLOW_MOVE_FINISH, /* what the slot had is done */
     FLOW_MOVE_RETRY,
-    FLOW_MOVE_PARK,  /* into the waiting list; the answer may be another one */
-    FLOW_MOVE_SKIP,  /* ends it, unless the queue store knows that it was claimed before */
-    FLOW_MOVE_DELAY, /* to be looked at again after a while */
+    FLOW_MOVE_PARK,   /* into the waiting list; the answer may be another one */
+    FLOW_MOVE_SKIP,   /* ends it, unless the queue store knows that it was claimed before */
+    FLOW_MOVE_DELAY,  /* to be looked at again after a while */
+    FLOW_MOVE_SNOOZE, /* the same, after a while of its own */
     FLOW_MOVE_BURY,
     FLOW_MOVE_GIVE_BACK,
 };

@@ -122,7 +122,7 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     task->lacks_runner = slot_lacks_runner(slot);
     if (!task->must_wait || task->on_conflict != FLOW_CONFLICT_FAIL)
         return;
-    failure_set(&slot->job.failure, "HF::LockRefused", "%s: another task holds it",
+    failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: another task holds it",
                 waiting_names_resource(slot->wait.list));
     task->if_failed = slot_failed_result(slot);
 }
@@ -155,10 +155,8 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     text_keep(slot->queue, sizeof slot->queue, queue);
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
-    failure_clear(&slot->job.failure);
-    backtrace_clear(&slot->job.backtrace);
-    atomic_store_explicit(&slot->job.asked, HF_NOT_CANCELLED, memory_order_relaxed);
-    atomic_store_explicit(&slot->job.lost, HF_NOT_CANCELLED, memory_order_relaxed);
+    job_outcome_clear(&slot->job.outcome);
+    berth_clear(slot->job.berth);
     slot->job.fence[0] = '\0';
     slot->started = slot->has_ended = false;
     slot->hold = FLOW_HELD;
@@ -179,14 +177,14 @@ static void task_forget(struct slot *slot)
     slot->jid[0] = slot->queue[0] = slot->job.fence[0] = '\0';
     slot->envelope.class_name = "";
     slot->fate = NULL;
-    failure_clear(&slot->job.failure);
+    failure_clear(&slot->job.outcome.failure);
 }
 
 /* Too many wait already for what it would wait for. */
 static void crowd_met(struct slot *slot)
 {
-    failure_clear(&slot->job.failure);
-    failure_set(&slot->job.failure, "HF::TooManyWaiters", "%s: %u tasks wait for it already",
+    failure_clear(&slot->job.outcome.failure);
+    failure_set(&slot->job.outcome.failure, "HF::TooManyWaiters", "%s: %u tasks wait for it already",
                 waiting_names_resource(slot->wait.list), slot->rules.waiters_max);
     slot_perform(slot, flow_crowded(&slot->flow));
 }
@@ -274,6 +272,7 @@ static enum log_level ending_level(enum flow_ending ending)
         return LOG_DEBUG;
     case FLOW_DISCARDED:
     case FLOW_SKIPPED:
+    case FLOW_SNOOZED:
     case FLOW_EXPIRED:
     case FLOW_CANCELLED:
         return LOG_INFO;
@@ -286,7 +285,7 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
 {
     if (slot->abandoned)
         return "its handler was abandoned"; /* and may be writing into the failure */
-    return ending == FLOW_INVALID ? slot->invalid.text : slot->job.failure.message;
+    return ending == FLOW_INVALID ? slot->invalid.text : slot->job.outcome.failure.message;
 }
 
 static void ending_count(struct slot *slot, enum flow_ending ending)
@@ -367,7 +366,7 @@ static bool slot_withdraw(struct slot *slot)
     if (!flow_may_withdraw(&slot->flow))
         return false;
     bool waits = slot_progress_waits(slot) || (slot->serial != NULL && slot->serial->running != slot);
-    if (!waits && !runner_pool_withdraw(slot->worker->pool, &slot->work))
+    if (!waits && !slot_unsubmit(slot))
         return false;
     slot_serial_leave(slot);
     return true;
@@ -381,6 +380,7 @@ void slot_lost(void *context, unsigned number)
         return;
     queue_absolve(worker->queue, number, slot->jid);
     job_cancel(&slot->job, HF_CLAIM_LOST);
+    slot_interrupt(slot);
     enum flow_state before = slot->flow.state;
     slot->flow.claim_lost = true; /* so that it may be withdrawn, whatever it is */
     slot_perform(slot, flow_claim_gone(&slot->flow, slot_withdraw(slot)));
@@ -392,6 +392,13 @@ void slot_cancel(struct slot *slot)
 {
     slot->flow.task.is_cancelled = true;
     job_cancel(&slot->job, HF_USER);
+    slot_interrupt(slot);
+}
+
+void slot_claim_doubt(struct slot *slot)
+{
+    job_cancel(&slot->job, HF_CLAIM_LOST);
+    slot_interrupt(slot);
 }
 
 void slot_stop(struct slot *slot)
@@ -419,6 +426,11 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     slot->worker = worker;
     slot->number = number;
     slot->mate = &worker->slots[(number + worker->runner_count) % worker->slot_count];
+    slot->job.board = worker->options.board;
+    slot->job.berth = board_berth(worker->options.board, number);
+    slot->job.link = &slot_link;
+    job_outcome_clear(&slot->job.outcome);
+    slot_away_init(slot);
     job_verifier_init(&slot->verifier, worker->loop, worker->verify_patience_ns);
     slot->work.run = slot_run;
     slot->work.done.deliver = slot_ran;
@@ -431,7 +443,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 void slot_fini(struct slot *slot)
 {
     job_finish(&slot->job);
-    backtrace_clear(&slot->job.backtrace);
+    job_outcome_fini(&slot->job.outcome);
     envelope_fini(&slot->envelope);
     task_resources_fini(&slot->resources);
     waiting_names_fini(&slot->waiting);

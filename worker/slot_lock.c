@@ -152,7 +152,7 @@ static void lock_taken(struct slot *slot, const struct redlock_event *event)
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
         snprintf(slot->job.fence, sizeof slot->job.fence, "%" PRIu64, token);
-    failure_clear(&slot->job.failure); /* of an earlier refusal */
+    failure_clear(&slot->job.outcome.failure); /* of an earlier refusal */
     slot->is_heir = false;
     slot->has_lock = true;
     slot->locked_at = loop_now(slot->worker->loop);
@@ -218,11 +218,12 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
         worker_lock_trouble(worker, event->answer, event->reason);
-    failure_set(&slot->job.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource], event->reason);
+    failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
+                event->reason);
     if (refusal == FLOW_BUSY && slot->flow.task.on_conflict == FLOW_CONFLICT_FAIL)
         slot->flow.task.if_failed = slot_failed_result(slot);
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
-        failure_clear(&slot->job.failure); /* it runs all the same */
+        failure_clear(&slot->job.outcome.failure); /* it runs all the same */
     slot_perform(slot, flow_refused(&slot->flow, refusal));
 }
 
@@ -235,9 +236,12 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         slot->loss = event->loss;
         metrics_count(slot, LOCK_EVENT_LOST);
         job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
+        slot_interrupt(slot);
         slot_settle(slot); /* if it only waits for its heir: there is nothing to hand on */
         slot_heir_dismiss(slot);
     }
+    if (event->kind == REDLOCK_EVENT_DANGER)
+        slot_warn(slot);
     if (event->kind != REDLOCK_EVENT_ANSWER)
         return;
     if (event->answer == REDLOCK_ACQUIRED)
@@ -285,6 +289,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                       slot->held_ns / NS_PER_US);
     report_lock_hold(&slot->worker->report, slot->held_ns);
+    redlock_lock_publish_to(lock, NULL);
     if (stays_ns > 0)
         redlock_lock_linger(lock, stays_ns);
     else

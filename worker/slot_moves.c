@@ -7,6 +7,7 @@
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
 #define UNKNOWN_CLASS_DELAY_NS (30 * NS_PER_S)
+#define SNOOZE_NS              (30 * NS_PER_S)
 
 static struct queue_task_name task_name(const struct slot *slot)
 {
@@ -93,8 +94,8 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
         failure_set(&abandoned, "HF::Abandoned", "its process ended before its handler did");
     buffer_clear(text);
     const struct config *config = slot->worker->options.config;
-    const struct backtrace *backtrace = &slot->job.backtrace;
-    failure_write(slot->abandoned ? &abandoned : &slot->job.failure,
+    const struct backtrace *backtrace = &slot->job.outcome.backtrace;
+    failure_write(slot->abandoned ? &abandoned : &slot->job.outcome.failure,
                   &(struct failure_record){.envelope = &slot->envelope,
                                            .rules = &slot->rules,
                                            .queue = slot->queue,
@@ -108,15 +109,22 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
     postpone(slot, place, delay_ns, text);
 }
 
+/* As its handler asked for, or as usual. */
+static int64_t retry_delay_ns(const struct slot *slot)
+{
+    int64_t asked_ms = slot->job.outcome.retry_in_ms;
+    return asked_ms >= 0 ? asked_ms * NS_PER_MS : failure_delay_ns(&slot->envelope);
+}
+
 static void task_retry(struct slot *slot)
 {
     /* It was the lock that failed, not the task. */
     bool counts = slot->hold != FLOW_LOST;
     if (slot->handler != NULL) {
-        record_move(slot, QUEUE_RETRY, failure_delay_ns(&slot->envelope), counts);
+        record_move(slot, QUEUE_RETRY, retry_delay_ns(slot), counts);
         return;
     }
-    failure_set(&slot->job.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",
+    failure_set(&slot->job.outcome.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",
                 slot->envelope.class_name);
     record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
 }
@@ -201,13 +209,19 @@ static void task_delay(struct slot *slot)
     postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot));
 }
 
+static void task_snooze(struct slot *slot)
+{
+    int64_t asked_ms = slot->job.outcome.retry_in_ms;
+    postpone(slot, QUEUE_SCHEDULE, asked_ms >= 0 ? asked_ms * NS_PER_MS : SNOOZE_NS, parked_text(slot));
+}
+
 /* The first reason that there is stays. */
 static void bury_reason_set(struct slot *slot)
 {
     if (slot->rules.refused_class != NULL)
-        failure_set(&slot->job.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
-    failure_set(&slot->job.failure, "HF::NoResource", "the class %s needs a lock and the task names no resource",
-                slot->envelope.class_name);
+        failure_set(&slot->job.outcome.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
+    failure_set(&slot->job.outcome.failure, "HF::NoResource",
+                "the class %s needs a lock and the task names no resource", slot->envelope.class_name);
 }
 
 static void task_bury(struct slot *slot)
@@ -237,7 +251,7 @@ static void slot_give_back(struct slot *slot)
     while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
         place = place->next;
     list_append(place, &slot->back_link);
-    if (!atomic_load(&worker->must_stop)) /* else stop.c gathers them until all are there */
+    if (!atomic_load(&worker->options.board->must_stop)) /* else stop.c gathers them until all are there */
         loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
 }
 
@@ -272,6 +286,9 @@ static void move_perform(struct slot *slot, enum flow_move move)
         return;
     case FLOW_MOVE_DELAY:
         task_delay(slot);
+        return;
+    case FLOW_MOVE_SNOOZE:
+        task_snooze(slot);
         return;
     case FLOW_MOVE_BURY:
         task_bury(slot);

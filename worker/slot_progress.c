@@ -21,6 +21,7 @@ static void run_began(void *context, bool cancelled, const char *cursor, size_t 
     struct slot_progress *progress = context;
     progress->waits = false;
     job_progress_start(&progress->reported, cursor, length);
+    progress->slot->job.checkpoint = progress->reported.loaded;
     if (cancelled)
         slot_cancel(progress->slot);
     slot_submit(progress->slot);
@@ -66,10 +67,14 @@ bool slot_progress_begin(struct slot *slot)
         return false;
     if (slot->progress == NULL)
         slot->progress = progress_create(slot);
-    slot->job.progress = &slot->progress->reported;
     slot->progress->is_open = slot->progress->waits = true;
     iteration_begin(slot->progress->iteration, slot->jid);
     return true;
+}
+
+bool slot_progress_put(struct slot *slot, const char *json)
+{
+    return slot->progress != NULL && job_progress_put(&slot->progress->reported, json);
 }
 
 bool slot_progress_waits(const struct slot *slot)

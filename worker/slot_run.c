@@ -16,7 +16,7 @@ static bool arguments_pass(struct slot *slot)
     if (slot->handler->check == NULL || slot->handler->check(args->bytes, args->length, reason, sizeof reason))
         return true;
     reason[sizeof reason - 1] = '\0';
-    failure_set(&slot->job.failure, "HF::BadArguments", "%s", reason);
+    failure_set(&slot->job.outcome.failure, "HF::BadArguments", "%s", reason);
     return false;
 }
 
@@ -45,30 +45,45 @@ enum flow_result slot_failed_result(struct slot *slot)
     invariant_unreachable("a fate outside its enum");
 }
 
+/* Whatever its handler says, but that all is done. */
+static bool has_timed_out(const struct slot *slot)
+{
+    return slot->code != HF_OK && atomic_load_explicit(&slot->job.berth->asked, memory_order_relaxed) == HF_TIMEOUT;
+}
+
 static enum flow_result run_result(struct slot *slot)
 {
     if (!slot->started)
         return FLOW_RUN_NOT_STARTED;
+    if (has_timed_out(slot)) {
+        failure_set(&slot->job.outcome.failure, "HF::TimedOut", "it took longer than its class may, which is %.3g s",
+                    (double)slot->rules.timeout_ns / (double)NS_PER_S);
+        return slot_failed_result(slot);
+    }
     switch (slot->code) {
     case HF_OK:
         return FLOW_RUN_OK;
     case HF_DISCARD:
         return FLOW_RUN_DISCARDED;
     case HF_BURY:
-        failure_set(&slot->job.failure, "HF::Buried", "its handler buried it");
+        failure_set(&slot->job.outcome.failure, "HF::Buried", "its handler buried it");
         return FLOW_RUN_BURIED;
+    case HF_SNOOZE:
+        return FLOW_RUN_SNOOZED;
     case HF_CANCELLED:
         if (job_is_unwanted(&slot->job))
             return FLOW_RUN_UNWANTED;
         if (job_was_cancelled(&slot->job))
             return FLOW_RUN_CANCELLED;
-        failure_set(&slot->job.failure, "HF::BadResult", "its handler says that it was cancelled, and it was not");
+        failure_set(&slot->job.outcome.failure, "HF::BadResult",
+                    "its handler says that it was cancelled, and it was not");
         return slot_failed_result(slot);
     case HF_FAIL:
-        failure_set(&slot->job.failure, "HF::Failed", "its handler failed without giving a reason");
+        failure_set(&slot->job.outcome.failure, "HF::Failed", "its handler failed without giving a reason");
         return slot_failed_result(slot);
     default:
-        failure_set(&slot->job.failure, "HF::BadResult", "its handler returned %d, which is no result", slot->code);
+        failure_set(&slot->job.outcome.failure, "HF::BadResult", "its handler returned %d, which is no result",
+                    slot->code);
         return slot_failed_result(slot);
     }
 }
@@ -77,12 +92,6 @@ static bool is_failure(enum flow_result result)
 {
     return result == FLOW_RUN_FAILED || result == FLOW_RUN_EXHAUSTED || result == FLOW_RUN_HOPELESS ||
            result == FLOW_RUN_BURIED;
-}
-
-void slot_submit(struct slot *slot)
-{
-    slot->handed_over = loop_now(slot->worker->loop);
-    runner_pool_submit(slot->worker->pool, &slot->work);
 }
 
 /* Its turn has come. */
@@ -125,7 +134,7 @@ static const char *loss_text(const struct slot *slot)
         [REDLOCK_LOST_CLOCK] = "the clock of this machine stood still, so how long it was held is not known",
         [REDLOCK_LOST_FORFEIT] = "an operator took it away (holdfast unlock)",
     };
-    if (atomic_load_explicit(&slot->job.lost, memory_order_relaxed) != HF_NOT_CANCELLED)
+    if (atomic_load_explicit(&slot->job.berth->lost, memory_order_relaxed) != HF_NOT_CANCELLED)
         return texts[slot->loss];
     return texts[slot->hold == FLOW_HELD_TOO_LONG ? REDLOCK_LOST_MAX_HOLD : REDLOCK_LOST_DEADLINE];
 }
@@ -133,10 +142,9 @@ static const char *loss_text(const struct slot *slot)
 /* What the handler says of a run whose lock was lost does not count (E38). */
 static enum flow_result lost_result(struct slot *slot)
 {
-    failure_clear(&slot->job.failure);
-    backtrace_clear(&slot->job.backtrace);
-    failure_set(&slot->job.failure, "HF::LockLost", "its lock was lost while it ran, so its result was refused: %s",
-                loss_text(slot));
+    job_outcome_clear(&slot->job.outcome);
+    failure_set(&slot->job.outcome.failure, "HF::LockLost",
+                "its lock was lost while it ran, so its result was refused: %s", loss_text(slot));
     enum flow_result result = slot_failed_result(slot);
     if (slot->hold == FLOW_LOST || slot->flow.task.on_lost != FLOW_ROAD_RETRY)
         slot->fate = NULL; /* the road of its class decides */
@@ -147,7 +155,8 @@ static enum flow_result lost_result(struct slot *slot)
 static void run_count(struct slot *slot, enum flow_result result)
 {
     bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ROAD_REQUEUE;
-    if (slot->started && result != FLOW_RUN_CANCELLED && !requeued)
+    bool comes_again = result == FLOW_RUN_CANCELLED || result == FLOW_RUN_SNOOZED || requeued;
+    if (slot->started && !comes_again)
         presence_count(slot->worker->presence, slot, slot->hold != FLOW_HELD || is_failure(result));
 }
 
@@ -156,19 +165,26 @@ static void fenced_off_count(const struct slot *slot)
 {
     char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
-    if (!has_failed || slot->resources.count == 0 || strcmp(slot->job.failure.error_class, "HF::FencedOff") != 0)
+    if (!has_failed || slot->resources.count == 0 ||
+        strcmp(slot->job.outcome.failure.error_class, "HF::FencedOff") != 0)
         return;
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                        LOCK_EVENT_FENCED_OFF);
     log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_quote(slot->jid, jid),
               log_quote(slot->resources.names[0], resource), slot->job.fence,
-              log_quote(slot->job.failure.message, reason));
+              log_quote(slot->job.outcome.failure.message, reason));
 }
 
 void slot_ran(struct loop_message *message)
 {
-    struct slot *slot = list_owner(message, struct slot, work.done);
+    slot_run_ended(list_owner(message, struct slot, work.done));
+}
+
+void slot_run_ended(struct slot *slot)
+{
     struct worker *worker = slot->worker;
+    berth_close(slot->job.berth);
+    slot_time_end(slot);
     if (slot->abandoned)
         return;
     worker->report.runs += slot->started;
@@ -232,18 +248,21 @@ static void start_tell(const struct slot *slot)
 void slot_run_start(struct slot *slot)
 {
     start_tell(slot);
-    slot->job.envelope = &slot->envelope;
+    slot->job.class_name = slot->envelope.class_name;
+    slot->job.args = slot->envelope.args;
+    slot->job.attempt = slot->envelope.was_retried ? slot->envelope.retry_count + 1 : 0;
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
     slot->job.resources = slot->resources.names;
     slot->job.resource_count = slot->lock != NULL ? slot->resources.count : 0;
     slot->job.backtrace_lines = slot->rules.backtrace;
     slot->job.validity = slot->lock != NULL ? redlock_lock_validity(slot->lock) : NULL;
-    slot->job.hold_until = slot->lock != NULL ? lock_hold_until(slot) : 0;
-    slot->job.verifier = &slot->verifier;
-    slot->job.must_stop = &slot->worker->must_stop;
-    slot->job.pulse = &slot->worker->pulse;
-    slot->job.progress = NULL;
+    atomic_store_explicit(&slot->job.berth->hold_until, slot->lock != NULL ? lock_hold_until(slot) : 0,
+                          memory_order_relaxed);
+    slot->job.checkpoint = NULL;
+    slot->job.reports_progress = (slot->handler->flags & HF_PROGRESS) != 0;
+    slot->job.keeps_result = slot->rules.result_ttl_ns > 0;
+    slot->job.may_push = !slot->rules.at_most_once;
     slot->handed_over = loop_now(slot->worker->loop);
     slot->started = false;
     slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;

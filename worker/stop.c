@@ -101,13 +101,21 @@ void worker_tell_running(struct worker *worker)
             slot_tell(&worker->slots[i], LOG_INFO, "task_running");
 }
 
+/* Who is in a thread or a process sees it; the others are told, and whoever does not listen is killed in time. */
+static void handlers_stop(struct worker *worker)
+{
+    atomic_store(&worker->options.board->must_stop, true);
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        slot_interrupt(&worker->slots[i]);
+}
+
 static void handlers_cancel(struct worker *worker)
 {
-    if (atomic_load(&worker->must_stop))
+    if (atomic_load(&worker->options.board->must_stop))
         return;
     log_event(LOG_WARN, "handlers_cancelled", "count=%u waiting_for_queue_node=%u", handlers_running(worker),
               slots_busy(worker) - handlers_running(worker));
-    atomic_store(&worker->must_stop, true);
+    handlers_stop(worker);
 }
 
 static void handlers_abandon(struct worker *worker)
@@ -234,8 +242,8 @@ void worker_stop_now(struct worker *worker, const char *reason)
     worker->hurrying = true;
     struct instant now = loop_now(worker->loop);
     log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
-    atomic_store(&worker->must_stop, true);
     worker->abandon_at = instant_earlier(worker->abandon_at, instant_after(now, GRACE_NOW_NS));
+    handlers_stop(worker);
     if (worker->leaving)
         queue_leave_by(worker->queue, instant_after(now, LEAVE_NOW_NS));
 }

@@ -156,16 +156,16 @@ static void locks_look(struct worker *worker)
 static void pulse_beat(struct worker *worker)
 {
     struct instant now = loop_now(worker->loop);
-    int64_t pulse = atomic_load(&worker->pulse);
+    int64_t pulse = atomic_load(&worker->options.board->pulse);
     if (now.ns > pulse) {
         log_event(LOG_WARN, "process_was_away",
                   "seconds=%.1f advice=\"it stood still for longer than its lease: handlers are cancelled\"",
                   (double)(now.ns - pulse + worker->options.config->worker.lease_ns) / (double)NS_PER_S);
         for (unsigned i = 0; i < worker->slot_count; i++)
             if (worker->slots[i].flow.state == FLOW_READY)
-                job_cancel(&worker->slots[i].job, HF_CLAIM_LOST);
+                slot_claim_doubt(&worker->slots[i]);
     }
-    atomic_store(&worker->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
+    atomic_store(&worker->options.board->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
 }
 
 static void look_fire(struct loop_timer *timer)
@@ -173,7 +173,8 @@ static void look_fire(struct loop_timer *timer)
     struct worker *worker = list_owner(timer, struct worker, look);
     pulse_beat(worker);
     if (worker->stopping) {
-        atomic_store(&worker->pulse, INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
+        atomic_store(&worker->options.board->pulse,
+                     INT64_MAX); /* nobody beats it any more, and the stop has limits of its own */
         return;
     }
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
@@ -351,7 +352,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
     worker->signals = signals_create(worker);
-    atomic_store(&worker->pulse, INT64_MAX); /* until the loop runs */
+    atomic_store(&worker->options.board->pulse, INT64_MAX); /* until the loop runs */
     loop_timer_init(&worker->look, look_fire);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     return true;
@@ -453,7 +454,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     char text[LOG_QUOTE_MAX];
     worker->options = *options;
     worker->runner_count = options->config->worker.threads;
-    worker->slot_count = 2 * worker->runner_count;
+    worker->slot_count = WORKER_SLOTS(worker->runner_count);
     worker->wake_next = worker->runner_count;
     worker->report.started = instant_now();
     *abandoned = false;

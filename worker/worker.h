@@ -8,7 +8,11 @@
 
 #include "worker/config/config.h"
 #include "worker/exit_code.h"
+#include "worker/isolation/launcher.h"
 #include "worker/plugin/plugin.h"
+
+/* Two slots share a runner. */
+#define WORKER_SLOTS(threads) (2 * (threads))
 
 struct worker_options {
     struct config *config;         /* the worker changes reloadable settings of it */
@@ -16,6 +20,8 @@ struct worker_options {
     const struct plugins *plugins; /* open */
     bool drain;                    /* stop when there is nothing to do */
     uint64_t max_tasks;            /* stop after that many were taken, parked ones included; 0 = no limit */
+    struct board *board;           /* with WORKER_BERTHS(threads) berths */
+    struct zygote *zygote;         /* that has the board */
     const char *report_path;       /* where the report is written at the end; NULL = nowhere */
 };
 

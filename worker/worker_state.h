@@ -1,5 +1,5 @@
 /* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c and drain.c (the end), signals.c
- * and reload.c. All of it belongs to the loop thread, but for `must_stop` and `pulse`, which runners read. */
+ * and reload.c. All of it belongs to the loop thread; what runs may read is on the board. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -11,6 +11,7 @@
 #include "worker/contention.h"
 #include "worker/departures.h"
 #include "worker/flow.h"
+#include "worker/isolation/isolation.h"
 #include "worker/lock_metrics.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/job_verifier.h"
@@ -88,7 +89,10 @@ struct slot {
     struct job_verifier verifier;
     struct hf_job job;
     struct slot_progress *progress; /* NULL until a task of the slot needs it */
-    struct work work;
+    struct work work;               /* its run in a thread */
+    struct isolated_run away;       /* its run elsewhere */
+    bool is_away;
+    struct loop_timer timeout;
     int code; /* what the handler returned */
     bool started;
     bool has_ended; /* the run, and its task is not settled yet */
@@ -105,6 +109,8 @@ struct worker {
     struct redlock_group *locks; /* NULL = no lock nodes are configured */
     struct redlock_terms terms;
     int64_t verify_patience_ns; /* of a handler that asks whether its lock is held */
+    struct launcher *launcher;
+    struct isolation *isolation;
     struct contention *contention;
     struct departures *departures;
     struct queue *queue;
@@ -136,10 +142,8 @@ struct worker {
     bool quiet;    /* claims nothing more, for good */
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
-    atomic_bool must_stop;
-    _Atomic int64_t pulse;   /* until then, in nanoseconds, the process has not been away for as long as its lease */
-    struct loop_timer look;  /* at the lock nodes, and whether all is drained */
-    struct loop_timer limit; /* of the present phase of stopping */
+    struct loop_timer look;                  /* at the lock nodes, and whether all is drained */
+    struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */
     struct instant leave_by;                 /* when waiting for answers to releases ends */
@@ -159,6 +163,8 @@ void slot_answered(void *worker, unsigned number, enum queue_answer answer, cons
 void slot_stop(struct slot *slot);
 /* Somebody cancelled the slot's task: its run is told, or does not begin. */
 void slot_cancel(struct slot *slot);
+/* Others may have its claim by now. */
+void slot_claim_doubt(struct slot *slot);
 /* Gives the task back (or buries it, when it was ended before it ran) while its handler runs, and keeps its lock: for a
  * process that is about to end. */
 void slot_abandon(struct slot *slot);
@@ -199,11 +205,25 @@ void slot_run_start(struct slot *slot);
 void slot_run(struct work *work);            /* on a runner */
 void slot_ran(struct loop_message *message); /* back on the loop */
 void slot_serial_leave(struct slot *slot);
-void slot_submit(struct slot *slot); /* to the runners */
+void slot_run_ended(struct slot *slot);
+
+/* slot_away.c */
+void slot_away_init(struct slot *slot);
+void slot_submit(struct slot *slot);   /* to where its class runs */
+bool slot_unsubmit(struct slot *slot); /* false when it runs already */
+/* It has to stop, and job_cancel said why: whoever cannot see that is told, and killed after its grace. Harmless when
+ * nothing runs elsewhere. */
+void slot_interrupt(struct slot *slot);
+void slot_warn(struct slot *slot); /* its lock is in danger */
+void slot_time_end(struct slot *slot);
+
+/* slot_link.c */
+extern const struct job_link slot_link;
 
 /* slot_progress.c. False when the task reports none; else slot_submit follows when its state is begun. */
 bool slot_progress_begin(struct slot *slot);
-bool slot_progress_waits(const struct slot *slot); /* slot_submit has not followed */
+bool slot_progress_put(struct slot *slot, const char *json); /* any thread, while its task runs */
+bool slot_progress_waits(const struct slot *slot);           /* slot_submit has not followed */
 void slot_progress_end(struct slot *slot, enum flow_ending ending);
 void slot_progress_free(struct slot *slot);
 

@@ -132,6 +132,7 @@ struct redlock_lock {
     struct list granting_link;     /* in group->granting */
     struct loop_timer timer;
     struct redlock_validity validity;
+    struct redlock_validity *elsewhere; /* where it is written, too; NULL = nowhere */
     void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event); /* NULL: destroyed */
     void *context;
     struct instant asked_at, acquired_at;

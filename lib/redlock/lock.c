@@ -137,6 +137,15 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
         batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
 }
 
+static void lock_publish(struct redlock_lock *lock)
+{
+    struct instant until = lease_believed_until(&lock->lease, &lock->terms);
+    struct instant danger_from = lease_danger_from(&lock->lease, &lock->terms);
+    validity_publish(&lock->validity, until, danger_from);
+    if (lock->elsewhere != NULL)
+        validity_publish(lock->elsewhere, until, danger_from);
+}
+
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 {
     if (step.news == LEASE_NEWS_REFUSED)
@@ -148,8 +157,7 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
     if (step.grant)
         pass_begin(lock);
     votes_ask(lock, &step);
-    validity_publish(&lock->validity, lease_believed_until(&lock->lease, &lock->terms),
-                     lease_danger_from(&lock->lease, &lock->terms));
+    lock_publish(lock);
     if (lock->lease.state == LEASE_WAITING)
         lock_wait_plan(lock);
     lock_timer_follow(lock);
@@ -209,6 +217,7 @@ void redlock_lock_destroy(struct redlock_lock *lock)
     invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
     invariant(!lock->wait.is_queued);
     lock->event = NULL;
+    lock->elsewhere = NULL;
     lock_verifies_drop(lock);
     validity_end(&lock->validity);
     if (lock->lease.state == LEASE_FREE)
@@ -293,6 +302,13 @@ void redlock_lock_release(struct redlock_lock *lock)
 bool redlock_lock_is_free(const struct redlock_lock *lock)
 {
     return lock->lease.state == LEASE_FREE && !lock->wait.is_queued;
+}
+
+void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere)
+{
+    lock->elsewhere = elsewhere;
+    if (elsewhere != NULL)
+        lock_publish(lock);
 }
 
 struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)

@@ -91,6 +91,9 @@ struct redlock_validity {
     _Atomic int descriptor;      /* private */
 };
 REDLOCK_API struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock);
+/* From now on the lock's end is also written there, where other processes may read it; NULL = nowhere else. What was
+ * written last stays there. `descriptor` there is nobody's. On the loop. */
+REDLOCK_API void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere);
 /* 0 once it is lost. */
 REDLOCK_API int64_t redlock_validity_left_ns(const struct redlock_validity *validity);
 REDLOCK_API bool redlock_validity_in_danger(const struct redlock_validity *validity);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "worker/plugin/job_host.h"
 
 #define SOON_NS (30 * NS_PER_MS)
@@ -15,12 +16,54 @@ static struct job_hosts *hosts;
 static const hf_lock_api *lock;
 static const hf_cancel_api *cancel;
 static struct config config;
-static struct envelope envelope;
 static const char *const resources[] = {"a", "b"};
 static struct redlock_validity validity;
-static atomic_bool must_stop;
-static _Atomic int64_t pulse;
+static struct board *board;
 static hf_job job;
+static char said[512];
+
+static bool link_verify(struct hf_job *asked, int64_t limit_ns)
+{
+    (void)asked;
+    return limit_ns > 0;
+}
+
+static int link_descriptor(struct hf_job *asked)
+{
+    return redlock_validity_descriptor(asked->validity);
+}
+
+static bool link_hears(struct hf_job *asked, enum hf_log_level level)
+{
+    (void)asked;
+    return level != HF_LOG_DEBUG;
+}
+
+static void link_log(struct hf_job *asked, enum hf_log_level level, const char *text)
+{
+    snprintf(said, sizeof said, "%s %d %s", asked->jid, (int)level, text);
+}
+
+static void link_event(struct hf_job *asked, enum hf_log_level level, const char *name, const hf_field *fields,
+                       size_t count)
+{
+    int used = snprintf(said, sizeof said, "%s %d %s", asked->jid, (int)level, name);
+    for (size_t i = 0; i < count; i++)
+        used += snprintf(said + used, sizeof said - (size_t)used, " %s=%s", fields[i].key, fields[i].value);
+}
+
+static bool link_progress(struct hf_job *asked, const char *json)
+{
+    snprintf(said, sizeof said, "%s at %s", asked->jid, json);
+    return true;
+}
+
+static const struct job_link test_link = {.verify = link_verify,
+                                          .descriptor = link_descriptor,
+                                          .hears = link_hears,
+                                          .log = link_log,
+                                          .event = link_event,
+                                          .progress = link_progress};
 
 static int set_up(void **state)
 {
@@ -30,15 +73,19 @@ static int set_up(void **state)
     lock = host->api("lock", 1);
     cancel = host->api("cancel", 1);
     memset(&validity, 0, sizeof validity);
-    atomic_store(&must_stop, false);
-    atomic_store(&pulse, INT64_MAX);
+    board = board_create(1);
+    assert_non_null(board);
     memset(&job, 0, sizeof job);
-    job.envelope = &envelope;
     job.resources = resources;
     job.resource_count = 2;
     job.validity = &validity;
-    job.must_stop = &must_stop;
-    job.pulse = &pulse;
+    job.board = board;
+    job.berth = board_berth(board, 0);
+    job.link = &test_link;
+    job.jid = "j1";
+    job.class_name = "any";
+    job_outcome_clear(&job.outcome);
+    said[0] = '\0';
     snprintf(job.fence, sizeof job.fence, "17");
     return 0;
 }
@@ -48,6 +95,8 @@ static int tear_down(void **state)
     (void)state;
     if (atomic_load(&validity.descriptor) > 0)
         close(atomic_load(&validity.descriptor) - 1);
+    job_outcome_fini(&job.outcome);
+    board_destroy(board);
     job_hosts_destroy(hosts);
     return 0;
 }
@@ -126,7 +175,7 @@ static void a_lock_that_was_held_too_long_says_so_without_the_loop(void **state)
 {
     (void)state;
     hold_for(SOON_NS, SOON_NS);
-    job.hold_until = atomic_load(&validity.until);
+    atomic_store(&job.berth->hold_until, atomic_load(&validity.until));
     assert_int_equal(cancel->reason(&job), HF_NOT_CANCELLED);
     wait_until_lost();
     assert_int_equal(cancel->reason(&job), HF_HELD_TOO_LONG);
@@ -139,20 +188,20 @@ static void a_lock_that_was_lost_earlier_was_not_held_too_long(void **state)
 {
     (void)state;
     hold_for(SOON_NS, SOON_NS);
-    job.hold_until = atomic_load(&validity.until) + 1;
+    atomic_store(&job.berth->hold_until, atomic_load(&validity.until) + 1);
     wait_until_lost();
-    test_await(now_ns() > job.hold_until);
+    test_await(now_ns() > atomic_load(&job.berth->hold_until));
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
 static void what_the_loop_was_told_is_the_reason(void **state)
 {
     (void)state;
-    job.hold_until = now_ns() - 1;
+    atomic_store(&job.berth->hold_until, now_ns() - 1);
     job_lock_lost(&job, HF_LOCK_LOST);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
-    atomic_store(&job.lost, HF_NOT_CANCELLED);
+    atomic_store(&job.berth->lost, HF_NOT_CANCELLED);
     job_lock_lost(&job, HF_HELD_TOO_LONG);
     assert_int_equal(cancel->reason(&job), HF_HELD_TOO_LONG);
 }
@@ -171,13 +220,106 @@ static void the_loss_comes_before_other_reasons(void **state)
     (void)state;
     hold_for(LONG_NS, LONG_NS);
     job_cancel(&job, HF_USER);
-    atomic_store(&must_stop, true);
+    atomic_store(&board->must_stop, true);
     assert_int_equal(cancel->reason(&job), HF_USER);
     atomic_store(&validity.until, 0);
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
 #define host_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+/* --- what a run says and leaves behind ---------------------------------------------------------------------------- */
+
+static const void *table(const char *name)
+{
+    return job_hosts_for(hosts, "any")->api(name, 1);
+}
+
+static void an_event_is_made_of_words(void **state)
+{
+    (void)state;
+    const hf_job_api *api = table("job");
+    const hf_field fields[] = {{"to", "a b"}, {"two words", "x"}, {"none", NULL}, {NULL, "y"}, {"cost", "7"}};
+    api->event(&job, HF_LOG_INFO, "mail_sent", fields, 5);
+    assert_string_equal(said, "j1 1 mail_sent to=a b cost=7");
+    said[0] = '\0';
+    api->event(&job, HF_LOG_INFO, "no word", fields, 5);
+    api->event(&job, HF_LOG_INFO, NULL, fields, 5);
+    api->event(&job, HF_LOG_DEBUG, "not_heard", NULL, 0);
+    assert_string_equal(said, "");
+    api->event(&job, (enum hf_log_level)99, "odd_level", NULL, 7);
+    assert_string_equal(said, "j1 1 odd_level");
+    api->log(&job, HF_LOG_WARN, "%d %s", 5, "times");
+    assert_string_equal(said, "j1 2 5 times");
+}
+
+static void a_result_is_json_and_kept_where_the_class_keeps_results(void **state)
+{
+    (void)state;
+    const hf_report_api *api = table("report");
+    assert_false(api->result(&job, "[1]"));
+    job.keeps_result = true;
+    assert_true(api->result(&job, "[1]"));
+    assert_true(api->result(&job, "{\"a\":2}"));
+    assert_false(api->result(&job, "{\"a\":"));
+    assert_false(api->result(&job, NULL));
+    char *large = memory_zeroed(1, JOB_RESULT_BYTES_MAX + 3);
+    memset(large, ' ', JOB_RESULT_BYTES_MAX + 2);
+    large[0] = '1';
+    assert_false(api->result(&job, large));
+    large[JOB_RESULT_BYTES_MAX] = '\0';
+    assert_true(job.outcome.has_result);
+    assert_string_equal(buffer_text(&job.outcome.result), "{\"a\":2}");
+    assert_true(api->result(&job, large));
+    free(large);
+}
+
+static void a_run_says_when_it_comes_again(void **state)
+{
+    (void)state;
+    const hf_report_api *api = table("report");
+    assert_int_equal(job.outcome.retry_in_ms, -1);
+    assert_false(api->retry_in(&job, -1));
+    assert_false(api->retry_in(&job, JOB_RETRY_IN_MS_MAX + 1));
+    assert_int_equal(job.outcome.retry_in_ms, -1);
+    assert_true(api->retry_in(&job, 0));
+    assert_true(api->retry_in(&job, 1500));
+    assert_int_equal(job.outcome.retry_in_ms, 1500);
+}
+
+static void progress_is_for_those_that_report_it(void **state)
+{
+    (void)state;
+    const hf_report_api *report = table("report");
+    const hf_checkpoint_api *checkpoint = table("checkpoint");
+    assert_false(report->progress(&job, "1"));
+    assert_null(checkpoint->load(&job));
+    job.reports_progress = true;
+    job.checkpoint = "5";
+    assert_true(report->progress(&job, "6"));
+    assert_string_equal(said, "j1 at 6");
+    assert_false(checkpoint->save(&job, NULL));
+    assert_string_equal(checkpoint->load(&job), "5");
+}
+
+static void follow_ups_are_bounded(void **state)
+{
+    (void)state;
+    const hf_push_api *api = table("push");
+    char reason[128] = "";
+    assert_false(api->add(&job, "{\"class\":\"t\",\"args\":[]}", reason, sizeof reason));
+    assert_non_null(strstr(reason, "at most once"));
+    job.may_push = true;
+    assert_false(api->add(&job, "{", reason, sizeof reason));
+    assert_false(api->add(&job, NULL, NULL, 0));
+    for (size_t i = 0; i < JOB_FOLLOW_UPS_MAX; i++)
+        assert_true(api->add(&job, "{\"class\":\"t\",\"args\":[]}", reason, sizeof reason));
+    assert_false(api->add(&job, "{\"class\":\"t\",\"args\":[]}", reason, sizeof reason));
+    assert_non_null(strstr(reason, "1000"));
+    assert_int_equal(job.outcome.follow_up_count, JOB_FOLLOW_UPS_MAX);
+    job_outcome_clear(&job.outcome);
+    assert_int_equal(job.outcome.follow_up_count, 0);
+}
 
 int main(void)
 {
@@ -191,6 +333,11 @@ int main(void)
         host_test(what_the_loop_was_told_is_the_reason),
         host_test(while_it_is_held_it_is_not_lost),
         host_test(the_loss_comes_before_other_reasons),
+        host_test(an_event_is_made_of_words),
+        host_test(a_result_is_json_and_kept_where_the_class_keeps_results),
+        host_test(a_run_says_when_it_comes_again),
+        host_test(progress_is_for_those_that_report_it),
+        host_test(follow_ups_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

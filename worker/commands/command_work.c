@@ -37,6 +37,7 @@ struct work_command {
     struct config *config;
     struct plugins *plugins;
     struct job_hosts *hosts;
+    struct board *board;
 };
 
 /* Handlers act on what others push; nothing of that needs to be able to do everything. */
@@ -51,6 +52,23 @@ static void root_check(const struct work_command *command, struct findings *find
                    command->path);
 }
 
+static struct log_options log_options_of(const struct config *config)
+{
+    const struct config_worker *worker = &config->worker;
+    return (struct log_options){
+        .level = worker->log_level, .fd = STDERR_FILENO, .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
+}
+
+static void board_begin(struct work_command *command)
+{
+    const struct config *config = command->config;
+    command->board = board_create(WORKER_SLOTS(config->worker.threads));
+    if (command->board == NULL)
+        findings_error(&command->findings, "%s: there is no memory for worker.threads = %u", config->path,
+                       config->worker.threads);
+    command->worker.board = command->board;
+}
+
 /* Everything that is wrong is said at once, as `holdfast check` does, and then nothing is started. */
 static bool prepare(struct work_command *command)
 {
@@ -60,6 +78,7 @@ static bool prepare(struct work_command *command)
         if (command->worker.queues != NULL)
             config_serve_queues(command->config, command->worker.queues, findings);
         const struct config_worker *worker = &command->config->worker;
+        board_begin(command);
         command->plugins = plugins_load(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
         startup_check(command->config, command->plugins, findings);
         root_check(command, findings);
@@ -103,9 +122,7 @@ static int start(struct work_command *command)
     struct error error = ERROR_NONE;
     if (!prepare(command))
         return EXIT_CODE_FAILURE;
-    const struct config_worker *worker = &command->config->worker;
-    struct log_options log = {
-        .level = worker->log_level, .fd = STDERR_FILENO, .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
+    struct log_options log = log_options_of(command->config);
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     if (!log_start(&log, &error)) {
         fprintf(stderr, "holdfast work: %s\n", error.text);
@@ -139,6 +156,7 @@ static int run(int argc, char **argv)
     if (command.path == NULL)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
     int code = start(&command);
+    board_destroy(command.board);
     config_free(command.config);
     findings_fini(&command.findings);
     return code;

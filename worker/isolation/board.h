@@ -63,7 +63,9 @@ struct board *board_create(unsigned berths);
 void board_destroy(struct board *board);
 struct berth *board_berth(struct board *board, unsigned number);
 
-/* Before a run is handed over. `class_name` may be longer than there is room for. */
+/* Before anything is written about a new task. */
+void berth_clear(struct berth *berth);
+/* Before a run is handed over; leaves alone what has been asked of it by then. `class_name` may be longer than there is room for. */
 void berth_open(struct berth *berth, const char *jid, const char *class_name);
 void berth_close(struct berth *berth);
 /* Earliest wins. True when the zygote has to be rung (launcher_ring). */

@@ -13,6 +13,9 @@
  * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was gone before the handler's first act, or there
  * was no process for it because of the worker itself (the slot treats it like a lock that was gone).
  *
+ * What a run says meanwhile (log, event, progress) goes through the job's link, which may be called on the loop for
+ * that; its verify and descriptor may not: they are answered from `lock`.
+ *
  * Threads: the loop's. */
 #ifndef WORKER_ISOLATION_H
 #define WORKER_ISOLATION_H
@@ -30,6 +33,7 @@ struct isolated_run {
     struct berth *berth;
     const struct plugin_handler *handler;
     const struct task_rules *rules;
+    struct redlock_lock *lock;               /* NULL = it runs without; stays until `ended` */
     void (*began)(struct isolated_run *run); /* the handler is at work now */
     void (*ended)(struct isolated_run *run, int code);
     struct list link; /* private, as what follows */

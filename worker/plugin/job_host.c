@@ -8,8 +8,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/plugin/job_progress.h"
-#include "worker/plugin/job_verifier.h"
+
+enum { WORD_MAX = 64, FIELDS_MAX = 16 };
 
 struct job_text {
     struct job_text *next;
@@ -25,7 +25,7 @@ static const char *job_jid(const hf_job *job)
 
 static const char *job_class_name(const hf_job *job)
 {
-    return job->envelope->class_name;
+    return job->class_name;
 }
 
 static const char *job_queue(const hf_job *job)
@@ -35,18 +35,18 @@ static const char *job_queue(const hf_job *job)
 
 static const char *job_args(const hf_job *job, size_t *length)
 {
-    *length = job->envelope->args.length;
-    return job->envelope->args.bytes;
+    *length = job->args.length;
+    return job->args.bytes;
 }
 
 static unsigned job_attempt(const hf_job *job)
 {
-    return job->envelope->was_retried ? job->envelope->retry_count + 1 : 0;
+    return job->attempt;
 }
 
 static int job_arg_integer(const hf_job *job, unsigned index, int64_t *value)
 {
-    struct text_span element = json_array_element(job->envelope->args, index);
+    struct text_span element = json_array_element(job->args, index);
     return element.bytes != NULL && json_integer(element, value);
 }
 
@@ -65,7 +65,7 @@ static const char *text_lend(const hf_job *job, const struct buffer *text)
 /* A text with a NUL inside would reach the handler cut, so it is no text for it. */
 static int job_arg_text(const hf_job *job, unsigned index, const char **value)
 {
-    struct text_span element = json_array_element(job->envelope->args, index);
+    struct text_span element = json_array_element(job->args, index);
     struct buffer text = {0};
     bool is_text = element.bytes != NULL && json_string(element, &text) &&
                    (text.length == 0 || memchr(text.bytes, '\0', text.length) == NULL);
@@ -78,28 +78,47 @@ static int job_arg_text(const hf_job *job, unsigned index, const char **value)
 PRINTF_LIKE(3, 4)
 static void job_log(hf_job *job, enum hf_log_level level, const char *format, ...)
 {
-    static const enum log_level levels[] = {
-        [HF_LOG_DEBUG] = LOG_DEBUG, [HF_LOG_INFO] = LOG_INFO, [HF_LOG_WARN] = LOG_WARN, [HF_LOG_ERROR] = LOG_ERROR};
-    enum log_level ours = (unsigned)level < sizeof levels / sizeof levels[0] ? levels[level] : LOG_INFO;
-    if (!log_is_on(ours))
+    enum hf_log_level known = (unsigned)level <= HF_LOG_ERROR ? level : HF_LOG_INFO;
+    if (!job->link->hears(job, known))
         return;
-    char text[LOG_QUOTE_MAX], said[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
+    char text[LOG_QUOTE_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    log_event(ours, "job_says", "jid=%s class=%s text=%s", log_quote(job->jid, jid),
-              log_quote(job->envelope->class_name, class_name), log_quote(text, said));
+    job->link->log(job, known, text);
+}
+
+static bool is_word(const char *text)
+{
+    size_t length = text != NULL ? strnlen(text, WORD_MAX + 1) : 0;
+    return length > 0 && length <= WORD_MAX &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
+}
+
+/* Fields that are none are left out; an event without a name is none. */
+static void job_event(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count)
+{
+    enum hf_log_level known = (unsigned)level <= HF_LOG_ERROR ? level : HF_LOG_INFO;
+    hf_field sound[FIELDS_MAX];
+    size_t sound_count = 0;
+    if (!is_word(name) || !job->link->hears(job, known))
+        return;
+    for (size_t i = 0; fields != NULL && i < count && sound_count < FIELDS_MAX; i++)
+        if (is_word(fields[i].key) && fields[i].value != NULL)
+            sound[sound_count++] = fields[i];
+    job->link->event(job, known, name, sound, sound_count);
 }
 
 PRINTF_LIKE(3, 4)
 static void job_error(hf_job *job, const char *error_class, const char *format, ...)
 {
-    if (job->backtrace_lines > 0 && job->failure.error_class[0] == '\0')
-        backtrace_capture(&job->backtrace, job->backtrace_lines);
+    struct job_outcome *outcome = &job->outcome;
+    if (job->backtrace_lines > 0 && outcome->failure.error_class[0] == '\0')
+        backtrace_capture(&outcome->backtrace, job->backtrace_lines);
     va_list arguments;
     va_start(arguments, format);
-    failure_set_list(&job->failure, error_class != NULL ? error_class : "HF::Failed", format, arguments);
+    failure_set_list(&outcome->failure, error_class != NULL ? error_class : "HF::Failed", format, arguments);
     va_end(arguments);
 }
 
@@ -113,6 +132,7 @@ static const hf_job_api job_api = {
     .arg_integer = job_arg_integer,
     .arg_text = job_arg_text,
     .log = job_log,
+    .event = job_event,
     .error = job_error,
 };
 
@@ -134,18 +154,19 @@ enum hf_cancel_reason job_lock_loss(const struct hf_job *job)
 {
     if (job_lock_is_valid(job))
         return HF_NOT_CANCELLED;
-    int told = atomic_load_explicit(&job->lost, memory_order_acquire);
+    int told = atomic_load_explicit(&job->berth->lost, memory_order_acquire);
     if (told != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)told;
     int64_t until = atomic_load_explicit(&job->validity->until, memory_order_acquire);
-    bool at_end_of_hold = until == 0 ? instant_now().ns >= job->hold_until : until == job->hold_until;
-    return job->hold_until != 0 && at_end_of_hold ? HF_HELD_TOO_LONG : HF_LOCK_LOST;
+    int64_t hold_until = atomic_load_explicit(&job->berth->hold_until, memory_order_relaxed);
+    bool at_end_of_hold = until == 0 ? instant_now().ns >= hold_until : until == hold_until;
+    return hold_until != 0 && at_end_of_hold ? HF_HELD_TOO_LONG : HF_LOCK_LOST;
 }
 
 void job_lock_lost(struct hf_job *job, enum hf_cancel_reason reason)
 {
     int none = HF_NOT_CANCELLED;
-    atomic_compare_exchange_strong(&job->lost, &none, (int)reason);
+    atomic_compare_exchange_strong(&job->berth->lost, &none, (int)reason);
 }
 
 static int64_t lock_valid_for_ms(const hf_job *job)
@@ -175,12 +196,13 @@ static int lock_verify(hf_job *job)
     if (job->validity == NULL)
         return 1;
     int64_t left = lock_left_ns(job);
-    return left > 0 && job_verifier_ask(job->verifier, left) && job_lock_is_valid(job);
+    return left > 0 && job->link->verify(job, left) && job_lock_is_valid(job);
 }
 
 static int lock_descriptor(const hf_job *job)
 {
-    return job->validity != NULL ? redlock_validity_descriptor(job->validity) : -1;
+    hf_job *owner = (hf_job *)(uintptr_t)job;
+    return job->validity != NULL ? job->link->descriptor(owner) : -1;
 }
 
 static const hf_lock_api lock_api = {
@@ -197,15 +219,15 @@ static const hf_lock_api lock_api = {
 
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
-    int asked = atomic_load_explicit(&job->asked, memory_order_relaxed);
+    int asked = atomic_load_explicit(&job->berth->asked, memory_order_relaxed);
     enum hf_cancel_reason loss = job_lock_loss(job);
     if (loss != HF_NOT_CANCELLED)
         return loss;
     if (asked != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)asked;
-    if (atomic_load_explicit(job->pulse, memory_order_relaxed) < instant_now().ns)
+    if (atomic_load_explicit(&job->board->pulse, memory_order_relaxed) < instant_now().ns)
         return HF_CLAIM_LOST;
-    return atomic_load_explicit(job->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
+    return atomic_load_explicit(&job->board->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
 bool job_was_cancelled(const struct hf_job *job)
@@ -215,13 +237,13 @@ bool job_was_cancelled(const struct hf_job *job)
 
 bool job_is_unwanted(const struct hf_job *job)
 {
-    return atomic_load_explicit(&job->asked, memory_order_relaxed) == HF_USER;
+    return atomic_load_explicit(&job->berth->asked, memory_order_relaxed) == HF_USER;
 }
 
 void job_cancel(struct hf_job *job, enum hf_cancel_reason reason)
 {
     int none = HF_NOT_CANCELLED;
-    atomic_compare_exchange_strong(&job->asked, &none, (int)reason);
+    atomic_compare_exchange_strong(&job->berth->asked, &none, (int)reason);
 }
 
 static int cancel_cancelled(const hf_job *job)
@@ -239,17 +261,30 @@ static const hf_cancel_api cancel_api = {
 
 static int report_progress(hf_job *job, const char *json)
 {
-    return job->progress != NULL && job_progress_put(job->progress, json);
+    return job->reports_progress && json != NULL && job->link->progress(job, json);
+}
+
+static int report_result(hf_job *job, const char *json)
+{
+    return job->keeps_result && json != NULL &&
+           job_outcome_set_result(&job->outcome, json, strnlen(json, JOB_RESULT_BYTES_MAX + 1));
+}
+
+static int report_retry_in(hf_job *job, int64_t milliseconds)
+{
+    return job_outcome_set_retry_in(&job->outcome, milliseconds);
 }
 
 static const hf_report_api report_api = {
     .size = sizeof(hf_report_api),
     .progress = report_progress,
+    .result = report_result,
+    .retry_in = report_retry_in,
 };
 
 static const char *checkpoint_load(const hf_job *job)
 {
-    return job->progress != NULL ? job->progress->loaded : NULL;
+    return job->checkpoint;
 }
 
 static const hf_checkpoint_api checkpoint_api = {
@@ -257,6 +292,26 @@ static const hf_checkpoint_api checkpoint_api = {
     .load = checkpoint_load,
     .save = report_progress,
 };
+
+/* --- api("push", 1) ---------------------------------------------------------------------------------------------- */
+
+static int push_add(hf_job *job, const char *task, char *reason, size_t reason_size)
+{
+    struct error error = ERROR_NONE;
+    bool added = false;
+    if (!job->may_push)
+        error_set(&error,
+                  "a task that runs at most once has ended before it runs, so nothing can be pushed with its end");
+    else if (task == NULL)
+        error_set(&error, "there is no text");
+    else
+        added = job_outcome_add_follow_up(&job->outcome, task, strnlen(task, JOB_FOLLOW_UP_BYTES_MAX + 1), &error);
+    if (!added && reason != NULL && reason_size > 0)
+        snprintf(reason, reason_size, "%s", error.text);
+    return added;
+}
+
+static const hf_push_api push_api = {.size = sizeof(hf_push_api), .add = push_add};
 
 /* --- the host --------------------------------------------------------------------------------------------------- */
 
@@ -269,7 +324,8 @@ static const void *host_api(const char *name, unsigned version)
                   {"lock", &lock_api},
                   {"cancel", &cancel_api},
                   {"report", &report_api},
-                  {"checkpoint", &checkpoint_api}};
+                  {"checkpoint", &checkpoint_api},
+                  {"push", &push_api}};
     for (size_t i = 0; version == 1 && i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(tables[i].name, name) == 0)
             return tables[i].table;

@@ -1,10 +1,17 @@
 /* What a running handler can ask of its host: the function tables of jobs/job.h.
  *
- * A struct hf_job is one run. The loop prepares it, a runner lends it to the handler, and after the run the loop reads
- * what the handler left in it; the two hand-offs between the threads are the only synchronisation it needs. While it
- * runs only a few words are shared: the lock's validity, the pulse of the process, and the orders to stop, of process
- * and of task; the first two are compared with the clock, so a stuck loop cannot keep a lock falsely alive (E34), and
- * a process that was stopped for longer than its lease does not go on with a task that others may have by now. */
+ * A struct hf_job is one run: facts, what it can be told meanwhile, and what it leaves behind. It is the same for every
+ * way to run a handler; how it reaches its host is the link:
+ *
+ *     thread of a worker      slot_link.c              directly, over the loop's mailbox
+ *     runner process          isolation/runner_*.c     over the process's socket
+ *     holdfast run-handler    commands/...             to the terminal
+ *
+ * In a worker the loop prepares it, a runner lends it to the handler, and after the run the loop reads the outcome; the
+ * two hand-offs are the only synchronisation. While it runs only words of the board are shared: the lock's validity, the
+ * pulse of the process, and the orders to stop, of process and of task. They are compared with the clock, so a stuck
+ * loop cannot keep a lock falsely alive (E34), and a process that was stopped for longer than its lease does not go on
+ * with a task that others may have by now. */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
@@ -12,37 +19,46 @@
 
 #include "base/clock.h"
 #include "jobs/job.h"
-#include "queue/envelope.h"
+#include "queue/json.h"
 #include "redlock/redlock_loop.h"
-#include "worker/plugin/backtrace.h"
 #include "worker/config/config.h"
-#include "worker/failure.h"
+#include "worker/isolation/board.h"
+#include "worker/plugin/job_outcome.h"
 
 /* A number as text. */
 enum { JOB_FENCE_SIZE = 21 };
 
-struct job_progress;
-struct job_verifier;
 struct job_text; /* texts lent to the handler until its run ends */
 
+/* How the run reaches its host. All are called on the handler's thread. */
+struct job_link {
+    /* Whether a majority of the lock nodes says now that the lock is held; blocks for `limit_ns` at most. */
+    bool (*verify)(struct hf_job *job, int64_t limit_ns);
+    int (*descriptor)(struct hf_job *job); /* of hf_lock_api; -1 = none */
+    bool (*hears)(struct hf_job *job, enum hf_log_level level);
+    void (*log)(struct hf_job *job, enum hf_log_level level, const char *text);
+    void (*event)(struct hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count);
+    bool (*progress)(struct hf_job *job, const char *json); /* false when the text is no JSON, or too long */
+};
+
 struct hf_job {
-    const struct envelope *envelope;
-    const char *queue;
-    const char *jid;
+    /* facts */
+    const char *class_name, *queue, *jid;
+    struct text_span args; /* the JSON array */
+    unsigned attempt;
     const char *const *resources; /* what is locked, sorted */
     unsigned resource_count;
+    char fence[JOB_FENCE_SIZE]; /* the token; "" = none */
+    const char *checkpoint;     /* what an earlier run saved; NULL = nothing */
+    bool reports_progress, keeps_result, may_push;
+    unsigned backtrace_lines; /* to keep, when the handler tells why it fails */
+    /* what it is told */
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
-    int64_t hold_until;                /* when the longest time to hold the lock is over (ns); 0 = never */
-    char fence[JOB_FENCE_SIZE];        /* its token; "" = none */
-    struct job_verifier *verifier;     /* who asks the lock nodes; NULL without lock */
-    atomic_int lost;                   /* enum hf_cancel_reason: what the loop was told about the lock's loss */
-    const atomic_bool *must_stop;      /* the process gives its handlers no more time */
-    const _Atomic int64_t *pulse;      /* until then (ns) the process has not been away for as long as its lease */
-    atomic_int asked;                  /* enum hf_cancel_reason: this run is asked to stop */
-    struct job_progress *progress;     /* NULL = its handler reports none */
-    struct failure failure;
-    unsigned backtrace_lines;   /* to keep, when the handler tells why it fails */
-    struct backtrace backtrace; /* the slot's to clear */
+    struct berth *berth;
+    const struct board *board;
+    const struct job_link *link;
+    /* what it leaves behind */
+    struct job_outcome outcome;
     struct job_text *texts;
 };
 
