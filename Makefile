@@ -43,6 +43,8 @@ SHELL := /bin/bash
 LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
 FENCE       := $(wildcard jobs/fence/*.c)
+JOB_PARTS   := arguments webhook sql exec
+part_sources = $(wildcard jobs/$(1)/*.c)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
@@ -59,7 +61,7 @@ TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source 
                  redlock_faults hostile node_connect node_message inquiry bell producer producer_trouble holdfast_library \
                  queue_leave queue_repeats \
                  queue_trouble check push push_nodes records fleet stop trouble log_reopen \
-                 control_signals reload fenced_witness \
+                 control_signals reload fenced_witness webhook \
                  heartbeat heartbeat_trouble control iteration presence sidekiq soak stopped_worker \
                  job_verifier loss top)
 
@@ -89,7 +91,7 @@ LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 # ----------------------------------------------------------------------------------- dependencies
 # Asked for when the first compiler line needs them (and then kept), so that `make help`, `make clean` and the targets
 # that begin with scripts/setup work on a machine that has nothing yet.
-PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib cmocka lua5.1
+PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib libcurl libcrypto cmocka lua5.1
 once      = $(eval $(1) := $(2))$($(1))
 find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
                  for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
@@ -105,13 +107,23 @@ redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis))
 worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson zlib) -ldl)
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
+jansson_LIBS = $(call once,jansson_LIBS,$(call libs_of,jansson))
+curl_LIBS    = $(call once,curl_LIBS,$(call libs_of,libcurl libcrypto))
+ssl_LIBS     = $(call once,ssl_LIBS,$(call libs_of,libssl))
 lua_LIBS     = $(call once,lua_LIBS,$(call libs_of,lua5.1))
 CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
 # What a job needs beyond libc, and a test beyond our own, by the name of its file.
 transfer_LIBS = $(call archive,fence) $(sqlite3_LIBS)
+webhook_LIBS = $(call archive,webhook) $(call archive,arguments) $(curl_LIBS) $(jansson_LIBS)
+sql_LIBS     = $(call archive,sql) $(call archive,arguments) $(call archive,fence) $(sqlite3_LIBS) $(jansson_LIBS)
+exec_LIBS    = $(call archive,exec) $(call archive,arguments) $(jansson_LIBS)
 test_transfer_LIBS = $(sqlite3_LIBS)
 test_transfer_fence_LIBS = $(sqlite3_LIBS)
 test_fence_sqlite_LIBS = $(sqlite3_LIBS)
+test_arguments_LIBS = $(jansson_LIBS)
+test_webhook_LIBS = $(curl_LIBS)
+test_webhook_tls_LIBS = $(curl_LIBS) $(ssl_LIBS)
+test_sql_LIBS = $(sqlite3_LIBS)
 test_contention_schedules_LIBS = $(lua_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
 
@@ -237,7 +249,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(SUPPORT) $(SIMULATION))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION))
 
 define compile
 $(call say,CC,$<)
@@ -250,8 +262,8 @@ $(B)/obj/lib/%.o: lib/%.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIC)
 $(B)/obj/generated/%.o: $(B)/generated/%.c $(B)/flags
 	$(call compile,-fPIC)
-# Sees nothing of ours but its own header, like the jobs that it becomes a part of.
-$(B)/obj/jobs/fence/%.o: jobs/fence/%.c $(B)/flags
+# These see nothing of ours but headers of jobs, like the jobs that they become a part of.
+$(B)/obj/jobs/%.o: jobs/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) -fPIC -I. -c $< -o $@
@@ -275,6 +287,10 @@ endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
 $(call archive,worker): $(call object,$(WORKER)) $(B)/sources
 $(call archive,fence): $(call object,$(FENCE)) $(B)/sources
+define part_archive
+$$(call archive,$(1)): $$(call object,$$(call part_sources,$(1))) $$(B)/sources
+endef
+$(foreach part,$(JOB_PARTS),$(eval $(call part_archive,$(part))))
 $(call archive,support): $(call object,$(SUPPORT)) $(B)/sources
 $(call archive,sim): $(call object,$(SIMULATION)) $(B)/sources
 $(B)/lib/lib%.a:
@@ -294,7 +310,11 @@ $(Q)mkdir -p $(@D)
 $(Q)$(COMPILE) -fPIC -I. $(LINK_FLAGS) $(DEFINED) -shared -o $@ $< $($(*F)_LIBS)
 $(Q)chmod go-w $(@D) $@
 endef
-$(B)/jobs/transfer.so: $(call archive,fence)
+$(B)/jobs/transfer.so $(B)/jobs/sql.so: $(call archive,fence)
+$(B)/jobs/webhook.so $(B)/jobs/sql.so $(B)/jobs/exec.so: $(call archive,arguments)
+$(B)/jobs/webhook.so: $(call archive,webhook)
+$(B)/jobs/sql.so: $(call archive,sql)
+$(B)/jobs/exec.so: $(call archive,exec)
 $(B)/jobs/%.so: jobs/%.c $(B)/flags
 	$(plugin)
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
@@ -311,7 +331,7 @@ $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
-TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(LINK_ORDER)
+TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
 $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
 	$(link_test)
 define bench_rule

@@ -1,10 +1,11 @@
 /* echo: does nothing, and says so at level debug. Class: echo. For trying things out, benchmarks and tests.
  *
  * Arguments: anything. The first one may ask for another ending:
- *     ["fail"]     HF_FAIL: tried again
- *     ["bury"]     HF_BURY: to the dead set
- *     ["discard"]  HF_DISCARD
- *     ["crash"]    abort(), the whole worker, if the setting crash = "allowed" is there; otherwise buried
+ *     ["result", ...]  done, and the arguments are its result
+ *     ["fail"]         HF_FAIL: tried again
+ *     ["bury"]         HF_BURY: to the dead set
+ *     ["discard"]      HF_DISCARD
+ *     ["crash"]        abort(), the whole worker, if the setting crash = "allowed" is there; otherwise buried
  * Settings: crash. */
 #include "jobs/kit.h"
 
@@ -21,17 +22,30 @@ static int crash(const struct echo *echo, hf_job *job)
     return HF_BURY;
 }
 
+/* What the host lends has no NUL at its end. */
+static int arguments_report(const struct echo *echo, hf_job *job, const char *args, size_t length)
+{
+    char *json = strndup(args, length);
+    if (json == NULL)
+        return HF_FAIL;
+    kit_result(&echo->kit, job, json);
+    free(json);
+    return HF_OK;
+}
+
 static int run(hf_job *job, void *state)
 {
     const struct echo *echo = state;
     const char *mode = "";
     size_t length;
-    echo->kit.job->args(job, &length);
+    const char *args = echo->kit.job->args(job, &length);
     echo->kit.job->log(job, HF_LOG_DEBUG, "%zu bytes of arguments", length);
     if (!echo->kit.job->arg_text(job, 0, &mode))
         return HF_OK;
     if (strcmp(mode, "discard") == 0)
         return HF_DISCARD;
+    if (strcmp(mode, "result") == 0)
+        return arguments_report(echo, job, args, length);
     if (strcmp(mode, "crash") == 0)
         return crash(echo, job);
     if (strcmp(mode, "fail") != 0 && strcmp(mode, "bury") != 0)
@@ -53,7 +67,7 @@ static int open_echo(const hf_host *host, void **state, char *reason, size_t rea
 static const hf_handler handler = {
     .size = sizeof handler,
     .name = "echo",
-    .about = "does nothing; may be asked to fail",
+    .about = "does nothing; the first argument may ask it to fail or to report",
     .run = run,
 };
 static const hf_handler *const handlers[] = {&handler, NULL};

@@ -15,6 +15,7 @@ struct kit {
     const hf_job_api *job;
     const hf_lock_api *lock;
     const hf_cancel_api *cancel;
+    const hf_report_api *report;
 };
 
 /* Returns 0, or -1 after writing the reason: what open() returns. */
@@ -23,9 +24,10 @@ static inline int kit_find(struct kit *kit, const hf_host *host, char *reason, s
     kit->job = host->api("job", 1);
     kit->lock = host->api("lock", 1);
     kit->cancel = host->api("cancel", 1);
-    if (kit->job != NULL && kit->lock != NULL && kit->cancel != NULL)
+    kit->report = host->api("report", 1);
+    if (kit->job != NULL && kit->lock != NULL && kit->cancel != NULL && kit->report != NULL)
         return 0;
-    snprintf(reason, reason_size, "the host lacks the functions job, lock or cancel in version 1");
+    snprintf(reason, reason_size, "the host lacks the functions job, lock, cancel or report in version 1");
     return -1;
 }
 
@@ -40,6 +42,27 @@ static inline void *kit_state(size_t size, const hf_host *host, char *reason, si
         snprintf(reason, reason_size, "out of memory");
     free(kit);
     return NULL;
+}
+
+/* Why the task cannot be run as it is, for a person to look at: what run() returns then. */
+static inline int kit_bury(const struct kit *kit, hf_job *job, const char *error_class, const char *why)
+{
+    kit->job->error(job, error_class, "%s", why);
+    return HF_BURY;
+}
+
+/* What came of it, as JSON; where nobody keeps results it is left out. */
+static inline void kit_result(const struct kit *kit, hf_job *job, const char *json)
+{
+    if (kit->report->result != NULL)
+        kit->report->result(job, json);
+}
+
+/* For check(): refuses with that reason. */
+static inline int kit_refuse(char *reason, size_t reason_size, const char *why)
+{
+    snprintf(reason, reason_size, "%s", why);
+    return 0;
 }
 
 static inline const char *kit_setting(const hf_host *host, const char *key, const char *fallback)

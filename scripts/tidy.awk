@@ -20,8 +20,9 @@ BEGIN {
     home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
     home["^dlfcn\\.h$"] = "^worker/plugin/plugin\\.c$"
     home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
-    home["^jansson\\.h$"] = "^worker/"
-    home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite)\\.[ch]$)"
+    home["^jansson\\.h$"] = "^(worker/|jobs/)"
+    home["^(curl|openssl)/"] = "^(jobs/webhook/|tests/unit/test_webhook(_tls)?\\.c$)"
+    home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite|test_sql)\\.[ch]$)"
     home["^lua5\\.1/"] = "^tests/sim/queue/script_host\\.c$"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"
 

@@ -33,11 +33,29 @@ static const char *job_queue(const hf_job *job)
     return "default";
 }
 
+/* The interface says const, because for a handler the job is not changed by asking. */
+static hf_job *own(const hf_job *job)
+{
+    return (hf_job *)(uintptr_t)job;
+}
+
 static const char *job_args(const hf_job *job, size_t *length)
 {
-    (void)job;
-    *length = 2;
-    return "[]";
+    char *made = own(job)->made;
+    size_t at = 0;
+    if (job->json != NULL) {
+        *length = strlen(job->json);
+        return job->json;
+    }
+    for (unsigned i = 0; i < job->arg_count && at < sizeof job->made; i++) {
+        const char *before = i == 0 ? "[" : ",";
+        if (job->args[i].text != NULL)
+            at += (size_t)snprintf(made + at, sizeof job->made - at, "%s\"%s\"", before, job->args[i].text);
+        else
+            at += (size_t)snprintf(made + at, sizeof job->made - at, "%s%lld", before, (long long)job->args[i].number);
+    }
+    *length = at + (size_t)snprintf(made + at, sizeof job->made - at, "%s", at == 0 ? "[]" : "]");
+    return made;
 }
 
 static unsigned job_attempt(const hf_job *job)
@@ -64,9 +82,21 @@ static int job_arg_text(const hf_job *job, unsigned index, const char **text)
 
 __attribute__((format(printf, 3, 4))) static void job_log(hf_job *job, enum hf_log_level level, const char *format, ...)
 {
+    va_list values;
     (void)level;
-    (void)format;
+    va_start(values, format);
+    vsnprintf(job->last_log, sizeof job->last_log, format, values);
+    va_end(values);
     job->logged++;
+}
+
+static void job_event(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count)
+{
+    (void)level;
+    (void)name;
+    (void)fields;
+    (void)count;
+    job->events++;
 }
 
 __attribute__((format(printf, 3, 4))) static void job_error(hf_job *job, const char *error_class, const char *format,
@@ -102,8 +132,7 @@ static int lock_verify(hf_job *job)
 
 static int lock_descriptor(const hf_job *job)
 {
-    (void)job;
-    return -1;
+    return job->lock_lost > 0 ? job->lock_lost : -1;
 }
 
 static const char *lock_fence(const hf_job *job, unsigned i)
@@ -111,10 +140,9 @@ static const char *lock_fence(const hf_job *job, unsigned i)
     return i < job->resource_count && job->token != NULL ? job->token : "";
 }
 
-/* The interface says const, because for a handler the job is not changed by asking. */
 static int cancel_cancelled(const hf_job *asked)
 {
-    hf_job *job = (hf_job *)(uintptr_t)asked;
+    hf_job *job = own(asked);
     job->asked++;
     if (job->when_asked != NULL)
         job->when_asked(job);
@@ -124,6 +152,35 @@ static int cancel_cancelled(const hf_job *asked)
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
     return job->is_cancelled ? HF_LOCK_LOST : HF_NOT_CANCELLED;
+}
+
+static int report_progress(hf_job *job, const char *json)
+{
+    (void)job;
+    return json[0] != '\0';
+}
+
+static int report_result(hf_job *job, const char *json)
+{
+    free(job->result);
+    job->result = memory_text(json);
+    return 1;
+}
+
+static int report_retry_in(hf_job *job, int64_t milliseconds)
+{
+    job->has_retry_in = true;
+    job->retry_in_ms = milliseconds;
+    return 1;
+}
+
+static int push_add(hf_job *job, const char *task, char *reason, size_t reason_size)
+{
+    (void)task;
+    (void)reason;
+    (void)reason_size;
+    job->pushed++;
+    return 1;
 }
 
 static const void *api(const char *name, unsigned version)
@@ -137,6 +194,7 @@ static const void *api(const char *name, unsigned version)
                                    .arg_integer = job_arg_integer,
                                    .arg_text = job_arg_text,
                                    .log = job_log,
+                                   .event = job_event,
                                    .error = job_error};
     static const hf_lock_api lock = {.size = sizeof lock,
                                      .valid_for_ms = lock_valid_for_ms,
@@ -146,13 +204,16 @@ static const void *api(const char *name, unsigned version)
                                      .verify = lock_verify,
                                      .descriptor = lock_descriptor};
     static const hf_cancel_api cancel = {sizeof cancel, cancel_cancelled, cancel_reason};
-    if (version != 1)
-        return NULL;
-    if (strcmp(name, "job") == 0)
-        return &job;
-    if (strcmp(name, "lock") == 0)
-        return &lock;
-    return strcmp(name, "cancel") == 0 ? &cancel : NULL;
+    static const hf_report_api report = {sizeof report, report_progress, report_result, report_retry_in};
+    static const hf_push_api push = {sizeof push, push_add};
+    static const struct {
+        const char *name;
+        const void *table;
+    } tables[] = {{"job", &job}, {"lock", &lock}, {"cancel", &cancel}, {"report", &report}, {"push", &push}};
+    for (size_t i = 0; version == 1 && i < sizeof tables / sizeof tables[0]; i++)
+        if (strcmp(name, tables[i].name) == 0)
+            return tables[i].table;
+    return NULL;
 }
 
 static const char *setting(const hf_host *host, const char *key)
@@ -198,6 +259,23 @@ struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting
 int fake_plugin_run(struct fake_plugin *plugin, hf_job *job)
 {
     return plugin->handler->run(job, plugin_handler_state(plugin->handler));
+}
+
+bool fake_plugin_check(struct fake_plugin *plugin, const char *args, char reason[512])
+{
+    reason[0] = '\0';
+    return plugin->handler->check == NULL || plugin->handler->check(args, strlen(args), reason, 512);
+}
+
+void fake_job_clear(hf_job *job)
+{
+    free(job->result);
+    job->result = NULL;
+    job->has_retry_in = false;
+    job->retry_in_ms = 0;
+    job->error_class[0] = job->error[0] = job->last_log[0] = '\0';
+    job->asked = job->logged = job->pushed = job->events = 0;
+    job->is_cancelled = false;
 }
 
 void fake_plugin_close(struct fake_plugin *plugin)

@@ -9,7 +9,7 @@
 
 #include "jobs/job.h"
 
-enum { FAKE_ARGS_MAX = 8, FAKE_SETTINGS_MAX = 8 };
+enum { FAKE_ARGS_MAX = 8, FAKE_SETTINGS_MAX = 16 };
 
 struct fake_arg {
     const char *text; /* NULL: an integer */
@@ -23,18 +23,29 @@ struct hf_job {
     const char *jid;
     struct fake_arg args[FAKE_ARGS_MAX];
     unsigned arg_count;
+    const char *json; /* all arguments as JSON; NULL: they are made of those above. Only args() sees it */
     /* Called whenever the handler asks whether it is cancelled, before the answer; may be NULL. */
     void (*when_asked)(hf_job *job);
     void *context;
     const char *const *resources; /* what is locked, sorted */
     unsigned resource_count;
     const char *token; /* of that lock; NULL: it has none */
+    int lock_lost;     /* what descriptor() gives; 0: none */
     bool is_cancelled;
     unsigned asked;       /* how often it asked */
     char error_class[64]; /* what it said through error() */
     char error[512];
     unsigned logged;
+    char last_log[512];
+    char *result; /* what it reported last; NULL: nothing. To be freed by fake_job_clear */
+    bool has_retry_in;
+    int64_t retry_in_ms;
+    unsigned pushed, events;
+    char made[512]; /* the arguments as JSON, when they are made */
 };
+
+/* Forgets what a run left, so that the job can run again. */
+void fake_job_clear(hf_job *job);
 
 struct fake_setting {
     const char *key, *value;
@@ -46,6 +57,8 @@ struct fake_plugin; /* opaque */
  * `reason` (512 bytes). Anything else that goes wrong fails the test. */
 struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting *settings, char *reason);
 int fake_plugin_run(struct fake_plugin *plugin, hf_job *job); /* any thread */
+/* Asks the handler's check() about these arguments; true with a reason of "" when it has none. */
+bool fake_plugin_check(struct fake_plugin *plugin, const char *args, char reason[512]);
 void fake_plugin_close(struct fake_plugin *plugin);
 
 #endif

@@ -1,0 +1,393 @@
+/* The webhook job against a server on loopback: what it sends, and how it ends. */
+#include "tests/unit/webhook_fixture.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static const char *const ok[] = {ANSWER("200 OK", "", "thanks"), NULL};
+
+/* --- what is sent ------------------------------------------------------------------------------------------- */
+
+static void a_task_is_posted_and_its_answer_is_the_result(void **state)
+{
+    (void)state;
+    struct caller caller;
+    caller_init(&caller, private_allowed, ok);
+    assert_int_equal(call_with(&caller, "[\"", "/hook?x=1\", {\"n\": 1.50, \"t\":\"\\u00e9\"}]"), HF_OK);
+    const char *request = http_server_request(caller.server, 0);
+    assert_contains(request, "POST /hook?x=1 HTTP/1.1\r\n");
+    assert_contains(request, "\r\nContent-Type: application/json\r\n");
+    assert_contains(request, "\r\nHoldfast-Task: jid-1\r\n");
+    assert_contains(request, "\r\nHoldfast-Attempt: 0\r\n");
+    assert_contains(request, "\r\n\r\n{\"n\": 1.50, \"t\":\"\\u00e9\"}"); /* byte for byte */
+    assert_lacks(request, "Holdfast-Signature");
+    assert_lacks(request, "Holdfast-Resource");
+    assert_string_equal(caller.job.result, "{\"status\":200,\"body\":\"thanks\",\"cut\":false}");
+    caller_fini(&caller);
+}
+
+static void all_of_a_request_can_be_said(void **state)
+{
+    (void)state;
+    struct caller caller;
+    static const char *const names[] = {"a b%", "z"};
+    caller_init(&caller, private_allowed, ok);
+    caller.job.resources = names;
+    caller.job.resource_count = 2;
+    caller.job.token = "1790000000000007";
+    assert_int_equal(call_with(&caller,
+                               "[{\"method\":\"PUT\",\"headers\":{\"X-A\":\"1\",\"Authorization\":\"Bearer s\","
+                               "\"X-Empty\":\"\"},\"timeout\":5,\"body\":\"plain\",\"url\":\"",
+                               "/\"}]"),
+                     HF_OK);
+    const char *request = http_server_request(caller.server, 0);
+    assert_contains(request, "PUT / HTTP/1.1\r\n");
+    assert_contains(request, "\r\nX-A: 1\r\n");
+    assert_contains(request, "\r\nX-Empty:\r\n");
+    assert_contains(request, "\r\nAuthorization: Bearer s\r\n");
+    assert_contains(request, "\r\nContent-Type: text/plain; charset=utf-8\r\n");
+    assert_contains(request, "\r\nHoldfast-Resource: a%20b%25\r\n");
+    assert_contains(request, "\r\nHoldfast-Resource: z\r\n");
+    assert_contains(request, "\r\nHoldfast-Fence: 1790000000000007\r\n");
+    assert_contains(request, "\r\n\r\nplain");
+    assert_int_equal(call_with(&caller, "[{\"method\":\"GET\",\"url\":\"", "/get\"}]"), HF_OK);
+    request = http_server_request(caller.server, 1);
+    assert_contains(request, "GET /get HTTP/1.1\r\n");
+    assert_lacks(request, "Content-");
+    assert_int_equal(call_with(&caller, "[\"", "/empty\"]"), HF_OK);
+    request = http_server_request(caller.server, 2);
+    assert_contains(request, "POST /empty HTTP/1.1\r\n");
+    assert_contains(request, "\r\nContent-Length: 0\r\n");
+    assert_lacks(request, "Content-Type");
+    caller_fini(&caller);
+}
+
+/* Computed here once more, from what arrived. */
+static void expect_signature(const char *request, const char *header, const char *secret)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    char name[80], message[256], line[256];
+    long long seconds = 0;
+    snprintf(name, sizeof name, "\r\n%s: t=", header);
+    const char *found = strstr(request, name), *body = strstr(request, "\r\n\r\n") + 4;
+    assert_non_null(found);
+    seconds = strtoll(found + strlen(name), NULL, 10);
+    assert_true(llabs((long long)time(NULL) - seconds) < 100);
+    snprintf(message, sizeof message, "%lld.%s", seconds, body);
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)message, strlen(message), digest, &length);
+    assert_int_equal(length, 32);
+    size_t at = (size_t)snprintf(line, sizeof line, "%s%lld,v1=", name, seconds);
+    for (unsigned i = 0; i < length; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, "%02x", digest[i]);
+    assert_contains(request, line);
+}
+
+static void what_is_sent_is_signed(void **state)
+{
+    (void)state;
+    static const struct fake_setting usual[] = {{"allow_private", "yes"}, {"secret", "s3cret"}, {NULL, NULL}};
+    static const struct fake_setting named[] = {
+        {"allow_private", "yes"}, {"secret", "s3cret"}, {"signature_header", "X-Sig"}, {NULL, NULL}};
+    struct caller caller;
+    caller_init(&caller, usual, ok);
+    assert_int_equal(call(&caller), HF_OK);
+    expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "s3cret");
+    caller_fini(&caller);
+    caller_init(&caller, named, ok);
+    assert_int_equal(call_with(&caller, "[{\"headers\":{\"x-sig\":\"forged\"},\"url\":\"", "/\"}]"), HF_OK);
+    expect_signature(http_server_request(caller.server, 0), "X-Sig", "s3cret");
+    assert_lacks(http_server_request(caller.server, 0), "forged");
+    caller_fini(&caller);
+}
+
+static void a_secret_comes_from_a_file_of_its_own(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/holdfast-secret-XXXXXX", reason[512] = "";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, "from a file\nnot this\n", 21), 21);
+    close(fd);
+    const struct fake_setting settings[] = {{"allow_private", "yes"}, {"secret_file", path}, {NULL, NULL}};
+    struct caller caller;
+    caller_init(&caller, settings, ok);
+    assert_int_equal(call(&caller), HF_OK);
+    expect_signature(http_server_request(caller.server, 0), "Holdfast-Signature", "from a file");
+    caller_fini(&caller);
+    chmod(path, 0644);
+    assert_null(fake_plugin_open("webhook", settings, reason));
+    assert_contains(reason, "open to others");
+    unlink(path);
+}
+
+static void the_proxy_of_the_environment_does_not_count(void **state)
+{
+    (void)state;
+    struct caller caller;
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
+    caller_init(&caller, private_allowed, ok);
+    assert_int_equal(call(&caller), HF_OK);
+    caller_fini(&caller);
+    unsetenv("http_proxy");
+    unsetenv("ALL_PROXY");
+}
+
+/* --- how it ends -------------------------------------------------------------------------------------------- */
+
+static void the_status_decides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *answer;
+        int code;
+    } cases[] = {{ANSWER("201 Created", "", ""), HF_OK},
+                 {ANSWER("204 No Content", "", ""), HF_OK},
+                 {ANSWER("400 Bad", "", "x"), HF_BURY},
+                 {ANSWER("404 Not Found", "", ""), HF_BURY},
+                 {ANSWER("410 Gone", "", ""), HF_BURY},
+                 {ANSWER("304 Not Modified", "", ""), HF_BURY},
+                 {ANSWER("408 Request Timeout", "", ""), HF_FAIL},
+                 {ANSWER("429 Too Many", "", ""), HF_FAIL},
+                 {ANSWER("500 Oh", "", ""), HF_FAIL},
+                 {ANSWER("503 Later", "", ""), HF_FAIL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct caller caller;
+        const char *const answers[] = {cases[i].answer, NULL};
+        caller_init(&caller, private_allowed, answers);
+        assert_int_equal(call(&caller), cases[i].code);
+        assert_false(caller.job.has_retry_in);
+        assert_int_equal(caller.job.result != NULL, cases[i].code == HF_OK);
+        if (cases[i].code != HF_OK) {
+            assert_string_equal(caller.job.error_class, "WebhookAnswer");
+            assert_lacks(caller.job.error, "/hook"); /* a path may be a secret */
+        }
+        caller_fini(&caller);
+    }
+}
+
+static void a_server_says_when_to_come_again(void **state)
+{
+    (void)state;
+    char dated[160], day[64];
+    time_t later = time(NULL) + 600;
+    strftime(day, sizeof day, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&later));
+    snprintf(dated, sizeof dated, ANSWER("503 Later", "Retry-After: %s\r\n", ""), day);
+    const struct {
+        const char *answer;
+        int64_t least, most; /* milliseconds; 0: not said */
+    } cases[] = {{ANSWER("429 Too Many", "Retry-After: 7\r\n", ""), 7000, 7000},
+                 {dated, 500000, 600000},
+                 {ANSWER("503 Later", "Retry-After: 999999999\r\n", ""), 86400000, 86400000},
+                 {ANSWER("503 Later", "Retry-After: soon\r\n", ""), 0, 0},
+                 {ANSWER("503 Later", "Retry-After: -5\r\n", ""), 0, 0},
+                 {ANSWER("503 Later", "Retry-After: Thu, 01 Jan 2015 00:00:00 GMT\r\n", ""), 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct caller caller;
+        const char *const answers[] = {cases[i].answer, NULL};
+        caller_init(&caller, private_allowed, answers);
+        assert_int_equal(call(&caller), HF_FAIL);
+        assert_int_equal(caller.job.has_retry_in, cases[i].least > 0);
+        assert_in_range(caller.job.retry_in_ms, cases[i].least, cases[i].most);
+        caller_fini(&caller);
+    }
+}
+
+static void what_is_no_http_fails(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {"SSH-2.0-x\r\n\r\n", "HTTP/1.1 banana\r\n\r\n",
+                                          "HTTP/1.1 999 Odd\r\nConnection: close\r\n\r\n",
+                                          "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+                                          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        struct caller caller;
+        const char *const script[] = {answers[i], NULL};
+        caller_init(&caller, private_allowed, script);
+        if (call(&caller) != HF_FAIL)
+            fail_msg("accepted: %s", answers[i]);
+        assert_string_equal(caller.job.error_class, "WebhookUnreachable");
+        assert_null(caller.job.result);
+        caller_fini(&caller);
+    }
+}
+
+static void a_long_answer_is_cut_and_not_read_to_its_end(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {"HTTP/1.1 200 OK" HTTP_ENDLESS, NULL};
+    struct caller caller;
+    caller_init(&caller, private_allowed, answers);
+    assert_int_equal(call(&caller), HF_OK);
+    assert_contains(caller.job.result, "\"cut\":true");
+    assert_in_range(strlen(caller.job.result), 65536, 1 << 20);
+    assert_int_equal(call(&caller), HF_OK); /* and the handle is good for another */
+    caller_fini(&caller);
+}
+
+static void a_head_without_end_fails(void **state)
+{
+    (void)state;
+    enum { LENGTH = 200000 };
+    char *answer = malloc(LENGTH + 1);
+    size_t at = (size_t)snprintf(answer, LENGTH, "HTTP/1.1 200 OK\r\n");
+    while (at + 100 < LENGTH)
+        at += (size_t)snprintf(answer + at, LENGTH - at, "X-%zu: %060d\r\n", at, 0);
+    const char *const answers[] = {answer, NULL};
+    struct caller caller;
+    caller_init(&caller, private_allowed, answers);
+    assert_int_equal(call(&caller), HF_FAIL);
+    assert_contains(caller.job.error, "longer than 64 KiB");
+    caller_fini(&caller);
+    free(answer);
+}
+
+static void bytes_that_are_no_text_are_replaced(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {ANSWER("200 OK", "", "a\xff\xc3\xa9\xe2\x82z"), NULL};
+    struct caller caller;
+    caller_init(&caller, private_allowed, answers);
+    assert_int_equal(call(&caller), HF_OK);
+    assert_contains(caller.job.result, "\"a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbdz\"");
+    caller_fini(&caller);
+}
+
+static void nobody_there_fails(void **state)
+{
+    (void)state;
+    struct caller caller;
+    caller_init(&caller, private_allowed, ok);
+    fake_job_clear(&caller.job);
+    caller.job.json = "[\"http://127.0.0.1:1/secret\"]";
+    assert_int_equal(fake_plugin_run(caller.plugin, &caller.job), HF_FAIL);
+    assert_string_equal(caller.job.error_class, "WebhookUnreachable");
+    assert_contains(caller.job.error, "http://127.0.0.1:1 could not be called");
+    assert_lacks(caller.job.error, "secret");
+    caller_fini(&caller);
+}
+
+static const char *const silence[] = {HTTP_SILENCE, NULL};
+
+static void a_slow_server_fails_when_the_time_is_over(void **state)
+{
+    (void)state;
+    struct caller caller;
+    caller_init(&caller, private_allowed, silence);
+    assert_int_equal(call_with(&caller, "[{\"timeout\":0.1,\"url\":\"", "/\"}]"), HF_FAIL);
+    assert_string_equal(caller.job.error_class, "WebhookTimeout");
+    caller_fini(&caller);
+}
+
+static void cancel_once_the_server_has_it(hf_job *job)
+{
+    job->is_cancelled = http_server_requests(job->context) > 0;
+}
+
+static void a_call_ends_when_the_task_is_cancelled(void **state)
+{
+    (void)state;
+    struct caller caller;
+    caller_init(&caller, private_allowed, silence);
+    caller.job.when_asked = cancel_once_the_server_has_it;
+    caller.job.context = caller.server;
+    assert_int_equal(call_with(&caller, "[{\"timeout\":300,\"url\":\"", "/\"}]"), HF_CANCELLED);
+    assert_int_equal(http_server_requests(caller.server), 1);
+    caller_fini(&caller);
+}
+
+/* --- arguments and settings --------------------------------------------------------------------------------- */
+
+static void senseless_arguments_are_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"[]", "expected"},
+        {"[1]", "expected"},
+        {"[\"http://a/\",1,2]", "expected"},
+        {"[{\"url\":\"http://a/\"},1]", "expected"},
+        {"[{}]", "there is no url"},
+        {"[{\"url\":7}]", "no text"},
+        {"[\"a.example/x\"]", "http:// or https://"},
+        {"[\"ftp://a/\"]", "neither http nor https"},
+        {"[\"file:///etc/passwd\"]", "url"},
+        {"[\"gopher://a/\"]", "neither http nor https"},
+        {"[\"http://u:p@a/\"]", "a user or a password"},
+        {"[\"http://u@a/\"]", "a user or a password"},
+        {"[\"http://a/\\r\\nX: y\"]", "control character"},
+        {"[\"http://a b/\"]", "blank"},
+        {"[{\"url\":\"http://a/\",\"tiemout\":1}]", "only the members"},
+        {"[{\"url\":\"http://a/\",\"method\":\"post\"}]", "capital letters"},
+        {"[{\"url\":\"http://a/\",\"method\":\"CONNECT\"}]", "CONNECT"},
+        {"[{\"url\":\"http://a/\",\"method\":\"GET / HTTP/1.1\\r\\n\"}]", "capital letters"},
+        {"[{\"url\":\"http://a/\",\"headers\":[]}]", "no object"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"a\":1}}]", "a name and a text"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"a\":\"b\\r\\nc: d\"}}]", "a character"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"a b\":\"c\"}}]", "a character"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"\":\"c\"}}]", "a character"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"a\":\"b\",\"A\":\"c\"}}]", "twice"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"Host\":\"b\"}}]", "connection"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"content-length\":\"1\"}}]", "connection"},
+        {"[{\"url\":\"http://a/\",\"headers\":{\"holdfast-task\":\"1\"}}]", "connection"},
+        {"[{\"url\":\"http://a/\",\"timeout\":0}]", "timeout"},
+        {"[{\"url\":\"http://a/\",\"timeout\":301}]", "timeout"},
+        {"[{\"url\":\"http://a/\",\"timeout\":\"1\"}]", "timeout"},
+    };
+    struct fake_plugin *plugin = webhook_open(private_allowed);
+    char reason[512];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (fake_plugin_check(plugin, cases[i][0], reason))
+            fail_msg("accepted: %s", cases[i][0]);
+        assert_contains(reason, cases[i][1]);
+        hf_job job = {.jid = "j", .json = cases[i][0]};
+        assert_int_equal(fake_plugin_run(plugin, &job), HF_BURY);
+        assert_string_equal(job.error_class, "BadArguments");
+    }
+    assert_true(fake_plugin_check(plugin, "[\"https://[2606:4700::1]:8443/x?y#z\", null]", reason));
+    assert_true(fake_plugin_check(plugin, "[{\"url\":\"http://a\",\"body\":[],\"timeout\":0.5}]", reason));
+    fake_plugin_close(plugin);
+}
+
+static void wrong_settings_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    static const struct fake_setting settings[][3] = {{{"allow_private", "maybe"}},
+                                                      {{"redirects", "11"}},
+                                                      {{"timeout", "0"}},
+                                                      {{"timeout", "301"}},
+                                                      {{"signature_header", "a: b"}},
+                                                      {{"secret", ""}},
+                                                      {{"secret_file", "/none"}},
+                                                      {{"secret", "a"}, {"secret_file", "/none"}},
+                                                      {{"ca_file", "/none"}}};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char reason[512] = "";
+        assert_null(fake_plugin_open("webhook", settings[i], reason));
+        assert_contains(reason, settings[i][0].key);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_is_posted_and_its_answer_is_the_result),
+        cmocka_unit_test(all_of_a_request_can_be_said),
+        cmocka_unit_test(what_is_sent_is_signed),
+        cmocka_unit_test(a_secret_comes_from_a_file_of_its_own),
+        cmocka_unit_test(the_proxy_of_the_environment_does_not_count),
+        cmocka_unit_test(the_status_decides),
+        cmocka_unit_test(a_server_says_when_to_come_again),
+        cmocka_unit_test(what_is_no_http_fails),
+        cmocka_unit_test(a_long_answer_is_cut_and_not_read_to_its_end),
+        cmocka_unit_test(a_head_without_end_fails),
+        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
+        cmocka_unit_test(nobody_there_fails),
+        cmocka_unit_test(a_slow_server_fails_when_the_time_is_over),
+        cmocka_unit_test(a_call_ends_when_the_task_is_cancelled),
+        cmocka_unit_test(senseless_arguments_are_refused),
+        cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
