@@ -1,6 +1,6 @@
 #include "worker/isolation/board.h"
 
-#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/invariant.h"
@@ -10,14 +10,15 @@ static size_t board_size(unsigned berths)
     return sizeof(struct board) + berths * sizeof(struct berth);
 }
 
+/* Fresh pages are zero: `wakes_at` too, so nobody rings before there is a zygote, which looks at all when it begins. */
 struct board *board_create(unsigned berths)
 {
-    struct board *board = mmap(NULL, board_size(berths), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (board == MAP_FAILED)
+    void *memory = mmap(NULL, board_size(berths), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
         return NULL;
+    struct board *board = memory;
     board->berth_count = berths;
     atomic_store(&board->pulse, INT64_MAX);
-    atomic_store(&board->wakes_at, INT64_MAX);
     for (unsigned i = 0; i < berths; i++)
         berth_clear(&board->berths[i]);
     return board;
@@ -26,7 +27,7 @@ struct board *board_create(unsigned berths)
 void board_destroy(struct board *board)
 {
     if (board != NULL)
-        munmap(board, board_size(board->berth_count));
+        invariant(munmap(board, board_size(board->berth_count)) == 0);
 }
 
 struct berth *board_berth(struct board *board, unsigned number)
@@ -35,44 +36,58 @@ struct berth *board_berth(struct board *board, unsigned number)
     return &board->berths[number];
 }
 
-/* --- a berth ------------------------------------------------------------------------------------------------------ */
+/* The last byte is never written, so that there is an end for whoever reads after a crash in the middle of this. */
+static void text_set(char *to, size_t size, const char *from)
+{
+    size_t length = strnlen(from, size - 1);
+    while (length > 0 && from[length] != '\0' && ((unsigned char)from[length] & 0xC0) == 0x80)
+        length--; /* not within a character */
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
 
 void berth_clear(struct berth *berth)
 {
-    atomic_store_explicit(&berth->is_locked, false, memory_order_relaxed);
-    atomic_store_explicit(&berth->hold_until, 0, memory_order_relaxed);
-    atomic_store_explicit(&berth->lost, 0, memory_order_relaxed);
-    atomic_store_explicit(&berth->asked, 0, memory_order_relaxed);
-    atomic_store_explicit(&berth->kill_at, INT64_MAX, memory_order_relaxed);
+    atomic_store(&berth->is_locked, false);
+    atomic_store(&berth->hold_until, 0);
+    atomic_store(&berth->lost, 0);
+    atomic_store(&berth->asked, 0);
+    atomic_store(&berth->kill_at, INT64_MAX);
 }
 
 void berth_open(struct berth *berth, const char *jid, const char *class_name)
 {
-    snprintf(berth->jid, sizeof berth->jid, "%s", jid);
-    snprintf(berth->class_name, sizeof berth->class_name, "%s", class_name);
-    atomic_fetch_add_explicit(&berth->run, 1, memory_order_relaxed);
-    atomic_store_explicit(&berth->is_running, true, memory_order_release);
+    text_set(berth->jid, sizeof berth->jid, jid);
+    text_set(berth->class_name, sizeof berth->class_name, class_name);
+    atomic_fetch_add(&berth->run, 1);
+    atomic_store(&berth->is_running, true);
 }
 
+/* From then on nobody is killed for what else is on the berth. */
 void berth_close(struct berth *berth)
 {
-    atomic_store_explicit(&berth->is_running, false, memory_order_release);
+    atomic_store(&berth->occupant, 0);
+    atomic_store(&berth->is_running, false);
 }
 
 int64_t berth_ends_at(const struct berth *berth)
 {
-    int64_t at = atomic_load(&berth->kill_at);
+    int64_t kill_at = atomic_load(&berth->kill_at);
     if (!atomic_load(&berth->is_locked))
-        return at;
+        return kill_at;
     int64_t until = atomic_load(&berth->validity.until);
-    return until < at ? until : at;
+    return until < kill_at ? until : kill_at;
 }
 
-/* Both sides first say what they know and then look at what the other said: the loop stores a deadline and looks at
- * wakes_at, the zygote stores wakes_at and looks at the deadlines. So one of the two sees the other's. */
+/* The zygote stores when it will wake up and then looks at the berths once more; here the berth was written and then
+ * that word is read. With all of it in one order, at least one of the two sees what the other wrote. The fence is for
+ * words that were stored in a weaker order: those of the lock. */
 bool board_must_ring(struct board *board, const struct berth *berth)
 {
-    return atomic_load(&berth->occupant) != 0 && berth_ends_at(berth) < atomic_load(&board->wakes_at);
+    if (atomic_load(&berth->occupant) == 0)
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return berth_ends_at(berth) < atomic_load(&board->wakes_at);
 }
 
 bool berth_kill_by(struct board *board, struct berth *berth, struct instant at)
@@ -82,24 +97,36 @@ bool berth_kill_by(struct board *board, struct berth *berth, struct instant at)
     return board_must_ring(board, berth);
 }
 
-/* --- the zygote's rule --------------------------------------------------------------------------------------------- */
+/* What one berth says, read while the loop may be writing: it is believed only when neither the run nor who has it has
+ * changed meanwhile. If the loop changes them right after, the wrong run is killed, and its end says for which. */
+struct sight {
+    uint64_t occupant, run;
+    int64_t ends_at;
+};
+
+static struct sight berth_look(const struct berth *berth)
+{
+    struct sight sight;
+    do {
+        sight.run = atomic_load(&berth->run);
+        sight.occupant = atomic_load(&berth->occupant);
+        sight.ends_at = berth_ends_at(berth);
+    } while (atomic_load(&berth->run) != sight.run || atomic_load(&berth->occupant) != sight.occupant);
+    return sight;
+}
 
 struct board_verdict board_look(const struct board *board, unsigned from, struct instant now)
 {
     struct board_verdict verdict = {.next = INSTANT_NEVER};
-    for (unsigned i = from; i < board->berth_count; i++) {
-        const struct berth *berth = &board->berths[i];
-        uint64_t run = atomic_load(&berth->run), occupant = atomic_load(&berth->occupant);
-        int64_t ends_at = berth_ends_at(berth);
-        if (occupant == 0)
+    for (unsigned i = 0; i < board->berth_count; i++) {
+        struct sight sight = berth_look(&board->berths[i]);
+        if (sight.occupant == 0)
             continue;
-        if (ends_at > now.ns) {
-            verdict.next = instant_earlier(verdict.next, (struct instant){ends_at});
-            continue;
-        }
-        /* Still the same one: what was read belongs together. */
-        if (atomic_load(&berth->occupant) == occupant && atomic_load(&berth->run) == run)
-            return (struct board_verdict){.child = occupant, .berth = i, .run = run, .next = now};
+        struct instant ends = {sight.ends_at};
+        if (!instant_reached(now, ends))
+            verdict.next = instant_earlier(verdict.next, ends);
+        else if (i >= from && sight.ends_at != INT64_MAX)
+            return (struct board_verdict){.child = sight.occupant, .berth = i, .run = sight.run, .next = INSTANT_NEVER};
     }
     return verdict;
 }

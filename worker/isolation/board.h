@@ -6,7 +6,8 @@
  *     struct berth *berth = board_berth(board, slot->number);
  *     berth_open(berth, &name);                         the loop, before a run is handed over
  *     ...
- *     berth_close(berth);                               the loop, when it has ended and nobody runs for it any more
+ *     berth_close(berth);                               the loop, when it has ended and nobody runs for it any more;
+ *                                                       before the lock is released, which ends its validity
  *
  * A berth belongs to one slot of the worker for as long as that lives. Every word has one writer:
  *
@@ -65,7 +66,8 @@ struct berth *board_berth(struct board *board, unsigned number);
 
 /* Before anything is written about a new task. */
 void berth_clear(struct berth *berth);
-/* Before a run is handed over; leaves alone what has been asked of it by then. `class_name` may be longer than there is room for. */
+/* Before a run is handed over; leaves alone what has been asked of it by then. `class_name` may be longer than there is
+ * room for. */
 void berth_open(struct berth *berth, const char *jid, const char *class_name);
 void berth_close(struct berth *berth);
 /* Earliest wins. True when the zygote has to be rung (launcher_ring). */

@@ -8,12 +8,12 @@
  * The zygote is forked from the main thread before the process has any other, and is single-threaded for ever, so
  * what it forks is sound (fork in a process with threads is not). Each child leads a process group of its own, dies
  * when the zygote dies, cannot gain privileges, has all signals at their defaults and unblocked, and none of the
- * zygote's descriptors but those of its plan. Before `exited` is told, the child was reaped and the rest of its
- * group killed.
+ * zygote's descriptors but those of its plan (0 to 2 are there in any case). Before `exited` is told, the child was
+ * reaped, and the rest of its group was killed and is gone too (ten seconds are waited for what cannot die).
  *
- * The zygote kills by itself the occupant of a berth whose time is over (board.h), all groups when the worker closes
- * its end or dies (after a word in the log about what was running), and its own descendants that left their groups
- * when it ends.
+ * The zygote kills by itself the occupant of a berth whose time is over (board.h), and all groups when the worker
+ * closes its end or dies (with a word in the log about what was running). Descendants of children that left their
+ * groups cannot be told from each other: they are killed when no child is alive any more, at the latest at its end.
  *
  * Threads: the loop's, but for zygote_start, which belongs to a main thread that is alone. If the zygote dies,
  * `lost` is told once; all children die with it, and no `exited` follows: their locks are left to expire. */
@@ -72,13 +72,14 @@ struct child_exit {
     int wait_status;     /* as of waitpid */
     uint64_t killed_run; /* the zygote killed it for this run of `killed_berth`; 0 = it did not */
     unsigned killed_berth;
-    int64_t memory_peak; /* bytes */
+    int64_t memory_peak; /* bytes; of a program at least what the zygote has itself */
     int64_t cpu_ns;
 };
 
 /* The caller's; it stays where it is until `exited`, or `spawned` with a failure. */
 struct child {
-    void (*spawned)(struct child *child, pid_t pid, int failure); /* errno; 0 = it runs. May be NULL */
+    /* `failure` is an errno, 0 = it runs. NULL: a failure is told as an exit with status 127. */
+    void (*spawned)(struct child *child, pid_t pid, int failure);
     void (*exited)(struct child *child, const struct child_exit *end);
     uint64_t number; /* private, as what follows */
     struct list link;
@@ -90,10 +91,11 @@ struct launcher;
 
 struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct board *board,
                                  void (*lost)(void *context), void *context);
-/* Children that are left are killed; waits until the zygote has ended, two seconds at most. */
+/* Children that are left are killed, without a word; waits until the zygote has ended, two seconds at most. Not from
+ * inside a callback. */
 void launcher_destroy(struct launcher *launcher);
 
-/* The outcome is told later, never from inside. */
+/* The outcome is told later, never from inside. Once the zygote is lost it is the failure EPIPE. */
 void launcher_spawn(struct launcher *launcher, struct child *child, const struct child_plan *plan);
 /* To its process group, when it still runs. */
 void launcher_kill(struct launcher *launcher, const struct child *child, int signal);

@@ -1,0 +1,52 @@
+/* For tests with real children: each test has a board, a zygote, a loop and a launcher of its own, and kids, which are
+ * children that remember what was told of them. */
+#ifndef TESTS_SUPPORT_LAUNCHER_FIXTURE_H
+#define TESTS_SUPPORT_LAUNCHER_FIXTURE_H
+
+#include "worker/isolation/launcher.h"
+
+enum { FIXTURE_BERTHS = 8 };
+
+extern struct loop *loop;
+extern struct board *board;
+extern struct zygote zygote;
+extern struct launcher *launcher;
+extern unsigned times_lost;
+
+int launcher_set_up(void **state);
+int launcher_tear_down(void **state);
+
+/* What a runner process does in tests: "NUMBER" written to its socket makes it exit with that, "hang" makes it sleep
+ * with all signals blocked, "crash" abort; each other word is answered with itself. */
+int fixture_runner(struct board *shared, int socket);
+
+struct kid {
+    struct child child;
+    bool was_spawned, has_exited;
+    pid_t pid;
+    int failure;
+    struct child_exit end;
+};
+
+void kid_init(struct kid *kid);
+/* The program with its arguments; its standard output goes to `output`, -1 = /dev/null. */
+void kid_start(struct kid *kid, int output, const char *const *arguments);
+void kid_start_plan(struct kid *kid, const struct child_plan *plan);
+/* Returns our end of its socket. */
+int kid_start_runner(struct kid *kid, const struct child_plan *limits);
+void kid_await_birth(struct kid *kid);
+/* Its wait status. */
+int kid_await_end(struct kid *kid);
+void launcher_until(bool (*condition)(void *context), void *context);
+
+/* All that a shell script prints; it must end with 0. */
+const char *script_output(const char *script, const char *const *environment);
+/* The process is gone, or a zombie. */
+bool process_is_dead(pid_t pid);
+/* A line of /proc/PID/status, "" when there is none; valid until the next call. */
+const char *process_status(pid_t pid, const char *name);
+unsigned descriptors_open(pid_t pid);
+
+#define launcher_test(function) cmocka_unit_test_setup_teardown(function, launcher_set_up, launcher_tear_down)
+
+#endif

@@ -1,0 +1,414 @@
+/* Orders leave at once when the socket takes them, which is nearly always. When it does not (a zygote that is stopped,
+ * or that many starts keep busy), they wait here in order, with copies of their descriptors, until it is writable
+ * again. A ring never waits: who has orders to read looks at the board after each.
+ *
+ * Callbacks may use the launcher, but not destroy it. */
+#include "worker/isolation/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "worker/isolation/zygote_message.h"
+
+enum { REPORTS_A_TURN = 64, EXIT_AS_NOT_FOUND = 127 };
+
+/* When the kernel has no room for descriptors on their way, nothing says when it has some again. */
+static const int64_t RETRY_NS = 10 * NS_PER_MS;
+
+struct launcher {
+    struct loop *loop;
+    struct zygote *zygote;
+    void (*lost)(void *context);
+    void *context;
+    struct board *board;
+    struct loop_watch *watch; /* NULL once the zygote is lost */
+    struct loop_timer retry;
+    struct list children; /* ordered, or born */
+    struct list unborn;   /* struct failure: told at the end of the turn */
+    struct list outgoing; /* struct parcel */
+    struct loop_hook unborn_hook;
+    uint64_t last_number;
+};
+
+/* An order as it goes out; its descriptors are the caller's until it has to wait. */
+struct parcel {
+    struct list link;
+    uint64_t number;
+    int descriptors[ZYGOTE_DESCRIPTORS_MAX];
+    unsigned descriptor_count;
+    size_t length;
+    char bytes[sizeof(struct zygote_order) + ZYGOTE_WORDS_INLINE_MAX];
+};
+
+struct failure {
+    struct list link;
+    struct child *child;
+    int reason;
+};
+
+void child_init(struct child *child, void (*spawned)(struct child *child, pid_t pid, int failure),
+                void (*exited)(struct child *child, const struct child_exit *end))
+{
+    *child = (struct child){.spawned = spawned, .exited = exited};
+    list_init(&child->link);
+}
+
+/* --- children that are not born --------------------------------------------------------------------------------- */
+
+static void failure_tell(struct child *child, int reason)
+{
+    if (child->spawned != NULL) {
+        child->spawned(child, 0, reason);
+        return;
+    }
+    struct child_exit end = {.wait_status = EXIT_AS_NOT_FOUND << 8};
+    child->exited(child, &end);
+}
+
+static void failures_tell(struct loop_hook *hook)
+{
+    struct launcher *launcher = list_owner(hook, struct launcher, unborn_hook);
+    for (struct list *link; (link = list_take_first(&launcher->unborn)) != NULL;) {
+        struct failure failure = *list_owner(link, struct failure, link);
+        free(list_owner(link, struct failure, link));
+        list_remove(&failure.child->link);
+        failure_tell(failure.child, failure.reason);
+    }
+}
+
+static void failure_note(struct launcher *launcher, struct child *child, int reason)
+{
+    struct failure *failure = memory_new(struct failure);
+    failure->child = child;
+    failure->reason = reason;
+    list_init(&failure->link);
+    list_append(&launcher->unborn, &failure->link);
+    loop_at_turn_end(launcher->loop, LOOP_GATHER, &launcher->unborn_hook);
+}
+
+static struct child *child_find(struct launcher *launcher, uint64_t number)
+{
+    for (struct list *link = launcher->children.next; link != &launcher->children; link = link->next) {
+        struct child *child = list_owner(link, struct child, link);
+        if (child->number == number)
+            return child;
+    }
+    return NULL;
+}
+
+/* --- the zygote is gone ----------------------------------------------------------------------------------------- */
+
+static void parcel_free(struct parcel *parcel)
+{
+    for (unsigned i = 0; i < parcel->descriptor_count; i++)
+        close(parcel->descriptors[i]);
+    list_remove(&parcel->link);
+    free(parcel);
+}
+
+static void all_forget(struct launcher *launcher)
+{
+    struct list *link;
+    while (!list_is_empty(&launcher->outgoing))
+        parcel_free(list_owner(launcher->outgoing.next, struct parcel, link));
+    while ((link = list_take_first(&launcher->unborn)) != NULL)
+        free(list_owner(link, struct failure, link));
+    while (list_take_first(&launcher->children) != NULL)
+        ;
+    loop_hook_cancel(&launcher->unborn_hook);
+    loop_timer_clear(launcher->loop, &launcher->retry);
+    if (launcher->watch != NULL)
+        loop_watch_stop(launcher->watch);
+    launcher->watch = NULL;
+}
+
+static void zygote_is_lost(struct launcher *launcher)
+{
+    all_forget(launcher);
+    atomic_store(&launcher->board->wakes_at, 0); /* nobody is there to be rung */
+    launcher->lost(launcher->context);
+}
+
+/* --- sending ---------------------------------------------------------------------------------------------------- */
+
+/* 0, or the errno. */
+static int parcel_send(const struct launcher *launcher, const struct parcel *parcel)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(ZYGOTE_DESCRIPTORS_MAX * sizeof(int))];
+    } rights = {.bytes = {0}};
+    struct iovec part = {(void *)(uintptr_t)parcel->bytes, parcel->length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t size = parcel->descriptor_count * sizeof(int);
+    if (size > 0) {
+        message.msg_control = rights.bytes;
+        message.msg_controllen = CMSG_SPACE(size);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(size)};
+        memcpy(CMSG_DATA(header), parcel->descriptors, size);
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(launcher->zygote->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? errno : 0;
+}
+
+static bool must_wait(int failure)
+{
+    return failure == EAGAIN || failure == ENOBUFS || failure == ENOMEM || failure == ETOOMANYREFS;
+}
+
+static void wait_for_room(struct launcher *launcher, int failure)
+{
+    bool is_told = failure == EAGAIN;
+    loop_watch_change(launcher->watch, is_told ? LOOP_READABLE | LOOP_WRITABLE : LOOP_READABLE);
+    if (!is_told)
+        loop_timer_set(launcher->loop, &launcher->retry, loop_after(launcher->loop, RETRY_NS));
+}
+
+/* The child of an order that cannot be sent is not born. A broken connection is found by reading. */
+static void parcel_refused(struct launcher *launcher, uint64_t number, int failure)
+{
+    struct child *child = child_find(launcher, number);
+    if (child != NULL && failure != EPIPE && failure != ECONNRESET)
+        failure_note(launcher, child, failure);
+}
+
+static void outgoing_send(struct launcher *launcher)
+{
+    while (!list_is_empty(&launcher->outgoing)) {
+        struct parcel *parcel = list_owner(launcher->outgoing.next, struct parcel, link);
+        int failure = parcel_send(launcher, parcel);
+        if (must_wait(failure)) {
+            wait_for_room(launcher, failure);
+            return;
+        }
+        if (failure != 0)
+            parcel_refused(launcher, parcel->number, failure);
+        parcel_free(parcel);
+    }
+    loop_watch_change(launcher->watch, LOOP_READABLE);
+}
+
+static void retry_fires(struct loop_timer *timer)
+{
+    outgoing_send(list_owner(timer, struct launcher, retry));
+}
+
+/* The caller may close its own at once. */
+static int parcel_queue(struct launcher *launcher, const struct parcel *parcel)
+{
+    size_t size = offsetof(struct parcel, bytes) + parcel->length;
+    struct parcel *copy = memory_zeroed(1, size);
+    memcpy(copy, parcel, size);
+    list_init(&copy->link);
+    copy->descriptor_count = 0;
+    for (unsigned i = 0; i < parcel->descriptor_count; i++) {
+        int descriptor = fcntl(parcel->descriptors[i], F_DUPFD_CLOEXEC, 0);
+        if (descriptor < 0) {
+            int failure = errno;
+            parcel_free(copy);
+            return failure;
+        }
+        copy->descriptors[copy->descriptor_count++] = descriptor;
+    }
+    list_append(&launcher->outgoing, &copy->link);
+    return 0;
+}
+
+/* Sends it or lets it wait behind others; 0, or why it can do neither. */
+static int parcel_post(struct launcher *launcher, const struct parcel *parcel)
+{
+    if (!list_is_empty(&launcher->outgoing))
+        return parcel_queue(launcher, parcel);
+    int failure = parcel_send(launcher, parcel);
+    if (!must_wait(failure))
+        return failure;
+    int queued = parcel_queue(launcher, parcel);
+    if (queued == 0)
+        wait_for_room(launcher, failure);
+    return queued;
+}
+
+static void parcel_order(struct parcel *parcel, const struct zygote_order *order)
+{
+    memcpy(parcel->bytes, order, sizeof *order);
+    parcel->length = sizeof *order;
+    parcel->number = order->number;
+}
+
+/* --- what users ask for ----------------------------------------------------------------------------------------- */
+
+static int words_file(const struct child_plan *plan, size_t length)
+{
+    char *words = memory_zeroed(1, length);
+    zygote_words_write(plan, words);
+    int file = memfd_create("words", MFD_CLOEXEC);
+    size_t done = 0;
+    while (file >= 0 && done < length) {
+        ssize_t written = write(file, words + done, length - done);
+        if (written < 0 && errno != EINTR) {
+            int failure = errno;
+            close(file);
+            errno = failure;
+            file = -1;
+        } else if (written > 0) {
+            done += (size_t)written;
+        }
+    }
+    free(words);
+    return file;
+}
+
+/* 0, or why there is no such order. */
+static int parcel_fill(struct parcel *parcel, uint64_t number, const struct child_plan *plan)
+{
+    struct zygote_order order;
+    if (!zygote_order_of(&order, number, plan))
+        return E2BIG;
+    parcel_order(parcel, &order);
+    parcel->descriptor_count = 0;
+    for (unsigned i = 0; i < plan->descriptor_count; i++)
+        if (plan->descriptors[i] >= 0)
+            parcel->descriptors[parcel->descriptor_count++] = plan->descriptors[i];
+    if (!order.words_in_file) {
+        zygote_words_write(plan, parcel->bytes + parcel->length);
+        parcel->length += order.words_length;
+        return 0;
+    }
+    int file = words_file(plan, order.words_length);
+    if (file < 0)
+        return errno;
+    parcel->descriptors[parcel->descriptor_count++] = file;
+    return 0;
+}
+
+static int plan_post(struct launcher *launcher, uint64_t number, const struct child_plan *plan)
+{
+    struct parcel parcel;
+    int failure = parcel_fill(&parcel, number, plan);
+    if (failure != 0)
+        return failure;
+    failure = parcel_post(launcher, &parcel);
+    struct zygote_order order;
+    memcpy(&order, parcel.bytes, sizeof order);
+    if (order.words_in_file)
+        close(parcel.descriptors[parcel.descriptor_count - 1]);
+    return failure;
+}
+
+void launcher_spawn(struct launcher *launcher, struct child *child, const struct child_plan *plan)
+{
+    invariant(plan->descriptor_count <= CHILD_DESCRIPTORS_MAX && list_is_empty(&child->link));
+    invariant(plan->kind == CHILD_RUNNER || (plan->arguments != NULL && plan->arguments[0] != NULL));
+    child->number = ++launcher->last_number;
+    list_append(&launcher->children, &child->link);
+    /* before the order: the zygote looks at the board after it */
+    if (plan->berth != NULL)
+        atomic_store(&plan->berth->occupant, child->number);
+    int failure = launcher->watch != NULL ? plan_post(launcher, child->number, plan) : EPIPE;
+    bool will_be_lost = launcher->watch != NULL && (failure == EPIPE || failure == ECONNRESET);
+    if (failure != 0 && !will_be_lost)
+        failure_note(launcher, child, failure);
+}
+
+void launcher_kill(struct launcher *launcher, const struct child *child, int signal)
+{
+    if (launcher->watch == NULL || list_is_empty(&child->link))
+        return;
+    struct zygote_order order = {.kind = ORDER_KILL, .number = child->number, .signal = signal};
+    struct parcel parcel;
+    parcel.descriptor_count = 0;
+    parcel_order(&parcel, &order);
+    parcel.number = 0; /* if it cannot be sent, nobody is to be told */
+    (void)parcel_post(launcher, &parcel);
+}
+
+void launcher_ring(struct launcher *launcher)
+{
+    if (launcher->watch == NULL || !list_is_empty(&launcher->outgoing))
+        return;
+    struct zygote_order order = {.kind = ORDER_RING};
+    (void)!send(launcher->zygote->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* --- what the zygote says --------------------------------------------------------------------------------------- */
+
+static void report_tell(struct launcher *launcher, const struct zygote_report *report)
+{
+    struct child *child = child_find(launcher, report->number);
+    if (child == NULL)
+        return;
+    bool is_alive = report->kind == REPORT_SPAWNED && report->failure == 0;
+    if (!is_alive)
+        list_remove(&child->link);
+    if (report->kind == REPORT_EXITED)
+        child->exited(child, &report->end);
+    else if (report->failure != 0)
+        failure_tell(child, report->failure);
+    else if (child->spawned != NULL)
+        child->spawned(child, report->pid, 0);
+}
+
+static void reports_read(struct launcher *launcher)
+{
+    for (int i = 0; i < REPORTS_A_TURN; i++) {
+        struct zygote_report report;
+        ssize_t length = recv(launcher->zygote->socket, &report, sizeof report, MSG_DONTWAIT);
+        if (length == (ssize_t)sizeof report) {
+            report_tell(launcher, &report);
+        } else if (length < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        } else {
+            zygote_is_lost(launcher);
+            return;
+        }
+    }
+}
+
+static void socket_ready(void *context, int events)
+{
+    struct launcher *launcher = context;
+    if (events & LOOP_WRITABLE)
+        outgoing_send(launcher);
+    if (events & LOOP_READABLE)
+        reports_read(launcher);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+struct launcher *launcher_create(struct loop *loop, struct zygote *zygote, struct board *board,
+                                 void (*lost)(void *context), void *context)
+{
+    struct launcher *launcher = memory_new(struct launcher);
+    launcher->loop = loop;
+    launcher->zygote = zygote;
+    launcher->board = board;
+    launcher->lost = lost;
+    launcher->context = context;
+    list_init(&launcher->children);
+    list_init(&launcher->unborn);
+    list_init(&launcher->outgoing);
+    loop_hook_init(&launcher->unborn_hook, failures_tell);
+    loop_timer_init(&launcher->retry, retry_fires);
+    launcher->watch = loop_watch_start(loop, zygote->socket, LOOP_READABLE, socket_ready, launcher);
+    return launcher;
+}
+
+void launcher_destroy(struct launcher *launcher)
+{
+    if (launcher == NULL)
+        return;
+    all_forget(launcher);
+    zygote_end(launcher->zygote);
+    free(launcher);
+}
