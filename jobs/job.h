@@ -77,7 +77,8 @@ enum hf_code {
     HF_DISCARD,   /* not worth trying again: ends as discarded */
     HF_BURY,      /* to the dead set now, for a person to look at */
     HF_CANCELLED, /* it stopped because cancelled() said so: goes back to its queue, or where the reason says */
-    HF_SNOOZE,    /* not now: it comes again after retry_in(), else half a minute, and no retry is used up */
+    HF_SNOOZE,    /* not now: it comes again after retry_in(), else half a minute, and no retry is used
+                   * up; a time by which it must have been started still counts */
 };
 
 enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };

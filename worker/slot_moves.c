@@ -131,8 +131,8 @@ static void task_retry(struct slot *slot)
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
  * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since
- * when it waits. */
-static void origin_write(struct slot *slot, struct buffer *out)
+ * when it waits, if it is parked. */
+static void origin_write(struct slot *slot, bool is_parked, struct buffer *out)
 {
     struct buffer name = {0}, id = {0}, since = {0}, expiry = {0};
     bool waits = slot->envelope.parked_at.us != 0;
@@ -142,7 +142,7 @@ static void origin_write(struct slot *slot, struct buffer *out)
     envelope_append_time(&expiry, slot->rules.expiry);
     struct envelope_change changes[] = {{"queue", {name.bytes, name.length}},
                                         {"jid", {id.bytes, id.length}},
-                                        {"hf_parked", {since.bytes, since.length}},
+                                        {"hf_parked", {is_parked ? since.bytes : NULL, is_parked ? since.length : 0}},
                                         {"expires_at", {expiry.bytes, expiry.length}}};
     envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 4 : 3, out);
     buffer_fini(&name);
@@ -165,7 +165,7 @@ static const struct buffer *parked_text(struct slot *slot)
     if (says_its_origin(slot))
         return &slot->payload;
     buffer_clear(text);
-    origin_write(slot, text);
+    origin_write(slot, true, text);
     return text;
 }
 
@@ -212,7 +212,10 @@ static void task_delay(struct slot *slot)
 static void task_snooze(struct slot *slot)
 {
     int64_t asked_ms = slot->job.outcome.retry_in_ms;
-    postpone(slot, QUEUE_SCHEDULE, asked_ms >= 0 ? asked_ms * NS_PER_MS : SNOOZE_NS, parked_text(slot));
+    struct buffer *text = &slot->worker->text;
+    buffer_clear(text);
+    origin_write(slot, false, text);
+    postpone(slot, QUEUE_SCHEDULE, asked_ms >= 0 ? asked_ms * NS_PER_MS : SNOOZE_NS, text);
 }
 
 /* The first reason that there is stays. */

@@ -9,6 +9,8 @@
  *   count     counts in steps of that time to THING, a number, and reports each; goes on from where an earlier run
  *             stopped ("from N JID"), and stops when it is cancelled
  *   fail      fails; the reason is the first THING, and the class of error the second
+ *   moody     has to be asked twice: "not now JID", and it comes again that much later, as a snooze, or as a failure
+ *             when there is a second THING
  *   guarded   like note, and needs a lock
  *   picky     like note, and takes no arguments but [] */
 #include <errno.h>
@@ -132,6 +134,22 @@ static int fail(hf_job *job, void *state)
     return HF_FAIL;
 }
 
+static int moody(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    const char *thing = "moody", *other = NULL;
+    char path[1200];
+    witness->kit.job->arg_text(job, 1, &thing);
+    int file = open(mark_path(witness, thing, path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    append(witness, file < 0 ? "end" : "not now", witness->kit.job->jid(job));
+    if (file < 0)
+        return HF_OK;
+    close(file);
+    if (witness->report->retry_in(job, -1) || !witness->report->retry_in(job, duration_ns(witness, job) / 1000000))
+        abort();
+    return witness->kit.job->arg_text(job, 2, &other) ? HF_FAIL : HF_SNOOZE;
+}
+
 static int check_nothing(const char *args, size_t length, char *reason, size_t reason_size)
 {
     if (length == 2)
@@ -160,12 +178,13 @@ static const hf_handler careful_handler = {.size = sizeof careful_handler, .name
 static const hf_handler count_handler = {
     .size = sizeof count_handler, .name = "count", .flags = HF_PROGRESS, .run = count};
 static const hf_handler fail_handler = {.size = sizeof fail_handler, .name = "fail", .run = fail};
+static const hf_handler moody_handler = {.size = sizeof moody_handler, .name = "moody", .run = moody};
 static const hf_handler guarded_handler = {
     .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
 static const hf_handler picky_handler = {
     .size = sizeof picky_handler, .name = "picky", .run = note, .check = check_nothing};
-static const hf_handler *const handlers[] = {
-    &note_handler, &careful_handler, &count_handler, &fail_handler, &guarded_handler, &picky_handler, NULL};
+static const hf_handler *const handlers[] = {&note_handler,  &careful_handler, &count_handler, &fail_handler,
+                                             &moody_handler, &guarded_handler, &picky_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("witness", "1.0"), .open = open_witness, .close = free,
                                              .handlers = handlers};

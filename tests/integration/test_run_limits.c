@@ -1,0 +1,101 @@
+/* How long a run may take, and when its task comes again if the handler says so: in threads of the worker. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void assert_retry_says(const char *text)
+{
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
+    assert_contains(retry, text);
+    free(retry);
+}
+
+static void a_run_that_takes_too_long_is_cancelled_and_fails(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; timeout = \"100ms\"; }"});
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"slow\"}");
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[1],\"jid\":\"quick\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    assert_retry_says("HF::TimedOut");
+    assert_retry_says("0.1 s");
+    assert_int_equal(fleet_noted(&fleet, "stopped slow"), 1);
+    test_await(fleet_noted(&fleet, "end quick") == 1);
+    test_await(fleet_logged(&fleet, worker, "task_timed_out jid=slow"));
+    stop(worker);
+}
+
+static void a_run_that_does_not_listen_and_gets_done_is_done(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"note\"; timeout = \"50ms\"; }"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[300],\"jid\":\"deaf\"}");
+    test_await(fleet_noted(&fleet, "end deaf") == 1);
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+    test_await(fleet_logged(&fleet, worker, "task_timed_out jid=deaf"));
+}
+
+static void a_snoozed_task_comes_again_and_no_retry_is_used_up(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[600000,\"m\"],\"jid\":\"m\",\"resource\":\"m\"}");
+    test_await(fleet_number(&fleet, "zcard schedule") == 1);
+    char *entry = fleet_ask(&fleet, "zrange schedule 0 -1");
+    assert_null(strstr(entry, "retry_count"));
+    assert_null(strstr(entry, "hf_parked"));
+    free(entry);
+    assert_int_equal(fleet_number(&fleet, "exists hf:2:waiting:resource:m"), 0);
+    free(fleet_ask(&fleet, "eval \"local t = redis.call('zrange', 'schedule', 0, 0)[1] redis.call('zadd', 'schedule', "
+                           "1, t) return 1\" 0"));
+    test_await(fleet_noted(&fleet, "end m") == 1);
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+    test_await(fleet_logged(&fleet, worker, "ending=snoozed jid=m"));
+}
+
+static void a_failed_task_comes_again_when_its_handler_says(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[50,\"n\",\"fail\"],\"jid\":\"n\"}");
+    test_await(fleet_noted(&fleet, "end n") == 1); /* the usual delay is 15 s at least */
+    assert_int_equal(fleet_noted(&fleet, "not now n"), 1);
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+}
+
+static void a_stop_during_a_timeout_gives_the_task_back_once(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"careful\"; timeout = \"1h\"; }",
+                                                               .worker = "stop_timeout = \"10ms\";"});
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"s\"}");
+    test_await(fleet_noted(&fleet, "begin s") == 1);
+    stop(worker);
+    assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_run_that_takes_too_long_is_cancelled_and_fails),
+        fleet_test(a_run_that_does_not_listen_and_gets_done_is_done),
+        fleet_test(a_snoozed_task_comes_again_and_no_retry_is_used_up),
+        fleet_test(a_failed_task_comes_again_when_its_handler_says),
+        fleet_test(a_stop_during_a_timeout_gives_the_task_back_once),
+    };
+    return cmocka_run_group_tests_name("run_limits", tests, one_fleet_set_up, one_fleet_tear_down);
+}
