@@ -9,6 +9,7 @@
 #   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
+#   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   tests/preload/*.c                          -> tests/preload/*.so   loaded into programs that are not ours
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
@@ -45,6 +46,7 @@ JOBS        := $(wildcard jobs/*.c)
 FENCE       := $(wildcard jobs/fence/*.c)
 JOB_PARTS   := arguments webhook sql exec
 part_sources = $(wildcard jobs/$(1)/*.c)
+TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
@@ -249,7 +251,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION))
 
 define compile
 $(call say,CC,$<)
@@ -274,18 +276,21 @@ $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
 $(B)/generated/%/scripts.h: $(B)/generated/%/scripts.c
 	@test -f $@
 define embed
-$$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) $$(call layer_includes,$(1)) scripts/embed-scripts $$(B)/sources
+$$(B)/generated/$(1)/scripts.c: $$(call layer_scripts,$(1)) $$(call layer_includes,$(1)) scripts/embed-scripts scripts/c-literal $$(B)/sources
 	$$(call say,LUA,lib/$(1)/scripts)
 	$$(Q)scripts/embed-scripts $(1) $$(@D) $$(call layer_scripts,$(1))
 endef
 $(foreach layer,$(SCRIPTED),$(eval $(call embed,$(layer))))
+$(B)/generated/worker/templates.c: $(TEMPLATES) scripts/embed-templates scripts/c-literal $(B)/sources
+	$(call say,EMBED,jobs/template)
+	$(Q)scripts/embed-templates $@ $(TEMPLATES)
 
 # --------------------------------------------------------------------------------------- archives
 define layer_archive
 $$(call archive,$(1)): $$(call layer_objects,$(1)) $$(B)/sources
 endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
-$(call archive,worker): $(call object,$(WORKER)) $(B)/sources
+$(call archive,worker): $(call object,$(WORKER)) $(B)/obj/generated/worker/templates.o $(B)/sources
 $(call archive,fence): $(call object,$(FENCE)) $(B)/sources
 define part_archive
 $$(call archive,$(1)): $$(call object,$$(call part_sources,$(1))) $$(B)/sources
@@ -385,7 +390,7 @@ $(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
 INSTALL_DIR = $(DESTDIR)$(PREFIX)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
-	    $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
+	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
 	for name in redlock holdfast; do \
 	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
@@ -398,7 +403,9 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -m 644 jobs/job.h jobs/fence/fence.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	install -m 644 $(call archive,fence) $(INSTALL_DIR)/lib/libholdfast-fence.a
 	scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc
+	scripts/library-pc holdfast-job '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-job.pc
 	install -m 644 jobs/fence/*.lua $(INSTALL_DIR)/share/holdfast/fence/
+	cp -R jobs/template $(INSTALL_DIR)/share/holdfast/
 	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
 	install -d $(INSTALL_DIR)/lib/systemd/system
