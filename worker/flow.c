@@ -63,6 +63,13 @@ static struct flow_step end_lost(struct flow *flow)
     return step;
 }
 
+/* Whether it has ended the answer says. */
+static struct flow_step finish_with(struct flow *flow)
+{
+    flow->state = FLOW_FINISHING;
+    return (struct flow_step){.release = true, .ending = FLOW_DONE, .move = FLOW_MOVE_FINISH_WITH};
+}
+
 static struct flow_step give_back(struct flow *flow)
 {
     return end_by_move(flow, FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
@@ -212,6 +219,8 @@ struct flow_step flow_nothing(struct flow *flow)
         return end_left(flow, FLOW_PARKED);
     case FLOW_SKIPPING:
         return end_left(flow, FLOW_SKIPPED);
+    case FLOW_FINISHING:
+        return end_left(flow, FLOW_DONE);
     case FLOW_SETTLING:
         return claim_or_rest(flow);
     case FLOW_CLAIMING:
@@ -326,7 +335,7 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_
         return end_by_road(flow);
     switch (result) {
     case FLOW_RUN_OK:
-        return end_and_claim(flow, FLOW_DONE);
+        return flow->task.leaves_more ? finish_with(flow) : end_and_claim(flow, FLOW_DONE);
     case FLOW_RUN_DISCARDED:
     case FLOW_RUN_HOPELESS:
         return end_and_claim(flow, FLOW_DISCARDED);
@@ -346,6 +355,13 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_
         break;
     }
     invariant_unreachable("a result outside its enum");
+}
+
+struct flow_step flow_finish_refused(struct flow *flow, enum flow_result failed)
+{
+    invariant(flow->state == FLOW_FINISHING && failed != FLOW_RUN_OK);
+    flow->state = FLOW_READY;
+    return flow_ran(flow, failed, FLOW_HELD);
 }
 
 /* --- stopping --------------------------------------------------------------------------------------------------- */

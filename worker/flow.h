@@ -11,6 +11,10 @@
  *           SKIPPING ──▶ PARKING ──▶ parked             │ too many wait: dead, dropped or delayed
  *              │ skipped     └──────────────────────────┘
  *
+ * FINISHING, between READY and the end, is for tasks that are done and leave something behind: the move that pushes
+ * what follows from them and keeps their result can be refused, and then they have failed after all. Their lock goes
+ * with the move.
+ *
  * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
  * LOCKING is for those that name something to lock. What of it is known to be held is not asked for.
  *
@@ -42,6 +46,7 @@ enum flow_state {
     FLOW_SKIPPING,
     FLOW_OPENING,
     FLOW_READY,
+    FLOW_FINISHING,
     FLOW_SETTLING,
 };
 
@@ -102,6 +107,7 @@ struct flow_task {
     bool at_most_once; /* and ends it there; must_open is set too */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
     bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
+    bool leaves_more;  /* its run left tasks that follow from it, or a result; set before flow_ran */
     bool must_wait;    /* its lock is known to be taken: it is not asked for */
     bool lacks_runner; /* its class's share of the runners is used up */
     bool ran_before;   /* as far as its own record tells */
@@ -128,8 +134,9 @@ enum flow_hold {
 
 enum flow_move {
     FLOW_MOVE_NONE,
-    FLOW_MOVE_CLAIM,  /* what the slot had is done; claim the next */
-    FLOW_MOVE_FINISH, /* what the slot had is done */
+    FLOW_MOVE_CLAIM,       /* what the slot had is done; claim the next */
+    FLOW_MOVE_FINISH,      /* what the slot had is done */
+    FLOW_MOVE_FINISH_WITH, /* and leaves something behind; refused when that cannot be put where it belongs */
     FLOW_MOVE_RETRY,
     FLOW_MOVE_PARK,   /* into the waiting list; the answer may be another one */
     FLOW_MOVE_SKIP,   /* ends it, unless the queue store knows that it was claimed before */
@@ -142,7 +149,7 @@ enum flow_move {
 /* Performed in the order of the members. */
 struct flow_step {
     bool release; /* the lock, if there is one */
-    bool ends;    /* `ending` is to be counted */
+    bool ends;    /* `ending` is to be counted; with a FINISH_WITH it is what it will be if that is not refused */
     enum flow_ending ending;
     enum flow_move move;
     bool lock;
@@ -163,7 +170,7 @@ struct flow {
 
 /* Idle slots only: there may be a task. */
 struct flow_step flow_wake(struct flow *flow);
-/* The queue's answers. FLOW_NOTHING also means parked, and skipped. */
+/* The queue's answers. FLOW_NOTHING also means parked, skipped, and done with all that it leaves. */
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
 struct flow_step flow_nothing(struct flow *flow);
 /* Of a skip: it was claimed before. Of a park: what it waits for, its lock or a share of the runners, was freed since;
@@ -171,6 +178,8 @@ struct flow_step flow_nothing(struct flow *flow);
 struct flow_step flow_not_yet(struct flow *flow, bool must_wait);
 /* Of a park: too many wait. */
 struct flow_step flow_crowded(struct flow *flow);
+/* Of a FINISH_WITH: nothing was done; `failed` is what comes of a failure now. */
+struct flow_step flow_finish_refused(struct flow *flow, enum flow_result failed);
 struct flow_step flow_claim_lost(struct flow *flow);
 /* The claim was lost without a call of ours. In READY the slot must have tried to withdraw the task. */
 struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);

@@ -189,11 +189,11 @@ static void crowd_met(struct slot *slot)
     slot_perform(slot, flow_crowded(&slot->flow));
 }
 
-/* The slot's place is empty. What was parked or skipped is told of before it is forgotten. */
+/* The slot's place is empty. What was parked or skipped, or has left something, is told of before it is forgotten. */
 static void place_emptied(struct slot *slot)
 {
     bool is_parked = slot->flow.state == FLOW_PARKING;
-    bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING;
+    bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING && slot->flow.state != FLOW_FINISHING;
     slot_heir_missing(slot);
     if (is_parked)
         slots_seek_heir(slot->worker, slot->wait.list);
@@ -225,6 +225,15 @@ static void task_kept(struct slot *slot)
     slot_perform(slot, flow_not_yet(&slot->flow, must_wait || lacks_runner));
 }
 
+/* A key to which a follow-up belongs holds a value of another program. */
+static void finish_refused(struct slot *slot)
+{
+    failure_clear(&slot->job.outcome.failure);
+    failure_set(&slot->job.outcome.failure, "HF::FollowUpRefused",
+                "the key of a queue to which one of its follow-up tasks goes holds something else");
+    slot_perform(slot, flow_finish_refused(&slot->flow, slot_failed_result(slot)));
+}
+
 void slot_answered(void *context, unsigned number, enum queue_answer answer, const char *queue, const char *payload,
                    size_t length)
 {
@@ -247,6 +256,9 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         return;
     case QUEUE_FULL:
         crowd_met(slot);
+        return;
+    case QUEUE_REFUSED:
+        finish_refused(slot);
         return;
     case QUEUE_LOST:
         claim_lost(slot);
@@ -332,7 +344,7 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
 void slot_perform(struct slot *slot, struct flow_step step)
 {
     if (step.release)
-        slot_lock_leave(slot, step.ends, step.ending);
+        slot_lock_leave(slot, step.ends || step.move == FLOW_MOVE_FINISH_WITH, step.ending);
     if (step.ends) {
         slot->is_heir = false;
         slot_progress_end(slot, step.ending);
@@ -448,4 +460,6 @@ void slot_fini(struct slot *slot)
     task_resources_fini(&slot->resources);
     waiting_names_fini(&slot->waiting);
     buffer_fini(&slot->payload);
+    follow_ups_fini(&slot->follow_ups);
+    buffer_fini(&slot->result_record);
 }

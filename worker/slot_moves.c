@@ -85,6 +85,19 @@ static void task_finish(struct slot *slot)
         task_turn(slot, false);
 }
 
+static void task_finish_with(struct slot *slot)
+{
+    struct queue_task_name name = task_name(slot);
+    const struct buffer *record = &slot->result_record;
+    queue_finish_with(slot->worker->queue, slot->number, &name,
+                      &(struct queue_extras){.follow_ups = slot->follow_ups.list,
+                                             .follow_up_count = slot->follow_ups.count,
+                                             .result = {record->length > 0 ? record->bytes : NULL, record->length},
+                                             .result_ttl_ns = slot->rules.result_ttl_ns});
+    follow_ups_clear(&slot->follow_ups);
+    buffer_clear(&slot->result_record);
+}
+
 static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
 {
     struct buffer *text = &slot->worker->text;
@@ -277,6 +290,9 @@ static void move_perform(struct slot *slot, enum flow_move move)
         return;
     case FLOW_MOVE_FINISH:
         task_finish(slot);
+        return;
+    case FLOW_MOVE_FINISH_WITH:
+        task_finish_with(slot);
         return;
     case FLOW_MOVE_RETRY:
         task_retry(slot);

@@ -4,6 +4,7 @@
 #define WORKER_WORKER_STATE_H
 
 #include "queue/dead_watch.h"
+#include "queue/follow_up.h"
 #include "queue/promoter.h"
 #include "queue/queue.h"
 #include "queue/waiting.h"
@@ -95,7 +96,9 @@ struct slot {
     struct loop_timer timeout;
     int code; /* what the handler returned */
     bool started;
-    bool has_ended; /* the run, and its task is not settled yet */
+    struct follow_ups follow_ups; /* of its task, when flow.task.leaves_more */
+    struct buffer result_record;  /* the same; empty = none */
+    bool has_ended;               /* the run, and its task is not settled yet */
     enum flow_result result;
     enum flow_hold hold;        /* of the lock, at the end of the run */
     struct instant handed_over; /* to the runners */

@@ -10,7 +10,7 @@
 #include "queue/keys.h"
 
 /* The members that may be added, and what they may cost beyond the values: names, quotes, times. */
-enum { ADDED_MAX = 11, ADDED_BYTES = 384 };
+enum { ADDED_MAX = 12, ADDED_BYTES = 384 };
 
 /* A lesser `at` counts from now, as Sidekiq has it; a greater one is in milliseconds by mistake. */
 #define AT_RELATIVE_US (INT64_C(1000000000) * US_PER_S)
@@ -23,7 +23,7 @@ struct intake {
     int64_t at_us, in_ms, unique_ms, expires_in_us;
     struct buffer head;  /* {"class":"...","args": */
     struct buffer queue; /* JSON values */
-    struct buffer jid, retry, resource, tags, expires_in;
+    struct buffer jid, retry, resource, tags, expires_in, parent;
     struct buffer times, expires_at, unique, wrapped, rewritten; /* of the task being taken */
     char jid_text[ENVELOPE_JID_BYTES_MAX + 1];                   /* as given, or as drawn last */
     char digest[DIGEST_TEXT_SIZE];                               /* of the task being taken */
@@ -117,6 +117,7 @@ static bool options_take(struct intake *intake, const struct intake_options *opt
            list_text(&intake->resource, "a resource", options->resources, options->resource_count,
                      options->resource_count > 1, error) &&
            list_text(&intake->tags, "a tag", options->tags, options->tag_count, has_tags, error) &&
+           (options->parent == NULL || value_text(&intake->parent, "the parent", options->parent, error)) &&
            times_take(intake, options, error);
 }
 
@@ -143,8 +144,8 @@ struct intake *intake_create(const struct intake_options *options, struct error 
     intake->has_jid = options->jid != NULL;
     intake->default_queue = memory_text(options->queue != NULL ? options->queue : "default");
     bool is_sound = options_take(intake, options, error);
-    size_t added =
-        ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length + intake->tags.length;
+    size_t added = ADDED_BYTES + intake->queue.length + intake->jid.length + intake->resource.length +
+                   intake->tags.length + intake->parent.length;
     intake->limits.size = options->limits.size > added ? options->limits.size - added : 0;
     intake->limits.keys = options->limits.keys > ADDED_MAX ? options->limits.keys - ADDED_MAX : 0;
     if (is_sound && options_try(intake, options, error))
@@ -159,7 +160,8 @@ void intake_destroy(struct intake *intake)
         return;
     struct buffer *const buffers[] = {&intake->head,       &intake->queue,      &intake->jid,    &intake->retry,
                                       &intake->resource,   &intake->tags,       &intake->times,  &intake->wrapped,
-                                      &intake->expires_in, &intake->expires_at, &intake->unique, &intake->rewritten};
+                                      &intake->expires_in, &intake->expires_at, &intake->unique, &intake->rewritten,
+                                      &intake->parent};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         buffer_fini(buffers[i]);
     envelope_fini(&intake->envelope);
@@ -303,6 +305,8 @@ static void missing_add(struct intake *intake, struct wall_time now, bool is_sch
         add(additions, "tags", text_span_of(&intake->tags));
     if (has_member(envelope, "at"))
         add(additions, "at", (struct text_span){NULL, 0});
+    if (intake->parent.length > 0)
+        add(additions, "hf_parent", text_span_of(&intake->parent));
     buffer_clear(&intake->times);
     envelope_append_time(&intake->times, now);
     if (!has_member(envelope, "created_at"))

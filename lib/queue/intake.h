@@ -22,9 +22,10 @@ struct intake_options {
     struct envelope_limits limits;
     const char *class_name; /* NULL: the texts are whole tasks */
     /* For tasks that do not say otherwise. */
-    const char *queue; /* NULL = "default" */
-    const char *jid;   /* NULL = a new one each */
-    const char *retry; /* a JSON value; NULL = true */
+    const char *queue;  /* NULL = "default" */
+    const char *jid;    /* NULL = a new one each */
+    const char *retry;  /* a JSON value; NULL = true */
+    const char *parent; /* jid of the task from which they follow: set in each as `hf_parent`; NULL = none */
     const char *const *resources;
     unsigned resource_count;
     const char *const *tags;

@@ -59,6 +59,7 @@ void queue_keys_init(struct queue_keys *keys, const char *space, const char *ide
         .former_claims_prefix = key_join(space, "hf:claims:", "", ""),
         .former_bell_prefix = key_join(space, "hf:bell:", "", ""),
         .producer_prefix = key_join(space, QUEUE_SCHEME "producer:", "", ""),
+        .result_prefix = key_join(space, QUEUE_SCHEME "result:", "", ""),
     };
 }
 
@@ -102,7 +103,8 @@ void queue_keys_fini(struct queue_keys *keys)
                          keys->former_processes,
                          keys->former_claims_prefix,
                          keys->former_bell_prefix,
-                         keys->producer_prefix};
+                         keys->producer_prefix,
+                         keys->result_prefix};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

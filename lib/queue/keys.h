@@ -42,6 +42,7 @@ struct queue_keys {
     char *receipt_prefix;   /* "hf:2:receipt:" */
     char *dropped_prefix;   /* "hf:2:dropped:" */
     char *producer_prefix;  /* "hf:2:producer:" */
+    char *result_prefix;    /* "hf:2:result:" */
     /* of the waiting lists, before the name of one */
     char *waiting_prefix; /* "hf:2:waiting:" */
     char *places_prefix;  /* "hf:2:places:" */

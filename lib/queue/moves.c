@@ -1,5 +1,7 @@
 /* Moves of single tasks: out of a slot's place into a list, a sorted set, or out of the world. One script each. Every
  * call names the id that it expects in the place and the one that it leaves, so it is repeated until it is answered. */
+#include <string.h>
+
 #include "base/invariant.h"
 #include "base/random.h"
 #include "queue/queue_private.h"
@@ -12,7 +14,10 @@ static struct queue *errand_queue(const struct errand *errand)
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-static enum queue_answer move_answer(const struct claim_slot *slot)
+/* What every script answers, and with MOVE_NOT what it did instead. */
+enum { MOVE_LOST, MOVE_DONE, MOVE_NOT };
+
+static enum queue_answer done_answer(const struct claim_slot *slot)
 {
     if (slot->sets_right)
         return QUEUE_LOST;
@@ -24,17 +29,17 @@ static void move_done(struct errand *errand, const struct redis_reply *reply)
     struct claim_slot *slot = list_owner(errand, struct claim_slot, move);
     struct queue *queue = errand_queue(errand);
     unsigned number = (unsigned)(slot - queue->slots);
-    enum queue_answer answer = move_answer(slot);
-    long long code = reply->kind == REDIS_INTEGER ? reply->integer : 0;
-    bool is_cancelled = slot->opens && code == 2;
-    slot->sets_right = slot->opens = false;
-    if (code != 1 && !is_cancelled) {
+    enum queue_answer answer = done_answer(slot);
+    long long code = reply->kind == REDIS_INTEGER ? reply->integer : MOVE_LOST;
+    bool is_cancelled = slot->opens && code == MOVE_NOT, is_refused = slot->pushes && code == MOVE_NOT;
+    slot->sets_right = slot->opens = slot->pushes = false;
+    if (code != MOVE_DONE && !is_cancelled && !is_refused) {
         queue_slot_lost(queue, number, NULL, 0);
         return;
     }
     if (!is_cancelled)
         queue_slot_holds(slot, slot->next);
-    queue_slot_answer(queue, number, is_cancelled ? QUEUE_CANCELLED : answer);
+    queue_slot_answer(queue, number, is_cancelled ? QUEUE_CANCELLED : is_refused ? QUEUE_REFUSED : answer);
 }
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
@@ -104,6 +109,95 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
     errand_start(&slot->move);
 }
 
+/* --- an end that takes something along --------------------------------------------------------------------------- */
+
+static bool is_same_place(const struct queue_follow_up *one, const struct queue_follow_up *other)
+{
+    if (one->queue == NULL || other->queue == NULL)
+        return one->queue == other->queue;
+    return strcmp(one->queue, other->queue) == 0;
+}
+
+/* How many from `first` on go to the same place: what is in a row shares a command. */
+static size_t group_size(const struct queue_extras *extras, size_t first)
+{
+    size_t end = first + 1;
+    while (end < extras->follow_up_count && is_same_place(&extras->follow_ups[first], &extras->follow_ups[end]))
+        end++;
+    return end - first;
+}
+
+static void group_encode(const struct queue_follow_up *group, size_t size, struct buffer *out)
+{
+    redis_request_text(out, group->queue != NULL ? group->queue : "");
+    redis_request_integer(out, (int64_t)size);
+    for (size_t i = 0; i < size; i++) {
+        if (group->queue == NULL)
+            redis_request_integer(out, group[i].at_us);
+        redis_request_bytes(out, group[i].payload.bytes, group[i].payload.length);
+    }
+}
+
+/* Numbers of keys and of arguments. */
+static void groups_count(const struct queue_extras *extras, size_t *keys, size_t *arguments)
+{
+    *keys = *arguments = 0;
+    for (size_t i = 0; i < extras->follow_up_count; i += group_size(extras, i)) {
+        size_t size = group_size(extras, i);
+        *keys += 1;
+        *arguments += 2 + (extras->follow_ups[i].queue != NULL ? size : 2 * size);
+    }
+}
+
+static void extras_encode_keys(const struct queue *queue, const char *jid, const struct queue_extras *extras,
+                               struct buffer *out)
+{
+    if (extras->result.bytes != NULL)
+        queue_keys_request(queue->keys.result_prefix, jid, out);
+    else
+        redis_request_text(out, "");
+    redis_request_text(out, queue->keys.queues);
+    for (size_t i = 0; i < extras->follow_up_count; i += group_size(extras, i)) {
+        if (extras->follow_ups[i].queue != NULL)
+            queue_keys_request_queue(&queue->keys, extras->follow_ups[i].queue, out);
+        else
+            redis_request_text(out, queue->keys.schedule);
+    }
+}
+
+static void extras_encode(const struct queue_extras *extras, struct buffer *out)
+{
+    redis_request_bytes(out, extras->result.bytes, extras->result.length);
+    redis_request_integer(out, extras->result_ttl_ns / NS_PER_MS);
+    for (size_t i = 0; i < extras->follow_up_count; i += group_size(extras, i))
+        group_encode(&extras->follow_ups[i], group_size(extras, i), out);
+}
+
+void queue_finish_with(struct queue *queue, unsigned number, const struct queue_task_name *task,
+                       const struct queue_extras *extras)
+{
+    invariant(extras->follow_up_count <= QUEUE_FOLLOW_UPS_MAX);
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->move.request;
+    size_t keys = 0, arguments = 0;
+    groups_count(extras, &keys, &arguments);
+    slot->pushes = true;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_finish_with, 6 + keys, 7 + arguments);
+    redis_request_text(out, queue->keys.process);
+    unique_encode(queue, task, out);
+    redis_request_text(out, queue->keys.cancels);
+    queue_keys_request(queue->keys.iteration_prefix, task->jid, out);
+    extras_encode_keys(queue, task->jid, extras, out);
+    slot_encode(slot, number, out);
+    redis_request_text(out, task->jid);
+    redis_request_text(out, task->is_cancelled ? "1" : "0");
+    extras_encode(extras, out);
+    errand_start(&slot->move);
+}
+
+/* --- the last question ------------------------------------------------------------------------------------------- */
+
 void queue_open(struct queue *queue, unsigned number, const char *jid, bool finishes)
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
@@ -120,6 +214,8 @@ void queue_open(struct queue *queue, unsigned number, const char *jid, bool fini
     redis_request_text(out, finishes ? "1" : "0");
     errand_start(&slot->move);
 }
+
+/* --- back to its queue ------------------------------------------------------------------------------------------- */
 
 void moves_give_back(struct queue *queue, unsigned number, const char *name)
 {

@@ -102,7 +102,7 @@ static void slot_tell(struct queue *queue, unsigned number, enum queue_answer an
     struct claim_slot *slot = &queue->slots[number];
     slot->asking = false;
     slot->holds = answer == QUEUE_CLAIMED || answer == QUEUE_CANCELLED || answer == QUEUE_KEPT ||
-                  answer == QUEUE_FULL || (answer == QUEUE_OPENED && !slot->opens_empty);
+                  answer == QUEUE_FULL || answer == QUEUE_REFUSED || (answer == QUEUE_OPENED && !slot->opens_empty);
     queue->counters.claims += answer == QUEUE_CLAIMED;
     queue->options.answered(queue->options.context, number, answer, name, payload, length);
 }

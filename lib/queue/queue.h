@@ -47,6 +47,8 @@ enum queue_answer {
     QUEUE_KEPT,      /* of queue_park and queue_skip (waiting.h): it may be tried again, or has to be parked; the slot
                         still has it */
     QUEUE_FULL,      /* of queue_park: too many wait; the slot still has it */
+    QUEUE_REFUSED,   /* of queue_finish_with: a key that a task should go to holds something else; the slot still has
+                        its task, and nothing was pushed */
 };
 
 #define QUEUE_LEASE_DEFAULT_NS (15 * NS_PER_S)
@@ -93,6 +95,27 @@ struct queue_task_name {
 };
 /* Ends the slot's task without claiming the next: the way to end one that is unique, or was cancelled. */
 void queue_finish(struct queue *queue, unsigned slot, const struct queue_task_name *task);
+
+/* A task that is pushed by the end of another. Complete: with a jid, and with the times that a push gives it. */
+struct queue_follow_up {
+    const char *queue; /* NULL = into the schedule, for `at_us` */
+    int64_t at_us;     /* since 1970 */
+    struct text_span payload;
+};
+/* What the end of a task takes along. The texts are copied into the call. */
+struct queue_extras {
+    const struct queue_follow_up *follow_ups; /* in the order in which they are to be taken */
+    size_t follow_up_count;                   /* QUEUE_FOLLOW_UPS_MAX at most */
+    struct text_span result;                  /* the record to be kept (task_result.h); bytes == NULL: none */
+    int64_t result_ttl_ns;
+};
+enum { QUEUE_FOLLOW_UPS_MAX = 1000 };
+/* queue_finish for a task that is done and leaves something behind: in one instant it ends, its follow-ups are in their
+ * queues (paused or not) and its result is kept. QUEUE_NOTHING: all of it is done, once, whatever got lost on the way.
+ * QUEUE_REFUSED: none of it, and the slot still has the task. QUEUE_LOST: none of it, the task is in other hands; so
+ * it is when the process dies before the node has executed the call. */
+void queue_finish_with(struct queue *queue, unsigned slot, const struct queue_task_name *task,
+                       const struct queue_extras *extras);
 
 enum queue_place { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
 /* Moves the slot's task, as `payload`, to be looked at again after `delay_ns`. */

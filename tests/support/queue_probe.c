@@ -128,6 +128,13 @@ void queue_probe_give_back(struct queue_probe *probe, unsigned slot)
     queue_give_back(probe->queue, slot, probe->slots[slot].queue);
 }
 
+void queue_probe_finish_with(struct queue_probe *probe, unsigned slot, const struct queue_task_name *task,
+                             const struct queue_extras *extras)
+{
+    probe->slots[slot].asked++;
+    queue_finish_with(probe->queue, slot, task, extras);
+}
+
 static bool is_answered(void *context)
 {
     const struct queue_probe_slot *slot = context;

@@ -43,6 +43,8 @@ void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next)
 void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_place place, int64_t delay_ns,
                           const char *payload);
 void queue_probe_give_back(struct queue_probe *probe, unsigned slot);
+void queue_probe_finish_with(struct queue_probe *probe, unsigned slot, const struct queue_task_name *task,
+                             const struct queue_extras *extras);
 
 /* Runs the loop until the slot's last call is answered. */
 enum queue_answer queue_probe_wait(struct queue_probe *probe, unsigned slot);

@@ -6,6 +6,7 @@
 static const struct flow_task opened = {.is_valid = true, .is_known = true, .must_open = true};
 static const struct flow_task once = {.is_valid = true, .is_known = true, .must_open = true, .at_most_once = true};
 static const struct flow_task unique = {.is_valid = true, .is_known = true, .is_unique = true};
+static const struct flow_task leaving = {.is_valid = true, .is_known = true, .wants_lock = true, .leaves_more = true};
 
 static struct flow flow_running(const struct flow_task *task)
 {
@@ -72,6 +73,45 @@ static void a_unique_task_ends_by_a_call_of_its_own(void **state)
     struct flow flow = flow_running(&unique);
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
     assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
+}
+
+/* Its lock goes with the move, and it has ended when that is answered. */
+static void a_task_that_leaves_something_has_ended_when_that_is_there(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&leaving);
+    struct flow_step step = flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
+    assert_int_equal(step.move, FLOW_MOVE_FINISH_WITH);
+    assert_true(step.release);
+    assert_false(step.ends);
+    step = flow_nothing(&flow);
+    assert_true(step.ends);
+    assert_int_equal(step.ending, FLOW_DONE);
+    assert_int_equal(step.move, FLOW_MOVE_CLAIM);
+
+    flow = flow_running(&leaving);
+    flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
+    assert_int_equal(flow_stop(&flow, false).move, FLOW_MOVE_NONE);
+    step = flow_nothing(&flow);
+    assert_int_equal(step.ending, FLOW_DONE);
+    assert_int_equal(flow.state, FLOW_IDLE);
+
+    flow = flow_running(&leaving);
+    assert_ends(flow_ran(&flow, FLOW_RUN_DISCARDED, FLOW_HELD), FLOW_DISCARDED, FLOW_MOVE_CLAIM);
+}
+
+static void what_cannot_leave_what_it_wants_has_failed(void **state)
+{
+    (void)state;
+    struct flow flow = flow_running(&leaving);
+    flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
+    assert_ends(flow_finish_refused(&flow, FLOW_RUN_FAILED), FLOW_FAILED, FLOW_MOVE_RETRY);
+    flow = flow_running(&leaving);
+    flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
+    assert_ends(flow_finish_refused(&flow, FLOW_RUN_EXHAUSTED), FLOW_DEAD, FLOW_MOVE_BURY);
+    flow = flow_running(&leaving);
+    flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD);
+    assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
 }
 
 static void a_cancelled_task_does_not_run(void **state)
@@ -271,6 +311,7 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         once,
         unique,
         locked,
+        leaving,
         {.is_valid = true},
         {.is_valid = true, .is_expired = true},
         {.is_valid = true, .is_known = true, .must_lock = true},
@@ -283,7 +324,7 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         {.is_valid = true, .is_known = true, .lacks_runner = true},
     };
     unsigned kinds = sizeof tasks / sizeof tasks[0];
-    if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING)
+    if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING && flow->state != FLOW_FINISHING)
         return flow_claim_gone(flow, random % 32 == 0);
     switch (flow->state) {
     case FLOW_IDLE:
@@ -310,6 +351,10 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
     case FLOW_READY:
         return flow_ran(flow, (enum flow_result)(random % (FLOW_RUN_NOT_STARTED + 1)),
                         (enum flow_hold)(random / 16 % 3));
+    case FLOW_FINISHING:
+        return random % 3 == 0   ? flow_claim_lost(flow)
+               : random % 3 == 1 ? flow_finish_refused(flow, random / 4 % 2 ? FLOW_RUN_FAILED : FLOW_RUN_EXHAUSTED)
+                                 : flow_nothing(flow);
     case FLOW_SETTLING:
         return random % 3 == 0 ? flow_claim_lost(flow) : flow_nothing(flow);
     }
@@ -354,6 +399,8 @@ int main(void)
         cmocka_unit_test(a_done_task_is_finished_and_the_next_claimed_in_one_move),
         cmocka_unit_test(what_must_not_run_leaves_by_the_move_that_fits),
         cmocka_unit_test(a_unique_task_ends_by_a_call_of_its_own),
+        cmocka_unit_test(a_task_that_leaves_something_has_ended_when_that_is_there),
+        cmocka_unit_test(what_cannot_leave_what_it_wants_has_failed),
         cmocka_unit_test(a_cancelled_task_does_not_run),
         cmocka_unit_test(what_runs_at_most_once_never_runs_again),
         cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),

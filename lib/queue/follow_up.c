@@ -1,0 +1,90 @@
+#include "queue/follow_up.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "queue/intake.h"
+
+static struct intake *intake_for(const struct follow_up_parent *parent, struct error *error)
+{
+    return intake_create(
+        &(struct intake_options){.limits = parent->limits, .queue = parent->queue, .parent = parent->jid}, error);
+}
+
+bool follow_up_check(const struct follow_up_parent *parent, const char *text, size_t length, struct error *error)
+{
+    struct intake_task task;
+    struct intake *intake = intake_for(parent, error);
+    bool is_sound = intake != NULL && intake_take(intake, text, length, wall_now(), &task, error);
+    intake_destroy(intake);
+    return is_sound;
+}
+
+/* Where a task is in `texts`, which may move while others are added: the queue's name with its NUL, then the task. */
+struct place {
+    size_t name, payload, length;
+    int64_t at_us;
+};
+
+static struct place task_add(struct buffer *texts, const struct intake_task *task)
+{
+    struct place place = {.name = texts->length, .length = task->payload.length, .at_us = task->at_us};
+    buffer_append(texts, task->queue, strlen(task->queue) + 1);
+    place.payload = texts->length;
+    buffer_append(texts, task->payload.bytes, task->payload.length);
+    return place;
+}
+
+static struct queue_follow_up task_at(const struct buffer *texts, const struct place *place)
+{
+    return (struct queue_follow_up){.queue = place->at_us == 0 ? texts->bytes + place->name : NULL,
+                                    .at_us = place->at_us,
+                                    .payload = {texts->bytes + place->payload, place->length}};
+}
+
+static bool texts_take(struct follow_ups *tasks, struct intake *intake, char *const *texts, struct place *places,
+                       size_t count, struct wall_time now, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct intake_task task;
+        if (!intake_take(intake, texts[i], strlen(texts[i]), now, &task, error)) {
+            error_prefix(error, "follow-up task %zu", i + 1);
+            return false;
+        }
+        places[i] = task_add(&tasks->texts, &task);
+    }
+    return true;
+}
+
+bool follow_ups_read(struct follow_ups *tasks, const struct follow_up_parent *parent, char *const *texts, size_t count,
+                     struct wall_time now, struct error *error)
+{
+    follow_ups_clear(tasks);
+    struct place *places = memory_zeroed(count, sizeof places[0]);
+    struct intake *intake = intake_for(parent, error);
+    bool is_sound = intake != NULL && texts_take(tasks, intake, texts, places, count, now, error);
+    intake_destroy(intake);
+    if (is_sound) {
+        tasks->list = memory_zeroed(count, sizeof tasks->list[0]);
+        tasks->count = count;
+        for (size_t i = 0; i < count; i++)
+            tasks->list[i] = task_at(&tasks->texts, &places[i]);
+    }
+    free(places);
+    return is_sound;
+}
+
+void follow_ups_clear(struct follow_ups *tasks)
+{
+    free(tasks->list);
+    tasks->list = NULL;
+    tasks->count = 0;
+    buffer_clear(&tasks->texts);
+}
+
+void follow_ups_fini(struct follow_ups *tasks)
+{
+    follow_ups_clear(tasks);
+    buffer_fini(&tasks->texts);
+}

@@ -1,0 +1,24 @@
+/* What a task that is done has left as its result: the record in hf:2:result:JID (docs/data-model.md), JSON:
+ *
+ *     {"jid":"...","class":"...","ended_at":1795194374.5,"result":...}
+ *
+ * Pure; any thread. */
+#ifndef QUEUE_TASK_RESULT_H
+#define QUEUE_TASK_RESULT_H
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "queue/json.h"
+
+/* Appends the record. `result` is a JSON text. */
+void task_result_write(const char *jid, const char *class_name, struct wall_time ended_at, struct text_span result,
+                       struct buffer *out);
+
+/* The parts of a record; false when another program wrote it. `result` points into the text. */
+struct task_result {
+    struct wall_time ended_at;
+    struct text_span result;
+};
+bool task_result_read(const char *record, size_t length, struct task_result *out);
+
+#endif
