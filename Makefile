@@ -7,7 +7,7 @@
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
 #                                                                      lib/LAYER/scripts/include/*.lua
 #   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
-#   jobs/*.c, tests/plugins/*.c                -> jobs/*.so, tests/plugins/*.so
+#   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
@@ -54,7 +54,7 @@ TEST_KINDS  := unit sim integration chaos
 # ONLY='test_heap test_log' builds and runs no others.
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS))),$(TESTS))
-PLUGINS     := $(wildcard tests/plugins/*.c)
+PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
 PRELOADS    := $(wildcard tests/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`

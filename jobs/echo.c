@@ -69,6 +69,7 @@ static const hf_handler handler = {
     .name = "echo",
     .about = "does nothing; the first argument may ask it to fail or to report",
     .run = run,
+    .isolation = HF_ISOLATION_THREAD,
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 

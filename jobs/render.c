@@ -151,6 +151,7 @@ static const hf_handler handler = {
     .name = "render",
     .about = "an expensive result computed once; arguments: [KEY, WORK_MS]",
     .run = run,
+    .isolation = HF_ISOLATION_THREAD,
     .mode = HF_EFFICIENCY,
     .resources = resources,
 };

@@ -28,6 +28,7 @@ static const hf_handler handler = {
     .name = "sleep",
     .about = "waits; arguments: [MILLISECONDS]",
     .run = run,
+    .isolation = HF_ISOLATION_THREAD,
 };
 static const hf_handler *const handlers[] = {&handler, NULL};
 

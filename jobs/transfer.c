@@ -474,6 +474,7 @@ static const hf_handler handler = {
     .about = "moves money between two accounts; arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]",
     .flags = HF_LOCK_REQUIRED,
     .run = run,
+    .isolation = HF_ISOLATION_THREAD,
     .mode = HF_CORRECTNESS,
     .resources = resources,
 };

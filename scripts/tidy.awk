@@ -66,6 +66,7 @@ function check_include(line,    quoted, name, target, pattern) {
     if (quoted) {
         target = area_of(name)
         if (name !~ /\//) { finding(FNR, "write the include with its directory: \"" name "\"") }
+        else if (name ~ /^tests\/plugins\/abi_/ && area == "tests") { } # to compare it with today's
         else if (index(may[area], " " target " ") == 0) { finding(FNR, area " must not include " name) }
     }
     for (pattern in home) {
@@ -109,7 +110,7 @@ FNR == 1 {
     code = code_of($0)
     check_code(code)
     if (code ~ /\t/) { finding(FNR, "tabulator") }
-    if (code ~ /^[ ]*typedef (struct|enum|union)/ && FILENAME != "jobs/job.h") { finding(FNR, "a struct goes by its own name") }
+    if (code ~ /^[ ]*typedef (struct|enum|union)/ && FILENAME !~ /(^|\/)job\.h$/) { finding(FNR, "a struct goes by its own name") }
     if (code ~ /^[A-Za-z].*\(/) { heading = code; sub(/\(.*/, "", heading); sub(/.*[ *]/, "", heading) }
     # The formatter puts the braces of functions, and only these, into the first column.
     if (code ~ /^\{/) { function_start = FNR }

@@ -446,17 +446,6 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     test_await(fleet_logged(&fleet, worker, "is above the max_ttl of the lock group, which is 900 ms"));
 }
 
-/* --- older plugins ------------------------------------------------------------------------------------------------ */
-
-static void a_plugin_of_version_0_2_runs_under_its_lock(void **state)
-{
-    (void)state;
-    push("minor_2", "[]", "old", "r");
-    unsigned worker = start(&(struct fleet_setup){.plugin = "minor_2", .arguments = "--drain"});
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_int_equal(fleet_left(&fleet), 0); /* it would be dead otherwise */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,7 +468,6 @@ int main(void)
         fleet_test(the_resource_stays_occupied_until_the_handler_has_returned),
         fleet_test(lock_nodes_that_are_no_group_are_refused),
         fleet_test(a_ttl_above_that_of_the_group_is_refused),
-        fleet_test(a_plugin_of_version_0_2_runs_under_its_lock),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

@@ -174,8 +174,11 @@ static int open_adder(const hf_host *host, void **state, char *reason, size_t re
     return 0;
 }
 
-static const hf_handler add_handler = {
-    .size = sizeof add_handler, .name = "add", .flags = HF_LOCK_REQUIRED, .run = run_add};
+static const hf_handler add_handler = {.size = sizeof add_handler,
+                                       .name = "add",
+                                       .flags = HF_LOCK_REQUIRED,
+                                       .run = run_add,
+                                       .isolation = HF_ISOLATION_THREAD};
 static const hf_handler *const handlers[] = {&add_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("fenced_witness", "1.0"), .open = open_adder, .close = free,

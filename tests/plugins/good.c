@@ -29,6 +29,7 @@ static const hf_handler first = {.size = sizeof first,
                                  .about = "the first",
                                  .flags = HF_LOCK_REQUIRED | HF_SERIAL,
                                  .run = run_nothing,
+                                 .isolation = HF_ISOLATION_THREAD,
                                  .check = check_nothing};
 HANDLER(second, "another");
 HANDLERS(&first, &second);

@@ -161,9 +161,13 @@ static int open_holder(const hf_host *host, void **state, char *reason, size_t r
     return 0;
 }
 
-static const hf_handler hold_handler = {
-    .size = sizeof hold_handler, .name = "hold", .flags = HF_LOCK_REQUIRED, .run = hold};
-static const hf_handler verify_handler = {.size = sizeof verify_handler, .name = "verify", .run = verify};
+static const hf_handler hold_handler = {.size = sizeof hold_handler,
+                                        .name = "hold",
+                                        .flags = HF_LOCK_REQUIRED,
+                                        .run = hold,
+                                        .isolation = HF_ISOLATION_THREAD};
+static const hf_handler verify_handler = {
+    .size = sizeof verify_handler, .name = "verify", .run = verify, .isolation = HF_ISOLATION_THREAD};
 static const hf_handler *const handlers[] = {&hold_handler, &verify_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("holder", "1.0"), .open = open_holder, .close = free,

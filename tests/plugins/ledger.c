@@ -78,11 +78,18 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
     return 0;
 }
 
-static const hf_handler work_handler = {.size = sizeof work_handler, .name = "work", .run = run};
-static const hf_handler once_handler = {
-    .size = sizeof once_handler, .name = "once", .flags = HF_AT_MOST_ONCE, .run = run};
-static const hf_handler steps_handler = {
-    .size = sizeof steps_handler, .name = "steps", .flags = HF_PROGRESS, .run = steps};
+static const hf_handler work_handler = {
+    .size = sizeof work_handler, .name = "work", .run = run, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler once_handler = {.size = sizeof once_handler,
+                                        .name = "once",
+                                        .flags = HF_AT_MOST_ONCE,
+                                        .run = run,
+                                        .isolation = HF_ISOLATION_THREAD};
+static const hf_handler steps_handler = {.size = sizeof steps_handler,
+                                         .name = "steps",
+                                         .flags = HF_PROGRESS,
+                                         .run = steps,
+                                         .isolation = HF_ISOLATION_THREAD};
 static const hf_handler *const handlers[] = {&work_handler, &once_handler, &steps_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("ledger", "1.0"), .open = open_ledger, .close = free,

@@ -52,7 +52,8 @@ static void close_stamps(void *state)
     free(stamps);
 }
 
-static const hf_handler stamp_handler = {.size = sizeof stamp_handler, .name = "stamp", .run = stamp};
+static const hf_handler stamp_handler = {
+    .size = sizeof stamp_handler, .name = "stamp", .run = stamp, .isolation = HF_ISOLATION_THREAD};
 static const hf_handler *const handlers[] = {&stamp_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("stamp", "1.0"), .open = open_stamps, .close = close_stamps,

@@ -173,16 +173,29 @@ static int open_witness(const hf_host *host, void **state, char *reason, size_t 
     return 0;
 }
 
-static const hf_handler note_handler = {.size = sizeof note_handler, .name = "note", .run = note};
-static const hf_handler careful_handler = {.size = sizeof careful_handler, .name = "careful", .run = careful};
-static const hf_handler count_handler = {
-    .size = sizeof count_handler, .name = "count", .flags = HF_PROGRESS, .run = count};
-static const hf_handler fail_handler = {.size = sizeof fail_handler, .name = "fail", .run = fail};
-static const hf_handler moody_handler = {.size = sizeof moody_handler, .name = "moody", .run = moody};
-static const hf_handler guarded_handler = {
-    .size = sizeof guarded_handler, .name = "guarded", .flags = HF_LOCK_REQUIRED, .run = note};
-static const hf_handler picky_handler = {
-    .size = sizeof picky_handler, .name = "picky", .run = note, .check = check_nothing};
+static const hf_handler note_handler = {
+    .size = sizeof note_handler, .name = "note", .run = note, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler careful_handler = {
+    .size = sizeof careful_handler, .name = "careful", .run = careful, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler count_handler = {.size = sizeof count_handler,
+                                         .name = "count",
+                                         .flags = HF_PROGRESS,
+                                         .run = count,
+                                         .isolation = HF_ISOLATION_THREAD};
+static const hf_handler fail_handler = {
+    .size = sizeof fail_handler, .name = "fail", .run = fail, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler moody_handler = {
+    .size = sizeof moody_handler, .name = "moody", .run = moody, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler guarded_handler = {.size = sizeof guarded_handler,
+                                           .name = "guarded",
+                                           .flags = HF_LOCK_REQUIRED,
+                                           .run = note,
+                                           .isolation = HF_ISOLATION_THREAD};
+static const hf_handler picky_handler = {.size = sizeof picky_handler,
+                                         .name = "picky",
+                                         .run = note,
+                                         .isolation = HF_ISOLATION_THREAD,
+                                         .check = check_nothing};
 static const hf_handler *const handlers[] = {&note_handler,  &careful_handler, &count_handler, &fail_handler,
                                              &moody_handler, &guarded_handler, &picky_handler, NULL};
 

@@ -184,9 +184,9 @@ static void plugins_of_later_loads_are_not_mixed_up(void **state)
     struct findings findings;
     for (int i = 0; i < 3; i++) {
         struct plugins *one = load(place->built, "good", &findings);
-        struct plugins *two = load(place->built, "old_handler", &findings);
+        struct plugins *two = load(place->built, "modes", &findings);
         assert_string_equal(plugin_name(plugins_at(one, 0)), "good");
-        assert_string_equal(plugin_name(plugins_at(two, 0)), "old_handler");
+        assert_string_equal(plugin_name(plugins_at(two, 0)), "modes");
         plugins_close(one);
         plugins_close(two);
     }
@@ -204,10 +204,10 @@ static void wrong_descriptors_are_refused(void **state)
                    "holdfast_plugin has the magic number 12345678 instead of 48464a42: it is no hf_plugin of "
                    "jobs/job.h");
     assert_refused(place->built, "other_major",
-                   "was built for version 1.4 of the interface, this worker has 0.4; build it with the job.h of this "
+                   "was built for version 2.0 of the interface, this worker has 1.0; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "newer_minor",
-                   "was built for version 0.5 of the interface, this worker has 0.4; build it with the job.h of this "
+                   "was built for version 1.1 of the interface, this worker has 1.0; build it with the job.h of this "
                    "worker");
     assert_refused(place->built, "no_handlers", "has no handler");
     char text[128];

@@ -130,7 +130,8 @@ static void check_all(struct check *check)
     if (check->config == NULL)
         return;
     const struct config_worker *worker = &check->config->worker;
-    check->plugins = plugins_load(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &check->findings);
+    check->plugins =
+        plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &check->findings);
     startup_check(check->config, check->plugins, &check->findings);
     startup_check_periodic(check->config, check->plugins, &check->findings);
     if (check->with_nodes)

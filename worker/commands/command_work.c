@@ -79,7 +79,8 @@ static bool prepare(struct work_command *command)
             config_serve_queues(command->config, command->worker.queues, findings);
         const struct config_worker *worker = &command->config->worker;
         board_begin(command);
-        command->plugins = plugins_load(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
+        command->plugins =
+            plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
         startup_check(command->config, command->plugins, findings);
         root_check(command, findings);
     }

@@ -2,9 +2,7 @@
  *
  * A plugin runs inside the worker with all its rights; what is checked here protects against accidents (an old build,
  * a wrong file, two plugins for one class) and against files that somebody else could have changed
- * (plugin_file.c), not against a malicious author. Its descriptor is copied by the sizes that it states, so that a
- * plugin built with an older, shorter job.h reads as one whose new fields are zero; nothing of it is called before
- * the magic number and the version have been checked.
+ * (plugin_file.c), not against a malicious author.
  *
  * The descriptor of the file stays open for as long as the library is in memory, that is for ever: the C library
  * knows a loaded library by the name it was opened with, which is /proc/self/fd/N here, and if N were given to another
@@ -17,27 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/envelope.h"
-#include "queue/keys.h"
+#include "worker/plugin/plugin_descriptor.h"
 #include "worker/plugin/plugin_file.h"
+#include "worker/plugin/plugin_vetting.h"
 
-enum {
-    HANDLERS_PER_PLUGIN_MAX = 256,
-    CLASS_NAME_MAX = 256,
-    PLUGIN_NAME_MAX = 64,
-    DESCRIPTOR_SIZE_MAX = 4096,
-    HOLD_MS_MAX = 60000
-};
-
-/* Ten years. */
-#define TIME_MS_MAX (INT64_C(3653) * 24 * 3600 * MS_PER_S)
-
-/* What every version of the interface has; later ones add fields behind. */
-#define PLUGIN_SIZE_LEAST  (offsetof(hf_plugin, handlers) + sizeof(((hf_plugin *)NULL)->handlers))
-#define HANDLER_SIZE_LEAST offsetof(hf_handler, check)
+enum { HANDLERS_PER_PLUGIN_MAX = 256 };
 
 struct plugin {
     char *path;
@@ -53,109 +39,7 @@ struct plugins {
     size_t handler_count;
 };
 
-/* --- the descriptor ----------------------------------------------------------------------------------------- */
-
-/* Copies what both sides know of a struct that begins with, or holds, its size. */
-static bool sized_copy(void *to, size_t to_size, const void *from, size_t from_size, size_t least)
-{
-    if (from_size < least || from_size > DESCRIPTOR_SIZE_MAX)
-        return false;
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
-    return true;
-}
-
-static bool text_is_name(const char *text, size_t longest)
-{
-    return text != NULL && text[0] != '\0' && strnlen(text, longest + 1) <= longest;
-}
-
-/* magic, abi_major, abi_minor and size lie at the same places in every version. */
-static bool descriptor_check(const hf_plugin *found, struct plugin *plugin, struct findings *findings)
-{
-    if (found->magic != HF_MAGIC) {
-        findings_error(findings,
-                       "%s: holdfast_plugin has the magic number %08x instead of %08x: it is no hf_plugin of "
-                       "jobs/job.h",
-                       plugin->path, (unsigned)found->magic, (unsigned)HF_MAGIC);
-    } else if (found->abi_major != HF_ABI_MAJOR || found->abi_minor > HF_ABI_MINOR) {
-        findings_error(findings,
-                       "%s: was built for version %u.%u of the interface, this worker has %d.%d; build it with "
-                       "the job.h of this worker",
-                       plugin->path, (unsigned)found->abi_major, (unsigned)found->abi_minor, HF_ABI_MAJOR,
-                       HF_ABI_MINOR);
-    } else if (!sized_copy(&plugin->descriptor, sizeof plugin->descriptor, found, found->size, PLUGIN_SIZE_LEAST)) {
-        findings_error(findings,
-                       "%s: states a size of %zu bytes for its hf_plugin, which has %zu; set .size = "
-                       "sizeof(hf_plugin)",
-                       plugin->path, found->size, sizeof(hf_plugin));
-    } else if (!text_is_name(plugin->descriptor.name, PLUGIN_NAME_MAX)) {
-        findings_error(findings, "%s: its name is missing or longer than %d bytes", plugin->path, PLUGIN_NAME_MAX);
-    } else if (plugin->descriptor.handlers == NULL || plugin->descriptor.handlers[0] == NULL) {
-        findings_error(findings, "%s: has no handler", plugin->path);
-    } else {
-        return true;
-    }
-    return false;
-}
-
 /* --- handlers ----------------------------------------------------------------------------------------------- */
-
-static bool lock_members_fit(const hf_handler *handler)
-{
-    bool for_efficiency = handler->on_conflict == HF_CONFLICT_SKIP || handler->hold_at_least_ms > 0;
-    bool contradicts = handler->mode == HF_UNLOCKED && (handler->flags & HF_LOCK_REQUIRED) != 0;
-    return (unsigned)handler->mode <= HF_UNLOCKED && (unsigned)handler->on_conflict <= HF_CONFLICT_FAIL &&
-           handler->hold_at_least_ms >= 0 && handler->hold_at_least_ms <= HOLD_MS_MAX &&
-           (!for_efficiency || handler->mode == HF_EFFICIENCY) && !contradicts;
-}
-
-static bool time_fits(int64_t milliseconds)
-{
-    return milliseconds >= 0 && milliseconds <= TIME_MS_MAX;
-}
-
-static bool run_members_fit(const hf_handler *handler)
-{
-    return (unsigned)handler->isolation <= HF_ISOLATION_PROCESS && time_fits(handler->timeout_ms) &&
-           time_fits(handler->grace_ms) && time_fits(handler->max_hold_ms);
-}
-
-static bool handler_check(const struct plugin *plugin, size_t index, hf_handler *handler, struct findings *findings)
-{
-    const hf_handler *found = plugin->descriptor.handlers[index];
-    if (!sized_copy(handler, sizeof *handler, found, found->size, HANDLER_SIZE_LEAST))
-        findings_error(findings, "%s: handler %zu states a size of %zu bytes; set .size = sizeof(hf_handler)",
-                       plugin->path, index, found->size);
-    else if (!text_is_name(handler->name, CLASS_NAME_MAX))
-        findings_error(findings, "%s: handler %zu has no name, or one longer than %d bytes", plugin->path, index,
-                       CLASS_NAME_MAX);
-    else if (handler->run == NULL)
-        findings_error(findings, "%s: the handler of %s has no run function", plugin->path, handler->name);
-    else if (handler->retries > ENVELOPE_RETRIES_MAX || handler->retry_for_ms < 0 ||
-             handler->retry_for_ms > TIME_MS_MAX || handler->expires_in_ms < 0 || handler->expires_in_ms > TIME_MS_MAX)
-        findings_error(findings,
-                       "%s: the handler of %s states retries beyond %d, or a time that is negative or beyond ten years",
-                       plugin->path, handler->name, ENVELOPE_RETRIES_MAX);
-    else if (handler->retry_queue != NULL && !queue_name_is_sound(handler->retry_queue))
-        findings_error(findings,
-                       "%s: the retry_queue of the handler of %s is not 1 to %d bytes without blanks, or begins with "
-                       "hf:",
-                       plugin->path, handler->name, ENVELOPE_QUEUE_BYTES_MAX);
-    else if (!run_members_fit(handler))
-        findings_error(findings,
-                       "%s: the handler of %s states an isolation that there is not, or a timeout, grace or maximum "
-                       "hold that is negative or beyond ten years",
-                       plugin->path, handler->name);
-    else if (!lock_members_fit(handler))
-        findings_error(findings,
-                       "%s: the handler of %s states a mode or on_conflict that there is not, or a hold_at_least_ms "
-                       "outside 0 to %d, or HF_CONFLICT_SKIP or hold_at_least_ms without HF_EFFICIENCY, or "
-                       "HF_LOCK_REQUIRED with HF_UNLOCKED",
-                       plugin->path, handler->name, HOLD_MS_MAX);
-    else
-        return true;
-    return false;
-}
 
 static struct plugin_handler *handler_of_class(const struct plugins *plugins, const char *class_name)
 {
@@ -209,7 +93,7 @@ static void handlers_add(struct plugins *plugins, const struct plugin *plugin, s
                            HANDLERS_PER_PLUGIN_MAX);
             return;
         }
-        if (handler_check(plugin, i, &handler, findings))
+        if (plugin_handler_read(plugin->descriptor.handlers[i], plugin->path, i, &handler, findings))
             handler_add(plugins, plugin, &handler, findings);
     }
 }
@@ -266,7 +150,7 @@ static void plugin_add(struct plugins *plugins, struct plugin *plugin_take, cons
                        struct findings *findings)
 {
     struct plugin *plugin = plugin_take;
-    if (!descriptor_check(found, plugin, findings)) {
+    if (!plugin_descriptor_read(found, plugin->path, &plugin->descriptor, findings)) {
         plugin_free(plugin);
         return;
     }
@@ -282,18 +166,13 @@ static void plugin_add(struct plugins *plugins, struct plugin *plugin_take, cons
     handlers_add(plugins, plugin, findings);
 }
 
-static void plugin_load(struct plugins *plugins, int directory_fd, const char *directory, const char *name,
-                        struct findings *findings)
+/* The descriptor is closed unless the library is loaded. */
+static void file_load(struct plugins *plugins, int fd, const char *path, struct findings *findings)
 {
     bool is_mapped = false;
-    int fd = plugin_file_open(directory_fd, directory, name, findings);
-    if (fd < 0)
-        return;
-    size_t size = strlen(directory) + strlen(name) + sizeof "/.so";
     struct plugin *plugin = memory_new(struct plugin);
-    plugin->path = memory_zeroed(1, size);
-    snprintf(plugin->path, size, "%s/%s.so", directory, name);
-    const hf_plugin *found = library_load(fd, plugin->path, &is_mapped, findings);
+    plugin->path = memory_text(path);
+    const hf_plugin *found = library_load(fd, path, &is_mapped, findings);
     if (found != NULL)
         plugin_add(plugins, plugin, found, findings);
     else
@@ -302,13 +181,50 @@ static void plugin_load(struct plugins *plugins, int directory_fd, const char *d
         close(fd);
 }
 
+void plugin_inspect(int fd, const char *path, void (*loaded)(void *context), void *context, struct findings *findings)
+{
+    struct plugins *plugins = memory_new(struct plugins);
+    struct plugin *plugin = memory_new(struct plugin);
+    bool is_mapped = false;
+    plugin->path = memory_text(path);
+    const hf_plugin *found = library_load(fd, path, &is_mapped, findings);
+    loaded(context);
+    if (found != NULL)
+        plugin_add(plugins, plugin, found, findings);
+    else
+        plugin_free(plugin);
+    plugins_close(plugins);
+}
+
 static int compare_handlers(const void *a, const void *b)
 {
     const struct plugin_handler *const *left = a, *const *right = b;
     return strcmp((*left)->class_name, (*right)->class_name);
 }
 
-static void load_all(struct plugins *plugins, int directory_fd, const char *directory, struct findings *findings)
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+struct file_list {
+    struct vetted_file items[PLUGINS_MAX];
+    char *paths[PLUGINS_MAX];
+    size_t count;
+};
+
+static void file_find(struct file_list *list, int directory_fd, const char *directory, const char *name,
+                      struct findings *findings)
+{
+    int fd = list->count < PLUGINS_MAX ? plugin_file_open(directory_fd, directory, name, findings) : -1;
+    if (fd < 0)
+        return;
+    struct buffer path = {0};
+    buffer_format(&path, "%s/%s.so", directory, name);
+    list->paths[list->count] = memory_text(buffer_text(&path));
+    list->items[list->count] = (struct vetted_file){.fd = fd, .path = list->paths[list->count]};
+    list->count++;
+    buffer_fini(&path);
+}
+
+static void files_find(struct file_list *list, int directory_fd, const char *directory, struct findings *findings)
 {
     size_t count;
     char **names = plugin_directory_list(directory_fd, &count);
@@ -316,26 +232,53 @@ static void load_all(struct plugins *plugins, int directory_fd, const char *dire
         findings_error(findings, "%s: there is no plugin (*.so) in this directory; see worker.jobs_directory",
                        directory);
     for (size_t i = 0; i < count; i++) {
-        plugin_load(plugins, directory_fd, directory, names[i], findings);
+        file_find(list, directory_fd, directory, names[i], findings);
         free(names[i]);
     }
     free(names);
 }
 
-struct plugins *plugins_load(const char *directory, char *const *names, size_t name_count, struct findings *findings)
+static void files_load(struct plugins *plugins, struct file_list *list, struct findings *findings)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].is_refused)
+            close(list->items[i].fd);
+        else
+            file_load(plugins, list->items[i].fd, list->items[i].path, findings);
+        free(list->paths[i]);
+    }
+}
+
+static struct plugins *directory_load(const char *directory, char *const *names, size_t name_count, bool vets,
+                                      struct findings *findings)
 {
     struct plugins *plugins = memory_new(struct plugins);
+    struct file_list *list = memory_new(struct file_list);
     int directory_fd = plugin_directory_open(directory, findings);
-    if (directory_fd < 0)
-        return plugins;
-    for (size_t i = 0; i < name_count; i++)
-        plugin_load(plugins, directory_fd, directory, names[i], findings);
-    if (name_count == 0)
-        load_all(plugins, directory_fd, directory, findings);
-    close(directory_fd);
+    for (size_t i = 0; directory_fd >= 0 && i < name_count; i++)
+        file_find(list, directory_fd, directory, names[i], findings);
+    if (directory_fd >= 0 && name_count == 0)
+        files_find(list, directory_fd, directory, findings);
+    if (vets)
+        plugin_vetting_run(list->items, list->count, findings);
+    files_load(plugins, list, findings);
+    if (directory_fd >= 0)
+        close(directory_fd);
+    free(list);
     if (plugins->handler_count > 0)
         qsort(plugins->handlers, plugins->handler_count, sizeof(struct plugin_handler *), compare_handlers);
     return plugins;
+}
+
+struct plugins *plugins_load(const char *directory, char *const *names, size_t name_count, struct findings *findings)
+{
+    return directory_load(directory, names, name_count, false, findings);
+}
+
+struct plugins *plugins_load_vetted(const char *directory, char *const *names, size_t name_count,
+                                    struct findings *findings)
+{
+    return directory_load(directory, names, name_count, true, findings);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* The plugins of a worker: loaded from one directory, checked before anything of them is called, never unloaded.
  *
- *     struct plugins *plugins = plugins_load(directory, names, name_count, &findings);
+ *     struct plugins *plugins = plugins_load_vetted(directory, names, name_count, &findings);
  *     if (findings.errors == 0 && plugins_open(plugins, host_for, context, &error)) {
  *         const struct plugin_handler *handler = plugins_find(plugins, "transfer");    NULL: nobody serves it
  *         handler->run(job, plugin_handler_state(handler)) ...
@@ -49,6 +49,12 @@ struct plugins;
  * plugin that is refused is an error among the findings; the others are there. Constructors of the libraries run
  * here, open() does not. */
 struct plugins *plugins_load(const char *directory, char *const *names, size_t name_count, struct findings *findings);
+/* The same after a child process has tried each file (plugin_vetting.h): what crashes there is refused. */
+struct plugins *plugins_load_vetted(const char *directory, char *const *names, size_t name_count,
+                                    struct findings *findings);
+/* Loads the file into this process only to see what is wrong with it: for that child. `loaded` is called between the
+ * constructors and the look at the descriptor. */
+void plugin_inspect(int fd, const char *path, void (*loaded)(void *context), void *context, struct findings *findings);
 /* Calls open() of each plugin with the host that `host_for` makes for it (by the plugin's name). Stops at the first
  * that refuses; plugins_close then closes those before it. */
 bool plugins_open(struct plugins *plugins, const struct hf_host *(*host_for)(void *context, const char *plugin_name),

@@ -25,7 +25,7 @@
 #include "base/memory.h"
 #include "worker/config/suggest.h"
 
-enum { PLUGINS_MAX = 256, SEGMENTS_MAX = 64 };
+enum { SEGMENTS_MAX = 64 };
 
 /* Reports and returns false when somebody else than root or this user could change it. */
 static bool is_trusted(const struct stat *facts, const char *path, struct findings *findings)

@@ -7,6 +7,8 @@
 
 #include "worker/config/findings.h"
 
+enum { PLUGINS_MAX = 256 }; /* of a directory */
+
 /* An open directory of plugins, -1 if it is refused (the reason is among the findings). */
 int plugin_directory_open(const char *directory, struct findings *findings);
 /* The names of its *.so files without the ending, sorted; to be freed with their array. */

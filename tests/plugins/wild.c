@@ -1,0 +1,62 @@
+/* A plugin whose constructor does what the name of the file says: crash.so crashes, and so on; with any other name it
+ * is as good as any. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/plugins/descriptor.h"
+
+HANDLER(only, "wild");
+static const hf_handler *handlers[3] = {&only};
+
+/* The name under which this library was loaded. */
+static void own_name(char *name, size_t size)
+{
+    char line[1024];
+    unsigned long from, until, here = (unsigned long)(uintptr_t)&handlers;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        const char *slash = strrchr(line, '/');
+        if (sscanf(line, "%lx-%lx", &from, &until) == 2 && from <= here && here < until && slash != NULL)
+            snprintf(name, size, "%.*s", (int)strcspn(slash + 1, ".\n"), slash + 1);
+    }
+    if (maps != NULL)
+        fclose(maps);
+}
+
+static void die_of(int signal_number)
+{
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+__attribute__((constructor)) static void act(void)
+{
+    char name[64] = "";
+    own_name(name, sizeof name);
+    if (strcmp(name, "crash") == 0) {
+        die_of(SIGSEGV);
+    } else if (strcmp(name, "abort") == 0) {
+        fputs("at first\nits last words\n\n", stderr);
+        die_of(SIGABRT);
+    } else if (strcmp(name, "exit") == 0) {
+        _exit(3);
+    } else if (strcmp(name, "hang") == 0) {
+        for (;;)
+            pause();
+    } else if (strcmp(name, "noise") == 0) {
+        for (int i = 0; i < 100 * 1000; i++)
+            puts("this is what it prints");
+        fflush(stdout);
+    } else if (strcmp(name, "fork") == 0) {
+        if (fork() == 0)
+            for (;;)
+                pause();
+    } else if (strcmp(name, "endless") == 0) {
+        handlers[1] = (const hf_handler *)8;
+    }
+}
+
+HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("wild", "1.0"), .handlers = handlers};
