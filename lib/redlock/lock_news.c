@@ -297,6 +297,12 @@ void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verif
         lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
 }
 
+void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify)
+{
+    list_remove(&verify->link);
+    loop_timer_clear(lock->group->loop, &verify->limit);
+}
+
 void lock_verifies_drop(struct redlock_lock *lock)
 {
     struct list *link = NULL;

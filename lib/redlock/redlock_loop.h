@@ -114,6 +114,8 @@ struct redlock_verify {
     struct loop_timer limit;
 };
 REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify);
+/* `done` does not run any more; harmless when it did. */
+REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* Nodes that are connected now. */

@@ -27,6 +27,7 @@ enum { HANDLERS_PER_PLUGIN_MAX = 256 };
 
 struct plugin {
     char *path;
+    int file; /* open for as long as the library is in memory */
     hf_plugin descriptor;
     void *state;
     bool is_open;
@@ -172,6 +173,7 @@ static void file_load(struct plugins *plugins, int fd, const char *path, struct 
     bool is_mapped = false;
     struct plugin *plugin = memory_new(struct plugin);
     plugin->path = memory_text(path);
+    plugin->file = fd;
     const hf_plugin *found = library_load(fd, path, &is_mapped, findings);
     if (found != NULL)
         plugin_add(plugins, plugin, found, findings);
@@ -249,6 +251,20 @@ static void files_load(struct plugins *plugins, struct file_list *list, struct f
     }
 }
 
+static void handlers_sort(struct plugins *plugins)
+{
+    if (plugins->handler_count > 0)
+        qsort(plugins->handlers, plugins->handler_count, sizeof(struct plugin_handler *), compare_handlers);
+}
+
+struct plugins *plugins_load_file(int fd, const char *path, struct findings *findings)
+{
+    struct plugins *plugins = memory_new(struct plugins);
+    file_load(plugins, fd, path, findings);
+    handlers_sort(plugins);
+    return plugins;
+}
+
 static struct plugins *directory_load(const char *directory, char *const *names, size_t name_count, bool vets,
                                       struct findings *findings)
 {
@@ -265,8 +281,7 @@ static struct plugins *directory_load(const char *directory, char *const *names,
     if (directory_fd >= 0)
         close(directory_fd);
     free(list);
-    if (plugins->handler_count > 0)
-        qsort(plugins->handlers, plugins->handler_count, sizeof(struct plugin_handler *), compare_handlers);
+    handlers_sort(plugins);
     return plugins;
 }
 
@@ -369,6 +384,11 @@ const char *plugin_version(const struct plugin *plugin)
 const char *plugin_path(const struct plugin *plugin)
 {
     return plugin->path;
+}
+
+int plugin_file(const struct plugin *plugin)
+{
+    return plugin->file;
 }
 
 void *plugin_handler_state(const struct plugin_handler *handler)

@@ -55,6 +55,8 @@ struct plugins *plugins_load_vetted(const char *directory, char *const *names, s
 /* Loads the file into this process only to see what is wrong with it: for that child. `loaded` is called between the
  * constructors and the look at the descriptor. */
 void plugin_inspect(int fd, const char *path, void (*loaded)(void *context), void *context, struct findings *findings);
+/* The one of an open file that was checked before, in another process perhaps; takes the descriptor. */
+struct plugins *plugins_load_file(int fd, const char *path, struct findings *findings);
 /* Calls open() of each plugin with the host that `host_for` makes for it (by the plugin's name). Stops at the first
  * that refuses; plugins_close then closes those before it. */
 bool plugins_open(struct plugins *plugins, const struct hf_host *(*host_for)(void *context, const char *plugin_name),
@@ -72,6 +74,8 @@ const struct plugin *plugins_at(const struct plugins *plugins, size_t index);
 const char *plugin_name(const struct plugin *plugin);
 const char *plugin_version(const struct plugin *plugin);
 const char *plugin_path(const struct plugin *plugin);
+/* The descriptor of what was loaded (O_PATH), for loading the same elsewhere. */
+int plugin_file(const struct plugin *plugin);
 void *plugin_handler_state(const struct plugin_handler *handler);
 
 #endif
