@@ -59,6 +59,22 @@ size_t json_object_member(struct text_span object, struct text_span name, struct
     return found;
 }
 
+bool json_object_element(struct text_span object, size_t index, struct text_span *name, struct text_span *value)
+{
+    struct json_scan scan;
+    struct json_item item;
+    json_scan_begin(&scan, object.bytes, object.length, &checked_before, NULL);
+    if (!json_scan_open(&scan, '{'))
+        return false;
+    while (json_scan_next(&scan, &item))
+        if (index-- == 0) {
+            *name = item.name;
+            *value = item.value;
+            return true;
+        }
+    return false;
+}
+
 bool json_string(struct text_span value, struct buffer *out)
 {
     struct text_span contents = json_text_contents(value);

@@ -4,7 +4,7 @@
  *     output_pipe(ends)                              ends[1] goes to the child, and is closed here when it was spawned
  *     struct output *output = output_open(loop, ends[0], &budget, told, context);
  *     ... told(context, line, length) ... told(context, NULL, 0) once, when nobody can write any more
- *     output_drain(output);                          when the child has ended or its run is over, before the end is told
+ *     output_drain(output);                          when the child has ended or its run is over
  *     output_close(output);
  *
  * A child may write anything: no line end at all, bytes that are no text, a gigabyte, or nothing while somebody that

@@ -1,0 +1,447 @@
+/* Programs as handlers: what they are told, what they say, how they end, and what they do that they should not. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/program_fixture.h"
+#include "worker/isolation/output.h"
+
+static struct job_outcome *const outcome = &outing.job.outcome;
+
+static bool said(void *text)
+{
+    return strstr(buffer_text(&outing.said), text) != NULL;
+}
+
+#define await_said(text) launcher_until(said, (void *)(uintptr_t)(text))
+
+/* --- what it is told ---------------------------------------------------------------------------------------------- */
+
+/* What it says on descriptor 3 is what it was given. */
+static void arguments_come_on_standard_input(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("printf '{\"result\":%s}' \"$(cat)\" >&3"), HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), "[\"first\",2]");
+    assert_true(outing.has_begun);
+}
+
+static void nobody_can_change_the_arguments(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("echo more >&0; cat >/dev/null; exit 0"), HF_OK);
+    assert_int_equal(outing_run("exec 5<>/proc/self/fd/0; echo more >&5 && exit 1; exit 0"), HF_OK);
+}
+
+static void large_arguments_come_whole(void **state)
+{
+    (void)state;
+    static char args[(1 << 20) + 5];
+    memset(args, 'x', sizeof args - 1);
+    memcpy(args, "[\"", 2);
+    memcpy(args + sizeof args - 3, "\"]", 2);
+    outing.job.args = (struct text_span){args, sizeof args - 1};
+    assert_int_equal(outing_run("printf '{\"result\":%d}' \"$(wc -c)\" >&3"), HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), "1048580");
+}
+
+static void facts_are_in_its_environment_and_nothing_of_the_worker(void **state)
+{
+    (void)state;
+    setenv("HOLDFAST_SECRET", "of the worker", 1);
+    outing.job.attempt = 3;
+    outing.rules.timeout_ns = 1500 * NS_PER_MS;
+    outing.job.checkpoint = "{\"at\":7}";
+    assert_int_equal(outing_run("echo \"$HF_JID,$HF_CLASS,$HF_QUEUE,$HF_ATTEMPT,$HF_TIMEOUT_MS,$HF_CHECKPOINT\" |"
+                                "sed 's/\"/\\\\\"/g; s/.*/{\"log\":{\"text\":\"&\"}}/' >&3\n"
+                                "echo \"{\\\"log\\\":{\\\"text\\\":\\\"$HOLDFAST_SECRET,$HF_RESOURCES,"
+                                "${HF_RESOURCE-none},${HF_LOCK_UNTIL_MS-none},$(pwd),$(umask)\\\"}}\" >&3"),
+                     HF_OK);
+    assert_string_equal(buffer_text(&outing.said), "log 1 0123456789abcdef01234567,sums,low,3,1500,{\"at\":7}\n"
+                                                   "log 1 ,[],none,none,/,0077\n");
+}
+
+static void the_lock_is_in_its_environment(void **state)
+{
+    (void)state;
+    struct redlock_validity *validity = &outing.job.berth->validity;
+    const char *const resources[] = {"account:7", "b \"quoted\""};
+    int64_t until = instant_now().ns + 60 * NS_PER_S;
+    atomic_store(&validity->until, until);
+    atomic_store(&validity->danger_from, until);
+    outing.job.validity = validity;
+    outing.job.resources = resources;
+    outing.job.resource_count = 2;
+    snprintf(outing.job.fence, sizeof outing.job.fence, "4711");
+    assert_int_equal(outing_run("printf '{\"result\":[\"%s\",\"%s\",%s,%s]}' \"$HF_RESOURCE\" \"$HF_FENCE\" "
+                                "\"$HF_RESOURCES\" \"$HF_LOCK_UNTIL_MS\" >&3"),
+                     HF_OK);
+    char wanted[160];
+    snprintf(wanted, sizeof wanted, "[\"account:7\",\"4711\",[\"account:7\",\"b \\\"quoted\\\"\"],%lld]",
+             (long long)(until / NS_PER_MS));
+    assert_string_equal(buffer_text(&outcome->result), wanted);
+}
+
+static void nothing_is_started_without_its_lock(void **state)
+{
+    (void)state;
+    struct redlock_validity *validity = &outing.job.berth->validity;
+    atomic_store(&validity->until, instant_now().ns - NS_PER_S);
+    outing.job.validity = validity;
+    assert_int_equal(outing_run("exit 0"), ISOLATION_NOT_STARTED);
+    assert_false(outing.has_begun);
+    outing_start(script_write("exit 0"));
+    assert_true(programs_withdraw(programs, &outing.run));
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_false(outing.has_ended);
+}
+
+static void nothing_is_started_of_a_task_that_was_cancelled(void **state)
+{
+    (void)state;
+    job_cancel(&outing.job, HF_USER);
+    assert_int_equal(outing_run("exit 0"), HF_CANCELLED);
+    assert_false(outing.has_begun);
+}
+
+/* --- how it ends -------------------------------------------------------------------------------------------------- */
+
+static void its_exit_status_decides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"exit 0", HF_OK, ""},
+        {"exit 1", HF_FAIL, "it exited with status 1"},
+        {"echo first >&2; echo 'no such thing' >&2; exit 3", HF_FAIL, "it exited with status 3: no such thing"},
+        {"exit 65", HF_BURY, "it exited with status 65 (EX_DATAERR)"},
+        {"exit 75", HF_FAIL, "it exited with status 75 (EX_TEMPFAIL)"},
+        {"exit 98", HF_SNOOZE, ""},
+        {"exit 99", HF_DISCARD, "it exited with status 99"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(outing_run(cases[i].script), cases[i].code);
+        assert_string_equal(outcome->failure.message, cases[i].message);
+        assert_string_equal(outcome->failure.error_class, cases[i].message[0] == '\0' ? "" : "HF::Failed");
+    }
+}
+
+static void a_signal_is_a_crash(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("kill -SEGV $$"), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::Crashed");
+    assert_contains(outcome->failure.message, "killed by signal 11 (Segmentation fault)");
+    assert_int_equal(outing_run("kill -TERM $$"), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::Crashed");
+}
+
+static void what_cannot_be_executed_says_why(void **state)
+{
+    (void)state;
+    outing_start(script_path("missing"));
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
+    assert_contains(outcome->failure.message, "/missing: cannot be started: there is no such file");
+    assert_false(outing.has_begun);
+
+    const char *path = script_write("exit 0");
+    assert_int_equal(chmod(path, 0644), 0);
+    outing_start(path);
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_contains(outcome->failure.message, "it is not an executable file");
+
+    outing_start("/");
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_contains(outcome->failure.message, "it is not an executable file");
+
+    outing_start(script_write("#! /no/such/interpreter\n"));
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_contains(outcome->failure.message, "the interpreter that its first line names is missing");
+
+    path = script_path("text");
+    FILE *file = fopen(path, "we");
+    fputs("no first line\n", file);
+    fchmod(fileno(file), 0755);
+    fclose(file);
+    outing_start(path);
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_contains(outcome->failure.message, "a script without a first line that begins with #!");
+}
+
+static void an_environment_that_is_too_long_is_a_failure_with_its_reason(void **state)
+{
+    (void)state;
+    static char checkpoint[256 * 1024];
+    memset(checkpoint, 'x', sizeof checkpoint - 1);
+    outing.job.checkpoint = checkpoint;
+    assert_int_equal(outing_run("exit 0"), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
+    assert_contains(outcome->failure.message, "too long together");
+}
+
+/* --- what it says ------------------------------------------------------------------------------------------------- */
+
+static void it_reports_on_descriptor_3(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("cat >&3 <<'X'\n"
+                                "{\"progress\":{\"done\":1}}\n"
+                                "{\"log\":{\"level\":\"warn\",\"text\":\"rows\",\"fields\":{\"n\":7,\"k\":\"v\"}}}\n"
+                                "{\"result\":{\"sum\":3}}\n"
+                                "{\"retry_in\":5.5}\n"
+                                "{\"push\":{\"class\":\"mail\",\"args\":[]}}\n"
+                                "X\n"),
+                     HF_OK);
+    assert_string_equal(buffer_text(&outing.said), "progress {\"done\":1}\nevent 2 log text=rows n=7 k=v\n");
+    assert_true(outcome->has_result);
+    assert_string_equal(buffer_text(&outcome->result), "{\"sum\":3}");
+    assert_int_equal(outcome->retry_in_ms, 5500);
+    assert_int_equal(outcome->follow_up_count, 1);
+    assert_string_equal(outcome->follow_ups[0], "{\"class\":\"mail\",\"args\":[]}");
+}
+
+static void what_it_says_is_heard_while_it_runs(void **state)
+{
+    (void)state;
+    outing_start(script_write("echo '{\"progress\":1}' >&3; exec sleep 1000"));
+    await_said("progress 1\n");
+    assert_false(outing.has_ended);
+    job_cancel(&outing.job, HF_USER);
+    programs_interrupt(programs, &outing.run);
+    assert_int_equal(outing_await_end(), HF_CANCELLED);
+}
+
+static void its_error_is_the_reason_of_its_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("echo '{\"error\":{\"class\":\"Net::Timeout\",\"message\":\"none\"}}' >&3; exit 1"),
+                     HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "Net::Timeout");
+    assert_string_equal(outcome->failure.message, "none");
+    assert_int_equal(outing_run("echo '{\"error\":{\"message\":\"none\"}}' >&3"), HF_OK);
+    assert_string_equal(outcome->failure.message, "");
+}
+
+static void nonsense_on_descriptor_3_is_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        outing_run("echo hello >&3; echo '[1]' >&3; echo '{\"result\":7}' >&3; head -c 200000 /dev/zero >&3"), HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), "7");
+    assert_string_equal(buffer_text(&outing.said), "");
+}
+
+static void a_task_that_cannot_be_pushed_is_a_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("echo '{\"push\":[1]}' >&3"), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::BadFollowUp");
+}
+
+static size_t log_size;
+
+/* The log of what happens in `act`. */
+static const char *log_of(void (*act)(void))
+{
+    static char text[1 << 20];
+    char path[512];
+    struct error error = ERROR_NONE;
+    snprintf(path, sizeof path, "%s", script_path("log"));
+    assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, &error));
+    act();
+    log_stop();
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    log_size = fread(text, 1, sizeof text - 1, file);
+    text[log_size] = '\0';
+    fclose(file);
+    remove(path);
+    return text;
+}
+
+static void print_lines(void)
+{
+    assert_int_equal(outing_run("echo out; echo \"$(printf '\\033[31mred')\" >&2; printf unfinished"), HF_OK);
+}
+
+static void lines_of_its_output_are_in_the_log(void **state)
+{
+    (void)state;
+    const char *log = log_of(print_lines);
+    assert_contains(log, "job_output jid=0123456789abcdef01234567 class=sums stream=stdout text=out\n");
+    assert_contains(log, "stream=stdout text=unfinished\n");
+    assert_contains(log, "stream=stderr text=\"\\x1B[31mred\"\n");
+}
+
+static void print_much(void)
+{
+    assert_int_equal(outing_run("yes 'this is one of many lines' | head -c 1000000000"), HF_OK);
+}
+
+static long memory_now(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    long pages = 0, resident = 0;
+    assert_int_equal(fscanf(file, "%ld %ld", &pages, &resident), 2);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+static void a_gigabyte_of_output_fills_neither_log_nor_memory(void **state)
+{
+    (void)state;
+    long before = memory_now();
+    const char *log = log_of(print_much);
+    assert_true(memory_now() - before < 64 << 20);
+    assert_true(log_size < (size_t)512 << 10);
+    assert_contains(log, "job_output_dropped jid=0123456789abcdef01234567 class=sums lines=");
+}
+
+/* --- what it should not do ---------------------------------------------------------------------------------------- */
+
+static void one_that_closes_its_descriptors_just_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("exec 0<&- 1>&- 2>&- 3>&-; exit 7"), HF_FAIL);
+    assert_string_equal(outcome->failure.message, "it exited with status 7");
+}
+
+static void whom_it_leaves_behind_is_killed(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("sleep 1000 & echo \"{\\\"result\\\":$!}\" >&3"), HF_OK);
+    pid_t left = (pid_t)strtol(buffer_text(&outcome->result), NULL, 10);
+    assert_true(process_is_dead(left));
+}
+
+/* It left its group, so that nobody knows it any more, and holds all that the program had. */
+static void a_daemon_that_keeps_the_pipes_holds_nobody_up(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("setsid sh -c 'echo \"{\\\"result\\\":$$}\" >&3; exec sleep 1000' &\n"
+                                "while [ ! -e \"$0.done\" ]; do [ \"$(ps -o comm= -p $!)\" = sleep ] && break; "
+                                "sleep 0.01; done; exit 5"),
+                     HF_FAIL);
+    assert_string_equal(outcome->failure.message, "it exited with status 5");
+    assert_true(outcome->has_result);
+}
+
+static void one_that_is_asked_to_stop_and_ignores_it_is_killed(void **state)
+{
+    (void)state;
+    outing_start(script_write("trap '' TERM; echo '{\"progress\":1}' >&3; while :; do sleep 0.05; done"));
+    await_said("progress 1\n");
+    job_cancel(&outing.job, HF_SHUTDOWN);
+    programs_interrupt(programs, &outing.run);
+    if (berth_kill_by(board, outing.job.berth, instant_after(instant_now(), 100 * NS_PER_MS)))
+        launcher_ring(launcher);
+    assert_int_equal(outing_await_end(), HF_CANCELLED);
+    assert_string_equal(outcome->failure.message, "");
+}
+
+static void one_that_runs_for_too_long_is_killed(void **state)
+{
+    (void)state;
+    outing_start(script_write("echo '{\"progress\":1}' >&3; while :; do :; done"));
+    await_said("progress 1\n");
+    if (berth_kill_by(board, outing.job.berth, instant_after(instant_now(), 50 * NS_PER_MS)))
+        launcher_ring(launcher);
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::TimedOut");
+}
+
+static void one_that_stops_when_it_is_asked_is_no_failure(void **state)
+{
+    (void)state;
+    outing_start(script_write("trap 'exit 1' TERM; echo '{\"progress\":1}' >&3; while :; do sleep 0.02; done"));
+    await_said("progress 1\n");
+    programs_interrupt(programs, &outing.run); /* its lock is in danger */
+    assert_int_equal(outing_await_end(), HF_SNOOZE);
+    assert_string_equal(outcome->failure.message, "");
+}
+
+static void it_is_killed_at_the_end_of_its_lock(void **state)
+{
+    (void)state;
+    struct redlock_validity *validity = &outing.job.berth->validity;
+    int64_t until = instant_now().ns + 300 * NS_PER_MS;
+    atomic_store(&validity->until, until);
+    atomic_store(&validity->danger_from, until);
+    outing.job.validity = validity;
+    atomic_store(&outing.job.berth->is_locked, true);
+    assert_int_equal(outing_run("trap '' TERM; while :; do :; done"), HF_CANCELLED);
+    assert_true(instant_now().ns >= until);
+}
+
+static void a_limit_of_memory_holds(void **state)
+{
+    (void)state;
+    outing.rules.memory_limit = 64 << 20;
+    outing.rules.open_files_limit = 20;
+    assert_int_equal(outing_run("printf '{\"result\":[%s,%s]}' \"$(ulimit -v)\" \"$(ulimit -n)\" >&3"), HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), "[65536,20]");
+}
+
+static void no_descriptor_stays_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(outing_run("exit 0"), HF_OK);
+    unsigned before = descriptors_open(getpid());
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(outing_run("echo hello; echo hello >&2; echo '{\"result\":1}' >&3"), HF_OK);
+    assert_int_equal(descriptors_open(getpid()), before);
+}
+
+static void runs_are_killed_with_the_worker(void **state)
+{
+    (void)state;
+    outing_start(script_write("echo \"{\\\"progress\\\":$$}\" >&3; while :; do sleep 0.05; done"));
+    await_said("\n");
+    pid_t pid = (pid_t)strtol(strchr(buffer_text(&outing.said), ' ') + 1, NULL, 10);
+    assert_false(process_is_dead(pid));
+    programs_destroy(programs);
+    programs = NULL;
+    test_await(process_is_dead(pid));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        program_test(arguments_come_on_standard_input),
+        program_test(nobody_can_change_the_arguments),
+        program_test(large_arguments_come_whole),
+        program_test(facts_are_in_its_environment_and_nothing_of_the_worker),
+        program_test(the_lock_is_in_its_environment),
+        program_test(nothing_is_started_without_its_lock),
+        program_test(nothing_is_started_of_a_task_that_was_cancelled),
+        program_test(its_exit_status_decides),
+        program_test(a_signal_is_a_crash),
+        program_test(what_cannot_be_executed_says_why),
+        program_test(an_environment_that_is_too_long_is_a_failure_with_its_reason),
+        program_test(it_reports_on_descriptor_3),
+        program_test(what_it_says_is_heard_while_it_runs),
+        program_test(its_error_is_the_reason_of_its_failure),
+        program_test(nonsense_on_descriptor_3_is_ignored),
+        program_test(a_task_that_cannot_be_pushed_is_a_failure),
+        program_test(lines_of_its_output_are_in_the_log),
+        program_test(a_gigabyte_of_output_fills_neither_log_nor_memory),
+        program_test(one_that_closes_its_descriptors_just_ends),
+        program_test(whom_it_leaves_behind_is_killed),
+        program_test(a_daemon_that_keeps_the_pipes_holds_nobody_up),
+        program_test(one_that_is_asked_to_stop_and_ignores_it_is_killed),
+        program_test(one_that_runs_for_too_long_is_killed),
+        program_test(one_that_stops_when_it_is_asked_is_no_failure),
+        program_test(it_is_killed_at_the_end_of_its_lock),
+        program_test(a_limit_of_memory_holds),
+        program_test(no_descriptor_stays_behind),
+        program_test(runs_are_killed_with_the_worker),
+    };
+    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* The environment of a program: what it is told of its task, and of the worker's own environment four words.
+ *
+ *     program_environment_set(&environment, &facts);      again for each run
+ *     plan.environment = environment.variables;           until the next one
+ *     program_environment_fini(&environment);
+ *
+ * Pure; one thread at a time for each struct. */
+#ifndef WORKER_PROGRAM_ENVIRONMENT_H
+#define WORKER_PROGRAM_ENVIRONMENT_H
+
+#include "base/buffer.h"
+#include "worker/plugin/job_host.h"
+#include "worker/task_rules.h"
+
+enum { PROGRAM_INHERITED = 4, PROGRAM_VARIABLES_MAX = 24 };
+
+/* PATH, HOME, LANG and TZ, which every program gets; of the worker's environment there is nothing else, so that no
+ * secret is handed on by it. */
+struct program_inheritance {
+    char *variables[PROGRAM_INHERITED]; /* "NAME=VALUE", NULL = it has none */
+};
+
+/* Copies them from this process; not while another thread may change its environment. */
+void program_inheritance_take(struct program_inheritance *inheritance);
+void program_inheritance_fini(struct program_inheritance *inheritance);
+
+/* Zeroed = empty. */
+struct program_environment {
+    struct buffer text;
+    const char *variables[PROGRAM_VARIABLES_MAX + 1]; /* ends with NULL */
+};
+
+void program_environment_set(struct program_environment *environment, const struct program_inheritance *inheritance,
+                             const struct hf_job *job, const struct task_rules *rules);
+void program_environment_fini(struct program_environment *environment);
+
+#endif
