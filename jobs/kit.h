@@ -54,8 +54,7 @@ static inline int kit_bury(const struct kit *kit, hf_job *job, const char *error
 /* What came of it, as JSON; where nobody keeps results it is left out. */
 static inline void kit_result(const struct kit *kit, hf_job *job, const char *json)
 {
-    if (kit->report->result != NULL)
-        kit->report->result(job, json);
+    kit->report->result(job, json);
 }
 
 /* For check(): refuses with that reason. */

@@ -75,7 +75,7 @@ static void come_again_when_told(const struct delivery *delivery, const struct w
 {
     const struct kit *kit = &delivery->webhook->kit;
     int64_t seconds = call->retry_after_s < RETRY_AFTER_MAX_S ? call->retry_after_s : RETRY_AFTER_MAX_S;
-    if (seconds > 0 && kit->report->retry_in != NULL)
+    if (seconds > 0)
         kit->report->retry_in(delivery->job, seconds * 1000);
 }
 

@@ -9,7 +9,7 @@
 
 #include "jobs/job.h"
 
-enum { FAKE_ARGS_MAX = 8, FAKE_SETTINGS_MAX = 16 };
+enum { FAKE_ARGS_MAX = 8, FAKE_SETTINGS_MAX = 20 };
 
 struct fake_arg {
     const char *text; /* NULL: an integer */

@@ -1,0 +1,161 @@
+/* Where the webhook job does not go: to addresses that are not public, and where a redirect leads. */
+#include "tests/unit/webhook_fixture.h"
+
+static const char *const ok[] = {ANSWER("200 OK", "", ""), NULL};
+static const struct fake_setting no_settings[] = {{NULL, NULL}};
+
+/* --- addresses ---------------------------------------------------------------------------------------------- */
+
+static int call_host(struct caller *caller, const char *host)
+{
+    fake_job_clear(&caller->job);
+    snprintf(caller->args, sizeof caller->args, "[\"http://%s:%u/hidden?key=s\"]", host,
+             http_server_port(caller->server));
+    caller->job.json = caller->args;
+    return fake_plugin_run(caller->plugin, &caller->job);
+}
+
+static void the_inside_is_not_called(void **state)
+{
+    (void)state;
+    /* All of them would reach the server. */
+    static const char *const hosts[] = {"127.0.0.1", "localhost", "127.1",      "0x7f000001",        "2130706433",
+                                        "0.0.0.0",   "127.9.9.9", "0177.0.0.1", "[::ffff:127.0.0.1]"};
+    struct caller caller;
+    caller_init(&caller, no_settings, ok);
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        if (call_host(&caller, hosts[i]) != HF_BURY)
+            fail_msg("%s was called, or is tried again: %s", hosts[i], caller.job.error);
+        assert_string_equal(caller.job.error_class, "WebhookRefused");
+        assert_contains(caller.job.error, "not public");
+        assert_lacks(caller.job.error, "hidden");
+        assert_lacks(caller.job.error, "key");
+    }
+    assert_int_equal(http_server_requests(caller.server), 0);
+    caller_fini(&caller);
+}
+
+static void hosts_that_are_named_may_be_inside(void **state)
+{
+    (void)state;
+    static const struct fake_setting settings[] = {{"private_hosts", "hooks.example, 127.0.0.1 other"}, {NULL, NULL}};
+    struct caller caller;
+    caller_init(&caller, settings, ok);
+    assert_int_equal(call_host(&caller, "127.0.0.1"), HF_OK);
+    assert_int_equal(call_host(&caller, "127.0.0.10"), HF_BURY);
+    assert_int_equal(call_host(&caller, "127.0.0"), HF_BURY);
+    assert_int_equal(call_host(&caller, "localhost"), HF_BURY);
+    assert_int_equal(http_server_requests(caller.server), 1);
+    caller_fini(&caller);
+}
+
+/* --- redirects ---------------------------------------------------------------------------------------------- */
+
+/* Two servers: the first one points to the second with that status. */
+struct detour {
+    struct caller caller;
+    struct http_server *end;
+    char answer[256];
+    const char *answers[2];
+};
+
+static int detour_run(struct detour *detour, const char *status, const char *host, const struct fake_setting *settings)
+{
+    static const char before[] =
+        "[{\"headers\":{\"Authorization\":\"Bearer s\",\"Accept\":\"a/b\"},\"body\":{},\"url\":\"";
+    detour->end = http_server_start(ok);
+    snprintf(detour->answer, sizeof detour->answer,
+             "HTTP/1.1 %s\r\nLocation: http://%s:%u/end\r\nConnection: close\r\n\r\n", status, host,
+             http_server_port(detour->end));
+    detour->answers[0] = detour->answer;
+    detour->answers[1] = NULL;
+    caller_init(&detour->caller, settings, detour->answers);
+    return call_with(&detour->caller, before, "/begin\"}]");
+}
+
+static void detour_fini(struct detour *detour)
+{
+    caller_fini(&detour->caller);
+    http_server_stop(detour->end);
+}
+
+static void a_redirect_is_followed_when_that_is_set(void **state)
+{
+    (void)state;
+    static const struct fake_setting followed[] = {
+        {"allow_private", "yes"}, {"redirects", "1"}, {"secret", "s"}, {NULL, NULL}};
+    struct detour detour;
+    assert_int_equal(detour_run(&detour, "307 There", "127.0.0.1", followed), HF_OK);
+    const char *request = http_server_request(detour.end, 0);
+    assert_contains(request, "POST /end HTTP/1.1\r\n");
+    assert_contains(request, "\r\n\r\n{}");
+    assert_contains(request, "\r\nAccept: a/b\r\n");
+    assert_contains(request, "\r\nHoldfast-Signature: t=");
+    assert_lacks(request, "Authorization"); /* another port is another server */
+    assert_contains(http_server_request(detour.caller.server, 0), "\r\nAuthorization: Bearer s\r\n");
+    detour_fini(&detour);
+}
+
+static void a_redirect_is_not_followed_otherwise(void **state)
+{
+    (void)state;
+    struct detour detour;
+    assert_int_equal(detour_run(&detour, "307 There", "127.0.0.1", private_allowed), HF_BURY);
+    assert_string_equal(detour.caller.job.error_class, "WebhookRedirect");
+    assert_int_equal(http_server_requests(detour.end), 0);
+    detour_fini(&detour);
+}
+
+static void a_redirect_that_changes_the_method_is_not_followed(void **state)
+{
+    (void)state;
+    static const struct fake_setting followed[] = {{"allow_private", "yes"}, {"redirects", "5"}, {NULL, NULL}};
+    struct detour detour;
+    assert_int_equal(detour_run(&detour, "302 There", "127.0.0.1", followed), HF_BURY);
+    assert_contains(detour.caller.job.error, "does not keep the method");
+    detour_fini(&detour);
+}
+
+static void a_redirect_does_not_lead_inside(void **state)
+{
+    (void)state;
+    static const struct fake_setting followed[] = {{"private_hosts", "127.0.0.1"}, {"redirects", "5"}, {NULL, NULL}};
+    struct detour detour;
+    assert_int_equal(detour_run(&detour, "308 There", "localhost", followed), HF_BURY);
+    assert_string_equal(detour.caller.job.error_class, "WebhookRefused");
+    assert_contains(detour.caller.job.error, "localhost");
+    assert_int_equal(http_server_requests(detour.end), 0);
+    detour_fini(&detour);
+}
+
+static void redirects_come_to_an_end(void **state)
+{
+    (void)state;
+    static const struct fake_setting followed[] = {{"allow_private", "yes"}, {"redirects", "3"}, {NULL, NULL}};
+    static const char *const again[] = {ANSWER("307 There", "Location: /again\r\n", ""), NULL};
+    static const char *const elsewhere[] = {ANSWER("307 There", "Location: file:///etc/passwd\r\n", ""), NULL};
+    struct caller caller;
+    caller_init(&caller, followed, again);
+    assert_int_equal(call(&caller), HF_BURY);
+    assert_contains(caller.job.error, "see the setting redirects");
+    assert_int_equal(http_server_requests(caller.server), 4);
+    caller_fini(&caller);
+    caller_init(&caller, followed, elsewhere);
+    assert_int_equal(call(&caller), HF_BURY);
+    assert_string_equal(caller.job.error_class, "WebhookRedirect");
+    caller_fini(&caller);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_inside_is_not_called),
+        cmocka_unit_test(hosts_that_are_named_may_be_inside),
+        cmocka_unit_test(a_redirect_is_followed_when_that_is_set),
+        cmocka_unit_test(a_redirect_is_not_followed_otherwise),
+        cmocka_unit_test(a_redirect_that_changes_the_method_is_not_followed),
+        cmocka_unit_test(a_redirect_does_not_lead_inside),
+        cmocka_unit_test(redirects_come_to_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
