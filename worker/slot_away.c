@@ -17,7 +17,8 @@ static struct slot *slot_of(struct isolated_run *run)
 static void kill_by(struct slot *slot, struct instant at)
 {
     struct worker *worker = slot->worker;
-    berth_kill_by(worker->options.board, slot->job.berth, at);
+    if (berth_kill_by(worker->options.board, slot->job.berth, at))
+        launcher_ring(worker->launcher);
 }
 
 void slot_interrupt(struct slot *slot)
@@ -25,6 +26,7 @@ void slot_interrupt(struct slot *slot)
     struct worker *worker = slot->worker;
     if (!slot->is_away)
         return;
+    isolation_interrupt(worker->isolation, &slot->away);
     struct instant at = loop_after(worker->loop, slot->rules.grace_ns);
     if (worker->stopping)
         at = instant_earlier(at, instant_after(worker->abandon_at, -REAP_NS));
@@ -33,7 +35,8 @@ void slot_interrupt(struct slot *slot)
 
 void slot_warn(struct slot *slot)
 {
-    (void)slot;
+    if (slot->is_away)
+        isolation_interrupt(slot->worker->isolation, &slot->away);
 }
 
 /* --- the time that it has ----------------------------------------------------------------------------------------- */
@@ -96,14 +99,26 @@ void slot_submit(struct slot *slot)
     struct worker *worker = slot->worker;
     slot->handed_over = loop_now(worker->loop);
     berth_open(slot->job.berth, slot->jid, slot->envelope.class_name);
-    time_begin(slot);
-    runner_pool_submit(worker->pool, &slot->work);
+    if (slot->rules.isolation == CONFIG_ISOLATION_THREAD) {
+        time_begin(slot);
+        runner_pool_submit(worker->pool, &slot->work);
+        return;
+    }
+    if (slot->lock != NULL)
+        redlock_lock_publish_to(slot->lock, &slot->job.berth->validity);
+    atomic_store(&slot->job.berth->is_locked, slot->lock != NULL);
+    slot->is_away = true;
+    slot->away.handler = slot->handler;
+    slot->away.lock = slot->lock;
+    isolation_start(worker->isolation, &slot->away);
 }
 
 bool slot_unsubmit(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    if (!runner_pool_withdraw(worker->pool, &slot->work))
+    bool withdrawn = slot->is_away ? isolation_withdraw(worker->isolation, &slot->away)
+                                   : runner_pool_withdraw(worker->pool, &slot->work);
+    if (!withdrawn)
         return false;
     slot->is_away = false;
     slot_time_end(slot);

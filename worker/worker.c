@@ -331,12 +331,32 @@ static void slots_build(struct worker *worker)
     }
 }
 
+/* Its children died with it, and nobody can say of any of them that it was reaped: what they ran for keeps its lock
+ * until that expires. */
+static void zygote_lost(void *context)
+{
+    struct worker *worker = context;
+    log_event(LOG_ERROR, "zygote_lost",
+              "advice=\"what runs handlers in processes was killed: the worker stops, and has to be started again\"");
+    worker->exit_code = EXIT_CODE_FAILURE;
+    worker_stop(worker, "zygote_lost");
+}
+
+static void isolation_build(struct worker *worker)
+{
+    const struct worker_options *options = &worker->options;
+    worker->launcher = launcher_create(worker->loop, options->zygote, options->board, zygote_lost, worker);
+    worker->isolation = isolation_create(&(struct isolation_options){
+        .loop = worker->loop, .launcher = worker->launcher, .board = options->board, .config = options->config});
+}
+
 static bool worker_build(struct worker *worker, struct error *error)
 {
     identity_make(worker);
     worker->loop = loop_create(error);
     if (worker->loop == NULL || !locks_create(worker, error))
         return false;
+    isolation_build(worker);
     classes_build(worker);
     slots_build(worker);
     worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
@@ -360,6 +380,10 @@ static bool worker_build(struct worker *worker, struct error *error)
 
 static void worker_free(struct worker *worker)
 {
+    if (worker->isolation != NULL)
+        isolation_destroy(worker->isolation);
+    if (worker->launcher != NULL)
+        launcher_destroy(worker->launcher);
     if (worker->pool != NULL)
         runner_pool_destroy(worker->pool);
     periodic_destroy(worker->periodic);

@@ -1,7 +1,7 @@
 /* task-bench: how fast a worker drains a queue of tasks that do nothing, with or without a lock for each of them,
  * and how long a task takes from its push to the start of its handler.
  *
- *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--program FILE] [--jobs DIR]
+ *     task-bench --queue-port P [--lock-ports A,B,C] --threads N --tasks N [--isolation KIND] [--program FILE] [...]
  *     task-bench --queue-port P --lock-ports A,B,C --hold-ms N --tasks N [--processes N] [...]
  *     task-bench --queue-port P [--lock-ports A,B,C] --rate N --seconds N [--program FILE] [--plugins DIR]
  *
@@ -34,6 +34,8 @@ struct bench {
     unsigned rate, seconds; /* rate 0 = drain */
     unsigned hold_ms;       /* 0 = each task has a resource of its own, and does nothing */
     unsigned processes;
+    const char *isolation;  /* of class_name, "thread" or "process"; NULL = as the handler says */
+    const char *class_name; /* of tasks that are drained: "sleep", or "program" */
     char directory[64];
 
     struct loop *loop;
@@ -60,9 +62,9 @@ static void task_encode(struct bench *bench, unsigned long number)
 {
     char task[320];
     int length = snprintf(task, sizeof task,
-                          "{\"class\":\"sleep\",\"queue\":\"default\",\"args\":[%u],\"jid\":\"%024lx\","
+                          "{\"class\":\"%s\",\"queue\":\"default\",\"args\":[%u],\"jid\":\"%024lx\","
                           "\"created_at\":1795194349.25,\"enqueued_at\":1795194359.25,\"retry\":true",
-                          bench->hold_ms, number);
+                          bench->class_name, bench->hold_ms, number);
     if (bench->hold_ms > 0)
         length += snprintf(task + length, sizeof task - (size_t)length, ",\"resource\":\"acct:hot\"");
     else if (bench->lock_ports != NULL)
@@ -138,6 +140,19 @@ static void path_make(const struct bench *bench, const char *name, char path[128
     snprintf(path, 128, "%s/%s", bench->directory, name);
 }
 
+/* What runs the tasks. A program is started for each of them. */
+static void class_write(const struct bench *bench, FILE *file)
+{
+    const char *lock = bench->lock_ports == NULL ? " lock = \"none\";" : "";
+    fprintf(file, "classes = (");
+    if (strcmp(bench->class_name, "program") == 0)
+        fprintf(file, " { class = \"program\"; program = \"/bin/true\";%s },", lock);
+    fprintf(file, " { class = \"%s\";%s", bench->rate > 0 ? "stamp" : "sleep", lock);
+    if (bench->isolation != NULL)
+        fprintf(file, " isolation = \"%s\";", bench->isolation);
+    fprintf(file, " } );\n");
+}
+
 static void config_write(const struct bench *bench, const char *path)
 {
     FILE *file = fopen(path, "we");
@@ -157,9 +172,8 @@ static void config_write(const struct bench *bench, const char *path)
             fprintf(file, "%s { host = \"127.0.0.1\"; port = %s; }", comma, port);
         fprintf(file, ");\n");
         free(ports);
-    } else {
-        fprintf(file, "classes = ( { class = \"%s\"; lock = \"none\"; } );\n", bench->rate > 0 ? "stamp" : "sleep");
     }
+    class_write(bench, file);
     if (fclose(file) != 0)
         die("the configuration cannot be written");
 }
@@ -337,9 +351,11 @@ static void drain_run(struct bench *bench, const char *config, const char *repor
 /* --- the command line ----------------------------------------------------------------------------------------- */
 
 static const char usage[] =
-    "usage: task-bench --queue-port P [--lock-ports A,B,C] [--threads N] [--tasks N] [--program FILE] [--jobs DIR]\n"
+    "usage: task-bench --queue-port P [--lock-ports A,B,C] [--threads N] [--tasks N] [--isolation KIND]\n"
+    "                  [--program FILE] [--jobs DIR]\n"
     "Drains a private queue node of tasks that do nothing and prints one JSON line. With --lock-ports each task is\n"
-    "locked on those nodes. Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
+    "locked on those nodes. KIND is where they run: thread, process, or program, which is /bin/true for each task.\n"
+    "Defaults: 50 threads, 100000 tasks, build/holdfast, build/jobs.\n"
     "       task-bench --queue-port P --lock-ports A,B,C --hold-ms N [--processes N] [--tasks N] [...]\n"
     "Drains tasks of one resource that each hold it so long, and compares with what the hold allows.\n"
     "       task-bench --queue-port P [--lock-ports A,B,C] --rate N [--seconds N] [--program FILE] [--plugins DIR]\n"
@@ -371,6 +387,7 @@ static void options_parse(struct bench *bench, int argc, char **argv)
         {"seconds", required_argument, NULL, 's'},
         {"hold-ms", required_argument, NULL, 'm'},
         {"processes", required_argument, NULL, 'c'},
+        {"isolation", required_argument, NULL, 'i'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -399,6 +416,10 @@ static void options_parse(struct bench *bench, int argc, char **argv)
             bench->seconds = (unsigned)number_parse(optarg, 3600);
         else if (option == 'm')
             bench->hold_ms = (unsigned)number_parse(optarg, 3600000);
+        else if (option == 'i' && strcmp(optarg, "program") == 0)
+            bench->class_name = optarg;
+        else if (option == 'i')
+            bench->isolation = optarg;
         else if (option == 'c')
             bench->processes = (unsigned)number_parse(optarg, PROCESSES_MAX);
         else
@@ -419,6 +440,7 @@ int main(int argc, char **argv)
                           .plugins = "build/tests/plugins",
                           .seconds = 5,
                           .processes = 1,
+                          .class_name = "sleep",
                           .directory = "/tmp/task-bench-XXXXXX"};
     char config[128], report[128];
     options_parse(&bench, argc, argv);

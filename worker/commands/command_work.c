@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "base/log.h"
 #include "worker/config/config.h"
+#include "worker/isolation/runner_process.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/startup.h"
@@ -38,6 +39,7 @@ struct work_command {
     struct plugins *plugins;
     struct job_hosts *hosts;
     struct board *board;
+    struct zygote zygote;
 };
 
 /* Handlers act on what others push; nothing of that needs to be able to do everything. */
@@ -59,13 +61,22 @@ static struct log_options log_options_of(const struct config *config)
         .level = worker->log_level, .fd = STDERR_FILENO, .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
 }
 
-static void board_begin(struct work_command *command)
+/* Before plugins are loaded, which may start threads. */
+static void zygote_begin(struct work_command *command)
 {
+    struct error error = ERROR_NONE;
     const struct config *config = command->config;
     command->board = board_create(WORKER_SLOTS(config->worker.threads));
     if (command->board == NULL)
         findings_error(&command->findings, "%s: there is no memory for worker.threads = %u", config->path,
                        config->worker.threads);
+    else if (!zygote_start(&command->zygote,
+                           &(struct zygote_options){
+                               .board = command->board, .runner = runner_main, .log = log_options_of(config)},
+                           &error))
+        findings_error(&command->findings, "%s: %s", config->path, error.text);
+    else
+        command->worker.zygote = &command->zygote;
     command->worker.board = command->board;
 }
 
@@ -78,7 +89,7 @@ static bool prepare(struct work_command *command)
         if (command->worker.queues != NULL)
             config_serve_queues(command->config, command->worker.queues, findings);
         const struct config_worker *worker = &command->config->worker;
-        board_begin(command);
+        zygote_begin(command);
         command->plugins =
             plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
         startup_check(command->config, command->plugins, findings);
@@ -157,6 +168,8 @@ static int run(int argc, char **argv)
     if (command.path == NULL)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
     int code = start(&command);
+    if (command.zygote.pid != 0)
+        zygote_end(&command.zygote);
     board_destroy(command.board);
     config_free(command.config);
     findings_fini(&command.findings);
