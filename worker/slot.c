@@ -228,9 +228,7 @@ static void task_kept(struct slot *slot)
 /* A key to which a follow-up belongs holds a value of another program. */
 static void finish_refused(struct slot *slot)
 {
-    failure_clear(&slot->job.outcome.failure);
-    failure_set(&slot->job.outcome.failure, "HF::FollowUpRefused",
-                "the key of a queue to which one of its follow-up tasks goes holds something else");
+    slot_outcome_refuse(slot, "the key of a queue to which one of its follow-up tasks goes holds something else");
     slot_perform(slot, flow_finish_refused(&slot->flow, slot_failed_result(slot)));
 }
 

@@ -94,8 +94,7 @@ static void task_finish_with(struct slot *slot)
                                              .follow_up_count = slot->follow_ups.count,
                                              .result = {record->length > 0 ? record->bytes : NULL, record->length},
                                              .result_ttl_ns = slot->rules.result_ttl_ns});
-    follow_ups_clear(&slot->follow_ups);
-    buffer_clear(&slot->result_record);
+    slot_outcome_clear(slot);
 }
 
 static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)

@@ -62,7 +62,7 @@ static enum flow_result run_result(struct slot *slot)
     }
     switch (slot->code) {
     case HF_OK:
-        return FLOW_RUN_OK;
+        return slot_outcome_take(slot) ? FLOW_RUN_OK : slot_failed_result(slot);
     case HF_DISCARD:
         return FLOW_RUN_DISCARDED;
     case HF_BURY:
@@ -263,6 +263,7 @@ void slot_run_start(struct slot *slot)
     slot->job.reports_progress = (slot->handler->flags & HF_PROGRESS) != 0;
     slot->job.keeps_result = slot->rules.result_ttl_ns > 0;
     slot->job.may_push = !slot->rules.at_most_once;
+    slot->job.task_limits = slot->worker->limits;
     slot->handed_over = loop_now(slot->worker->loop);
     slot->started = false;
     slot->serial = slot->handler->flags & HF_SERIAL ? serial_of(slot) : NULL;

@@ -230,6 +230,12 @@ bool slot_progress_waits(const struct slot *slot);           /* slot_submit has 
 void slot_progress_end(struct slot *slot, enum flow_ending ending);
 void slot_progress_free(struct slot *slot);
 
+/* slot_outcome.c. False when what the run wants to push cannot be: then the task has failed, and it is noted why. Else
+ * all that its end takes along is ready, and whether there is anything. */
+bool slot_outcome_take(struct slot *slot);
+void slot_outcome_refuse(struct slot *slot, const char *reason);
+void slot_outcome_clear(struct slot *slot);
+
 /* slot_moves.c */
 void slot_move(struct slot *slot, enum flow_move move);
 void slots_give_back(struct loop_hook *hook);

@@ -11,6 +11,9 @@
  *   fail      fails; the reason is the first THING, and the class of error the second
  *   moody     has to be asked twice: "not now JID", and it comes again that much later, as a snooze, or as a failure
  *             when there is a second THING
+ *   parent    works that long, and each THING is a task that follows from it, as JSON; what cannot be added is noted as
+ *             "refused JID" and fails it with the reason. Its result is how many it added, {"children":N}
+ *   lonely    the same, and it runs at most once
  *   guarded   like note, and needs a lock
  *   picky     like note, and takes no arguments but [] */
 #include <errno.h>
@@ -23,6 +26,7 @@ struct witness {
     struct kit kit;
     const hf_report_api *report;
     const hf_checkpoint_api *checkpoint;
+    const hf_push_api *push;
     const char *journal, *directory;
 };
 
@@ -150,6 +154,26 @@ static int moody(hf_job *job, void *state)
     return witness->kit.job->arg_text(job, 2, &other) ? HF_FAIL : HF_SNOOZE;
 }
 
+static int parent(hf_job *job, void *state)
+{
+    const struct witness *witness = state;
+    const char *child = NULL;
+    char reason[200], text[64];
+    unsigned count = 0;
+    append(witness, "begin", witness->kit.job->jid(job));
+    work(duration_ns(witness, job));
+    for (; witness->kit.job->arg_text(job, 1 + count, &child); count++)
+        if (!witness->push->add(job, child, reason, sizeof reason)) {
+            append(witness, "refused", witness->kit.job->jid(job));
+            witness->kit.job->error(job, "Witness::Refused", "%s", reason);
+            return HF_FAIL;
+        }
+    snprintf(text, sizeof text, "{\"children\":%u}", count);
+    kit_result(&witness->kit, job, text);
+    append(witness, "end", witness->kit.job->jid(job));
+    return HF_OK;
+}
+
 static int check_nothing(const char *args, size_t length, char *reason, size_t reason_size)
 {
     if (length == 2)
@@ -165,7 +189,8 @@ static int open_witness(const hf_host *host, void **state, char *reason, size_t 
         return -1;
     witness->report = host->api("report", 1);
     witness->checkpoint = host->api("checkpoint", 1);
-    if (witness->report == NULL || witness->checkpoint == NULL)
+    witness->push = host->api("push", 1);
+    if (witness->report == NULL || witness->checkpoint == NULL || witness->push == NULL)
         abort();
     witness->journal = kit_setting(host, "journal", "journal");
     witness->directory = kit_setting(host, "directory", ".");
@@ -191,13 +216,21 @@ static const hf_handler guarded_handler = {.size = sizeof guarded_handler,
                                            .flags = HF_LOCK_REQUIRED,
                                            .run = note,
                                            .isolation = HF_ISOLATION_THREAD};
+static const hf_handler parent_handler = {
+    .size = sizeof parent_handler, .name = "parent", .run = parent, .isolation = HF_ISOLATION_THREAD};
+static const hf_handler lonely_handler = {.size = sizeof lonely_handler,
+                                          .name = "lonely",
+                                          .flags = HF_AT_MOST_ONCE,
+                                          .run = parent,
+                                          .isolation = HF_ISOLATION_THREAD};
 static const hf_handler picky_handler = {.size = sizeof picky_handler,
                                          .name = "picky",
                                          .run = note,
                                          .isolation = HF_ISOLATION_THREAD,
                                          .check = check_nothing};
-static const hf_handler *const handlers[] = {&note_handler,  &careful_handler, &count_handler, &fail_handler,
-                                             &moody_handler, &guarded_handler, &picky_handler, NULL};
+static const hf_handler *const handlers[] = {
+    &note_handler,    &careful_handler, &count_handler,  &fail_handler,   &moody_handler,
+    &guarded_handler, &picky_handler,   &parent_handler, &lonely_handler, NULL};
 
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("witness", "1.0"), .open = open_witness, .close = free,
                                              .handlers = handlers};

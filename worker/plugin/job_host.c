@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "queue/follow_up.h"
 
 enum { WORD_MAX = 64, FIELDS_MAX = 16 };
 
@@ -295,17 +296,30 @@ static const hf_checkpoint_api checkpoint_api = {
 
 /* --- api("push", 1) ---------------------------------------------------------------------------------------------- */
 
+/* Whether it can be pushed when the run is done: then nobody is there to be told. */
+static bool push_check(const hf_job *job, const char *task, size_t length, struct error *error)
+{
+    struct follow_up_parent parent = {.jid = job->jid, .queue = job->queue, .limits = job->task_limits};
+    if (parent.limits.size == 0)
+        parent.limits = ENVELOPE_LIMITS_DEFAULT;
+    return follow_up_check(&parent, task, length, error);
+}
+
+static bool push_take(hf_job *job, const char *task, struct error *error)
+{
+    if (!job->may_push)
+        return error_set(error, "a task that runs at most once has ended before it runs, so nothing can be pushed with "
+                                "its end");
+    if (task == NULL)
+        return error_set(error, "there is no text");
+    size_t length = strnlen(task, JOB_FOLLOW_UP_BYTES_MAX + 1);
+    return push_check(job, task, length, error) && job_outcome_add_follow_up(&job->outcome, task, length, error);
+}
+
 static int push_add(hf_job *job, const char *task, char *reason, size_t reason_size)
 {
     struct error error = ERROR_NONE;
-    bool added = false;
-    if (!job->may_push)
-        error_set(&error,
-                  "a task that runs at most once has ended before it runs, so nothing can be pushed with its end");
-    else if (task == NULL)
-        error_set(&error, "there is no text");
-    else
-        added = job_outcome_add_follow_up(&job->outcome, task, strnlen(task, JOB_FOLLOW_UP_BYTES_MAX + 1), &error);
+    bool added = push_take(job, task, &error);
     if (!added && reason != NULL && reason_size > 0)
         snprintf(reason, reason_size, "%s", error.text);
     return added;

@@ -51,7 +51,8 @@ struct hf_job {
     char fence[JOB_FENCE_SIZE]; /* the token; "" = none */
     const char *checkpoint;     /* what an earlier run saved; NULL = nothing */
     bool reports_progress, keeps_result, may_push;
-    unsigned backtrace_lines; /* to keep, when the handler tells why it fails */
+    struct envelope_limits task_limits; /* of what it pushes; zeroed = the defaults */
+    unsigned backtrace_lines;           /* to keep, when the handler tells why it fails */
     /* what it is told */
     struct redlock_validity *validity; /* of the lock; NULL = it runs without */
     struct berth *berth;
