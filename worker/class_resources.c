@@ -46,7 +46,7 @@ static void templates_of_handler(struct resource_templates *templates, const str
                                  struct findings *findings)
 {
     char what[ENVELOPE_CLASS_BYTES_MAX + 64];
-    const char *path = plugin_path(handler->plugin);
+    const char *path = handler->origin;
     snprintf(what, sizeof what, "the handler of %s: resources", handler->class_name);
     for (size_t i = 0; handler->resources != NULL && handler->resources[i] != NULL; i++) {
         if (i == ENVELOPE_RESOURCES_MAX) {
@@ -130,7 +130,7 @@ static void entry_add(struct class_resources *resources, const struct config *co
     if (made.templates.count == 0)
         return;
     made.class_name = memory_text(handler->class_name);
-    made.where = memory_text(settings != NULL ? settings->source.where : plugin_path(handler->plugin));
+    made.where = memory_text(settings != NULL ? settings->source.where : handler->origin);
     resources->items = memory_resize(resources->items, resources->count + 1, sizeof *resources->items);
     resources->items[resources->count++] = made;
 }

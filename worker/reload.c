@@ -12,6 +12,7 @@
 #include "worker/class_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/lock_setup.h"
+#include "worker/plugin_reload.h"
 #include "worker/service_notify.h"
 #include "worker/startup.h"
 #include "worker/worker_state.h"
@@ -38,6 +39,7 @@ struct reload {
     /* the thread's until it posts `read` */
     const char *path, *queues;
     struct config *fresh;
+    struct plugins *plugins; /* NULL without a sound configuration */
     struct findings findings;
 };
 
@@ -49,6 +51,8 @@ static void *reader_run(void *argument)
     reload->fresh = config_read(reload->path, &reload->findings);
     if (reload->fresh != NULL && reload->queues != NULL)
         config_serve_queues(reload->fresh, reload->queues, &reload->findings);
+    if (reload->fresh != NULL && reload->findings.errors == 0)
+        reload->plugins = plugin_reload_read(&reload->worker->options, reload->fresh, &reload->findings);
     loop_post(reload->worker->loop, &reload->read);
     return NULL;
 }
@@ -95,7 +99,7 @@ static void change_tell(void *context, const struct config_change *change)
     }
 }
 
-static void ttl_check(const struct worker *worker, struct findings *findings)
+static void ttl_check(const struct worker *worker, const struct plugins *plugins, struct findings *findings)
 {
     struct redlock_standing standing;
     const struct config *config = worker->options.config;
@@ -103,19 +107,19 @@ static void ttl_check(const struct worker *worker, struct findings *findings)
     if (standing.max_ttl_ns > 0 && config->lock.ttl_ns > standing.max_ttl_ns)
         findings_error(findings, "%s: lock.ttl: is above the max_ttl of the lock group, which is %lld ms", config->path,
                        (long long)(standing.max_ttl_ns / NS_PER_MS));
-    startup_check_holds(config, worker->options.plugins, standing.max_ttl_ns, findings);
+    startup_check_holds(config, plugins, standing.max_ttl_ns, findings);
 }
 
-/* What plugins and lock nodes that run say to the configuration as it would be. */
-static bool running_fits(struct worker *worker, struct findings *findings)
+/* What the plugins, and the lock nodes that run, say to the configuration as it would be. */
+static bool running_fits(struct worker *worker, const struct plugins *plugins, struct findings *findings)
 {
     struct error error = ERROR_NONE;
     struct redlock_terms terms;
-    startup_check(worker->options.config, worker->options.plugins, findings);
+    startup_check(worker->options.config, plugins, findings);
     if (worker->locks != NULL && !lock_setup_terms(worker->options.config, &terms, &error))
         findings_error(findings, "%s", error.text);
     else if (worker->locks != NULL)
-        ttl_check(worker, findings);
+        ttl_check(worker, plugins, findings);
     return findings->errors == 0;
 }
 
@@ -176,7 +180,7 @@ static bool fresh_take(struct reload *reload)
     if (reload->fresh == NULL || reload->findings.errors > 0)
         return false;
     config_exchange(running, reload->fresh);
-    bool fits = running_fits(worker, &reload->findings);
+    bool fits = running_fits(worker, reload->plugins, &reload->findings);
     config_exchange(running, reload->fresh);
     if (!fits)
         return false;
@@ -184,9 +188,19 @@ static bool fresh_take(struct reload *reload)
     config_changes(running, reload->fresh, change_tell, &telling);
     config_exchange(running, reload->fresh);
     settings_apply(worker, reload->fresh);
+    plugin_reload_take(worker, reload->plugins);
+    reload->plugins = NULL;
     fresh_retire(reload);
     log_event(LOG_INFO, "reloaded", "changed=%u after_restart=%u", telling.taken, telling.waiting);
     return true;
+}
+
+/* Those that nobody will use. */
+static void plugins_let_go(struct reload *reload)
+{
+    if (reload->plugins != NULL)
+        plugins_keep(reload->worker->options.plugins, reload->plugins);
+    reload->plugins = NULL;
 }
 
 static void fresh_arrived(struct loop_message *message)
@@ -198,10 +212,12 @@ static void fresh_arrived(struct loop_message *message)
         if (!fresh_take(reload)) {
             findings_tell(&reload->findings);
             log_event(LOG_ERROR, "reload_refused",
-                      "errors=%zu advice=\"nothing was changed; mend the file and reload\"", reload->findings.errors);
+                      "errors=%zu advice=\"nothing was changed; mend what is wrong and reload\"",
+                      reload->findings.errors);
         }
         service_notify_ready();
     }
+    plugins_let_go(reload);
     config_free(reload->fresh);
     findings_fini(&reload->findings);
     reload->fresh = NULL;
@@ -257,5 +273,6 @@ bool reload_end(struct reload *reload)
 void reload_destroy(struct reload *reload)
 {
     retired_free(reload, UINT64_MAX);
+    plugins_let_go(reload);
     free(reload);
 }

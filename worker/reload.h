@@ -11,6 +11,9 @@
  * values are freed when every task that was claimed under them has left its slot. The fresh configuration belongs to
  * the thread until it is posted, then to the loop.
  *
+ * Plugins and programs belong to it: what has changed of them is loaded (plugin_reload.h), and what is wrong with one
+ * refuses the whole.
+ *
  * A request that comes while the thread reads is done after it. Loop thread. */
 #ifndef WORKER_RELOAD_H
 #define WORKER_RELOAD_H

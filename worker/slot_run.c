@@ -6,6 +6,7 @@
 
 #include "base/invariant.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "worker/worker_state.h"
 
 /* The handler's own opinion of the arguments, if it has one. */
@@ -210,12 +211,21 @@ void slot_settle(struct slot *slot)
     slot_perform(slot, flow_ran(&slot->flow, slot->result, slot->hold));
 }
 
+/* By class: the run of a handler that was replaced counts as one of its successor. */
 static struct serial *serial_of(struct slot *slot)
 {
-    for (unsigned i = 0; i < slot->worker->serial_count; i++)
-        if (slot->worker->serials[i].handler == slot->handler)
-            return &slot->worker->serials[i];
-    return NULL;
+    struct list *serials = &slot->worker->serials;
+    for (struct list *link = serials->next; link != serials; link = link->next) {
+        struct serial *serial = list_owner(link, struct serial, link);
+        if (strcmp(serial->class_name, slot->handler->class_name) == 0)
+            return serial;
+    }
+    struct serial *serial = memory_new(struct serial);
+    serial->class_name = slot->handler->class_name;
+    list_init(&serial->waiting);
+    list_init(&serial->link);
+    list_append(serials, &serial->link);
+    return serial;
 }
 
 static int64_t lock_hold_until(const struct slot *slot)

@@ -6,6 +6,7 @@
 #include "worker/class_mode.h"
 #include "worker/class_resources.h"
 #include "worker/config/suggest.h"
+#include "worker/task_rules.h"
 
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)
@@ -30,7 +31,7 @@ static void check_lock_nodes(const struct config *config, const struct plugins *
 static void check_correctness(const struct config *config, const struct config_class *entry,
                               const struct plugin_handler *handler, struct findings *findings)
 {
-    const char *where = entry != NULL ? entry->source.where : plugin_path(handler->plugin), *name = handler->class_name;
+    const char *where = entry != NULL ? entry->source.where : handler->origin, *name = handler->class_name;
     const char *remedy = "when two of its tasks at once would do no harm, give the class mode = \"efficiency\"";
     if (config->lock_node_count > 0 && config->lock_node_count < CLASS_MODE_NODES_LEAST)
         findings_error(findings,
@@ -90,9 +91,45 @@ void startup_check_holds(const struct config *config, const struct plugins *plug
             findings_error(findings,
                            "%s: hold_at_least of the class %s: is above the max_ttl of the lock group, which is %lld "
                            "ms",
-                           entry != NULL ? entry->source.where : plugin_path(handler->plugin), handler->class_name,
+                           entry != NULL ? entry->source.where : handler->origin, handler->class_name,
                            (long long)(max_ttl_ns / NS_PER_MS));
     }
+}
+
+/* --- where it runs ---------------------------------------------------------------------------------------------- */
+
+/* What a process of its own has, and a thread has not. */
+static const char *process_setting(const struct config_class *entry)
+{
+    return entry->tasks_per_process > 0    ? "tasks_per_process"
+           : entry->memory_per_process > 0 ? "memory_per_process"
+           : entry->memory_limit > 0       ? "memory_limit"
+           : entry->open_files_limit > 0   ? "open_files_limit"
+           : entry->grace_ns > 0           ? "grace"
+                                           : NULL;
+}
+
+static void check_isolation(const struct config_class *entry, const struct plugins *plugins, struct findings *findings)
+{
+    const struct plugin_handler *handler = plugins_find(plugins, entry->name);
+    if (handler == NULL || handler->program != NULL || entry->source.is_broken)
+        return;
+    const char *setting = process_setting(entry);
+    if (entry->isolation == CONFIG_ISOLATION_THREAD && handler->isolation == HF_ISOLATION_PROCESS)
+        findings_error(findings,
+                       "%s: isolation = \"thread\": the handler of %s (%s) says that it must never run inside the "
+                       "worker; take it out",
+                       entry->source.where, entry->name, handler->origin);
+    else if (class_isolation_of(entry, handler) == CONFIG_ISOLATION_THREAD && setting != NULL)
+        findings_warn(findings,
+                      "%s: %s has no effect: the class %s runs in a thread of the worker; set isolation = "
+                      "\"process\" for it, or remove it",
+                      entry->source.where, setting, entry->name);
+}
+
+bool startup_runs_here(void *config, const struct plugin_handler *handler)
+{
+    return class_isolation_of(config_class_find(config, handler->class_name), handler) == CONFIG_ISOLATION_THREAD;
 }
 
 /* --- what reaches nobody ---------------------------------------------------------------------------------------- */
@@ -170,6 +207,8 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
     check_modes(config, plugins, findings);
     for (size_t i = 0; i < config->class_count; i++)
         check_class(&config->classes[i], plugins, findings);
+    for (size_t i = 0; i < config->class_count; i++)
+        check_isolation(&config->classes[i], plugins, findings);
     for (size_t i = 0; i < config->plugin_count; i++)
         check_settings(&config->plugins[i], plugins, findings);
 }

@@ -14,4 +14,7 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
 void startup_check_holds(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
                          struct findings *findings);
 
+/* For plugins_open_for with the configuration as its context: whether the handler runs in the worker itself. */
+bool startup_runs_here(void *config, const struct plugin_handler *handler);
+
 #endif

@@ -94,6 +94,15 @@ enum config_isolation class_isolation_of(const struct config_class *entry, const
     return handler->isolation == HF_ISOLATION_THREAD ? CONFIG_ISOLATION_THREAD : CONFIG_ISOLATION_PROCESS;
 }
 
+const char *isolation_name(enum config_isolation isolation)
+{
+    static const char *const names[] = {[CONFIG_ISOLATION_BY_HANDLER] = "handler",
+                                        [CONFIG_ISOLATION_THREAD] = "thread",
+                                        [CONFIG_ISOLATION_PROCESS] = "process",
+                                        [CONFIG_ISOLATION_EXEC] = "exec"};
+    return names[isolation];
+}
+
 static void run_rules_merge(struct task_rules *rules, const struct config_class *entry,
                             const struct plugin_handler *handler)
 {

@@ -59,6 +59,8 @@ struct task_rules task_rules_of(const struct envelope *envelope, const struct co
 /* Where the handler of a class runs; `entry` is NULL when the file says nothing about the class. */
 enum config_isolation class_isolation_of(const struct config_class *entry, const struct plugin_handler *handler);
 
+const char *isolation_name(enum config_isolation isolation); /* "thread", "process" or "exec" */
+
 /* Whether it is too late to start the task. */
 bool task_rules_expired(const struct task_rules *rules, struct wall_time now);
 

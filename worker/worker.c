@@ -301,15 +301,21 @@ static bool periodic_build(struct worker *worker, struct error *error)
 static void classes_build(struct worker *worker)
 {
     const struct plugins *plugins = worker->options.plugins;
+    free(worker->class_names);
     worker->class_count = (unsigned)plugins_handler_count(plugins);
     worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
     for (unsigned i = 0; i < worker->class_count; i++)
         worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
 }
 
+void worker_plugins_take(struct worker *worker, struct plugins *fresh)
+{
+    plugins_become(worker->options.plugins, fresh);
+    classes_build(worker);
+}
+
 static void slots_build(struct worker *worker)
 {
-    const struct plugins *plugins = worker->options.plugins;
     worker->slots = memory_zeroed(worker->slot_count, sizeof worker->slots[0]);
     list_init(&worker->idle);
     list_init(&worker->given_back);
@@ -321,14 +327,7 @@ static void slots_build(struct worker *worker)
         list_prepend(&worker->idle, &worker->slots[i - 1].idle_link);
         worker->idle_count++;
     }
-    worker->serials = memory_zeroed(plugins_handler_count(plugins) + 1, sizeof worker->serials[0]);
-    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
-        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
-        if (handler->flags & HF_SERIAL) {
-            worker->serials[worker->serial_count].handler = handler;
-            list_init(&worker->serials[worker->serial_count++].waiting);
-        }
-    }
+    list_init(&worker->serials);
 }
 
 /* Its children died with it, and nobody can say of any of them that it was reaped: what they ran for keeps its lock
@@ -378,6 +377,12 @@ static bool worker_build(struct worker *worker, struct error *error)
     return true;
 }
 
+static void serials_free(struct worker *worker)
+{
+    for (struct list *link; worker->slots != NULL && (link = list_take_first(&worker->serials)) != NULL;)
+        free(list_owner(link, struct serial, link));
+}
+
 static void worker_free(struct worker *worker)
 {
     if (worker->isolation != NULL)
@@ -415,9 +420,9 @@ static void worker_free(struct worker *worker)
     if (worker->reload != NULL)
         reload_destroy(worker->reload);
     contention_destroy(worker->contention);
+    serials_free(worker);
     free(worker->class_names);
     free(worker->slots);
-    free(worker->serials);
     buffer_fini(&worker->text);
     free(worker);
 }

@@ -27,7 +27,8 @@
 
 /* Handlers that asked to run one at a time in this process. */
 struct serial {
-    const struct plugin_handler *handler;
+    struct list link;
+    const char *class_name;
     struct slot *running;
     struct list waiting; /* slots whose turn will come */
 };
@@ -125,8 +126,7 @@ struct worker {
     unsigned slot_count, runner_count; /* two slots a runner */
     const char **class_names;          /* that the plugins serve */
     unsigned class_count;
-    struct serial *serials;
-    unsigned serial_count;
+    struct list serials;
     struct list idle; /* of each pair that is FLOW_IDLE one slot, the last one first */
     unsigned idle_count;
     unsigned wake_next; /* how many idle slots the next sign of work wakes: 1, 2, 4, ... */
@@ -251,6 +251,8 @@ void worker_listen(struct worker *worker); /* after a change of what is idle or 
 /* From the configuration, which may have changed. The former ones are the caller's. */
 struct class_resources *worker_resources_take(struct worker *worker);
 void worker_limits_take(struct worker *worker); /* as well */
+/* What runs tasks that are claimed from here on. */
+void worker_plugins_take(struct worker *worker, struct plugins *fresh);
 
 /* drain.c: with all slots idle; stops the process when nothing is left to do. */
 void worker_drain_look(struct worker *worker);

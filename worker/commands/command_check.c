@@ -16,6 +16,8 @@
 #include "worker/config/config_print.h"
 #include "worker/node_probe.h"
 #include "worker/plugin/plugin.h"
+#include "worker/plugin/plugin_programs.h"
+#include "worker/task_rules.h"
 #include "worker/startup.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_PRINT_CONFIG, OPTION_NO_NODES };
@@ -132,6 +134,7 @@ static void check_all(struct check *check)
     const struct config_worker *worker = &check->config->worker;
     check->plugins =
         plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &check->findings);
+    plugins_add_programs(check->plugins, NULL, check->config, &check->findings);
     startup_check(check->config, check->plugins, &check->findings);
     startup_check_periodic(check->config, check->plugins, &check->findings);
     if (check->with_nodes)
@@ -155,15 +158,28 @@ static int check_exit_code(const struct check *check)
 
 /* --- for people --------------------------------------------------------------------------------------------- */
 
-static void print_plugins(const struct plugins *plugins)
+/* "transfer (thread)" */
+static void print_class(const struct check *check, const struct plugin_handler *handler)
 {
+    const struct config_class *entry = config_class_find(check->config, handler->class_name);
+    printf(" %s (%s)", handler->class_name, isolation_name(class_isolation_of(entry, handler)));
+}
+
+static void print_plugins(const struct check *check)
+{
+    const struct plugins *plugins = check->plugins;
     for (size_t i = 0; i < plugins_count(plugins); i++) {
         const struct plugin *plugin = plugins_at(plugins, i);
         printf("plugin  %s %s:", plugin_name(plugin), plugin_version(plugin));
         for (size_t j = 0; j < plugins_handler_count(plugins); j++)
             if (plugins_handler_at(plugins, j)->plugin == plugin)
-                printf(" %s", plugins_handler_at(plugins, j)->class_name);
+                print_class(check, plugins_handler_at(plugins, j));
         putchar('\n');
+    }
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        if (handler->program != NULL)
+            printf("program %s: %s\n", handler->program[0], handler->class_name);
     }
 }
 
@@ -193,7 +209,7 @@ static void print_probe(const struct node_probe *probe)
 static void print_for_people(const struct check *check)
 {
     if (check->plugins != NULL)
-        print_plugins(check->plugins);
+        print_plugins(check);
     for (size_t i = 0; i < check->probe_count; i++)
         print_probe(&check->probes[i]);
     fflush(stdout);
@@ -229,6 +245,17 @@ static void json_findings(const struct findings *findings, bool warnings, struct
     buffer_append_text(out, "]");
 }
 
+static void json_origin(const struct plugin_handler *handler, struct buffer *out)
+{
+    if (handler->plugin != NULL) {
+        json_member(out, "plugin", plugin_name(handler->plugin));
+        buffer_append_text(out, ",");
+        json_member(out, "file", plugin_path(handler->plugin));
+    } else {
+        json_member(out, "program", handler->program[0]);
+    }
+}
+
 static void json_classes(const struct check *check, struct buffer *out)
 {
     buffer_append_text(out, ",\"classes\":[");
@@ -237,9 +264,10 @@ static void json_classes(const struct check *check, struct buffer *out)
         buffer_append_text(out, i == 0 ? "{" : ",{");
         json_member(out, "class", handler->class_name);
         buffer_append_text(out, ",");
-        json_member(out, "plugin", plugin_name(handler->plugin));
+        json_origin(handler, out);
         buffer_append_text(out, ",");
-        json_member(out, "file", plugin_path(handler->plugin));
+        json_member(out, "isolation",
+                    isolation_name(class_isolation_of(config_class_find(check->config, handler->class_name), handler)));
         buffer_append_text(out, "}");
     }
     buffer_append_text(out, "]");

@@ -12,6 +12,8 @@
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin.h"
+#include "worker/plugin/plugin_programs.h"
+#include "worker/plugin_reload.h"
 #include "worker/startup.h"
 #include "worker/worker.h"
 
@@ -92,6 +94,7 @@ static bool prepare(struct work_command *command)
         zygote_begin(command);
         command->plugins =
             plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
+        plugins_add_programs(command->plugins, NULL, command->config, findings);
         startup_check(command->config, command->plugins, findings);
         root_check(command, findings);
     }
@@ -104,7 +107,9 @@ static bool open_plugins(struct work_command *command)
     struct error error = ERROR_NONE;
     char text[LOG_QUOTE_MAX];
     command->hosts = job_hosts_create(command->config);
-    if (plugins_open(command->plugins, job_hosts_for, command->hosts, &error))
+    struct plugin_opening opening = {
+        .host_for = job_hosts_for, .hosts = command->hosts, .runs_here = startup_runs_here, .context = command->config};
+    if (plugins_open_for(command->plugins, &opening, &error))
         return true;
     log_event(LOG_ERROR, "plugin_refused", "reason=%s", log_quote(error.text, text));
     return false;
@@ -118,6 +123,8 @@ static int work(struct work_command *command)
     if (open_plugins(command)) {
         command->worker.config = command->config;
         command->worker.plugins = command->plugins;
+        command->worker.hosts = command->hosts;
+        plugins_tell(command->plugins, 0);
         code = (int)worker_run(&command->worker, &abandoned);
     }
     log_event(LOG_INFO, "worker_stopped", "host=%s exit_code=%d", worker->host, code);
@@ -190,7 +197,7 @@ const struct command command_work = {
         "                   may end within stop_timeout; a second one stops now\n"
         "  SIGTSTP          quiet: claim nothing more, finish what runs, stay; for good (SIGCONT does not undo it)\n"
         "  SIGUSR2          drain: quiet, then end with exit code 0 when nothing runs any more, without a deadline\n"
-        "  SIGHUP           read the configuration and open the log file again\n"
+        "  SIGHUP           read the configuration again, load plugins that changed, and open the log file again\n"
         "  SIGUSR1          open the log file again\n"
         "  SIGTTIN          write a line into the log for each task that runs\n"
         "\n"

@@ -49,6 +49,7 @@ static const struct config_key worker_keys[] = {
      FIELD(jobs_directory),
      .max = 4095,
      .example = "../build/jobs",
+     .is_reloadable = true,
      .help = "Directory of the plugins (*.so). Default: jobs beside the program or, once it is installed, "
              "../lib/holdfast/jobs. It and its files must belong to root or to the user that runs the worker, and "
              "nobody else may be able to write them."},
@@ -57,6 +58,7 @@ static const struct config_key worker_keys[] = {
      FIELD(jobs),
      .max = 256,
      .example = "[\"transfer\", \"echo\"]",
+     .is_reloadable = true,
      .help = "The plugins to load, by the name of the file without .so. Default: all of the directory."},
     {.name = "host",
      .type = CONFIG_TEXT,

@@ -1,4 +1,5 @@
-/* The plugins of a worker: loaded from one directory, checked before anything of them is called, never unloaded.
+/* The plugins of a worker: loaded from one directory, checked before anything of them is called, never unloaded; and
+ * the programs that the configuration names for classes of tasks (plugin_programs.h).
  *
  *     struct plugins *plugins = plugins_load_vetted(directory, names, name_count, &findings);
  *     if (findings.errors == 0 && plugins_open(plugins, host_for, context, &error)) {
@@ -7,8 +8,11 @@
  *     }
  *     plugins_close(plugins);
  *
- * Threads: all of this belongs to the main thread, except that plugins_find and the handlers may be read by any
- * thread between plugins_open and plugins_close. */
+ * A worker that reads its configuration again loads what has changed beside what it has (plugins_load_again), and then
+ * its set becomes another (plugins_become): at one instant, on the thread that owns it. Plugins and handlers stay where
+ * they are until plugins_close, so whoever has a pointer to one goes on with it.
+ *
+ * Threads: the set belongs to one thread, the main one and then the loop's. Handlers may be read by any thread. */
 #ifndef WORKER_PLUGIN_H
 #define WORKER_PLUGIN_H
 
@@ -40,10 +44,11 @@ struct plugin_handler {
     int64_t hold_at_least_ms; /* 0 = not at all */
     enum hf_isolation isolation;
     int64_t timeout_ms, grace_ms, max_hold_ms; /* 0 = as usual */
-    const struct plugin *plugin;
+    const char *origin;          /* for messages: the plugin's file, or the place of the program in the configuration */
+    const struct plugin *plugin; /* NULL = a program */
 };
 
-struct plugins;
+struct plugins; /* what there is to run tasks: plugins and handlers */
 
 /* Loads NAME.so for every name or, when there are none, all *.so of the directory in the order of their names. Every
  * plugin that is refused is an error among the findings; the others are there. Constructors of the libraries run
@@ -57,13 +62,45 @@ struct plugins *plugins_load_vetted(const char *directory, char *const *names, s
 void plugin_inspect(int fd, const char *path, void (*loaded)(void *context), void *context, struct findings *findings);
 /* The one of an open file that was checked before, in another process perhaps; takes the descriptor. */
 struct plugins *plugins_load_file(int fd, const char *path, struct findings *findings);
-/* Calls open() of each plugin with the host that `host_for` makes for it (by the plugin's name). Stops at the first
- * that refuses; plugins_close then closes those before it. */
+
+/* Which plugins are opened, and with what. */
+struct plugin_opening {
+    const struct hf_host *(*host_for)(void *hosts, const char *plugin_name);
+    void *hosts;
+    /* Whether run() of this handler will be called in this process; NULL = of all. A plugin none of whose handlers runs
+     * here is not opened. */
+    bool (*runs_here)(void *context, const struct plugin_handler *handler);
+    void *context;
+};
+
+/* Calls open() of each plugin that is not open yet. Stops at the first that refuses; plugins_close then closes those
+ * before it. */
+bool plugins_open_for(struct plugins *plugins, const struct plugin_opening *opening, struct error *error) MUST_CHECK;
+/* Of all. */
 bool plugins_open(struct plugins *plugins, const struct hf_host *(*host_for)(void *context, const char *plugin_name),
                   void *context, struct error *error) MUST_CHECK;
 /* Calls close() of those that are open, in reverse order, and frees. The libraries stay in memory: unloading code
  * that threads have run is not safe. NULL is fine. */
 void plugins_close(struct plugins *plugins);
+
+/* --- another generation ----------------------------------------------------------------------------------------- */
+
+/* The directory as it is now. What has not changed since it was loaded for `running` (by device, inode, size and
+ * times of the file) is shared with that; what has changed, or is new, is copied into memory, vetted and loaded beside
+ * the old code, which tasks that run go on using. Any one thread, while nobody changes `running`. */
+struct plugins *plugins_load_again(const struct plugins *running, const char *directory, char *const *names,
+                                   size_t name_count, struct findings *findings);
+/* Whether nothing has changed. */
+bool plugins_are_same(const struct plugins *plugins, const struct plugins *others);
+/* From here on `plugins` is what `fresh` is, which is gone. Handlers and plugins that are not in it any more stay where
+ * they are until plugins_close. */
+void plugins_become(struct plugins *plugins, struct plugins *fresh);
+/* Instead of that: nothing changes, but what was loaded for `fresh` is closed by plugins_close, and not now. */
+void plugins_keep(struct plugins *plugins, struct plugins *fresh);
+/* How often anything was loaded: 1 at first. */
+unsigned plugins_generation(const struct plugins *plugins);
+
+/* --- looking up ------------------------------------------------------------------------------------------------- */
 
 const struct plugin_handler *plugins_find(const struct plugins *plugins, const char *class_name);
 size_t plugins_handler_count(const struct plugins *plugins);
@@ -73,8 +110,11 @@ const struct plugin *plugins_at(const struct plugins *plugins, size_t index);
 
 const char *plugin_name(const struct plugin *plugin);
 const char *plugin_version(const struct plugin *plugin);
+const char *plugin_build(const struct plugin *plugin); /* "" = it does not say */
+unsigned plugin_abi_minor(const struct plugin *plugin);
 const char *plugin_path(const struct plugin *plugin);
-/* The descriptor of what was loaded (O_PATH), for loading the same elsewhere. */
+unsigned plugin_generation(const struct plugin *plugin);
+/* The descriptor of what was loaded, for loading the same elsewhere. */
 int plugin_file(const struct plugin *plugin);
 void *plugin_handler_state(const struct plugin_handler *handler);
 
