@@ -5,8 +5,8 @@
  *
  * What it does. One transaction compares and advances the fence of every locked resource, records the jid, runs the
  * statement and commits: jobs/fence/fence.h. So a worker whose lock has gone to another cannot write (HF::FencedOff),
- * and a task that runs again after a crash changes nothing. A statement that only reads is not recorded: it reads again.
- * A task that names no resource locks the whole database, "sql:DATABASE".
+ * and a task that runs again after a crash changes nothing. A statement that only reads is not recorded: it reads
+ * again. A task that names no resource locks the whole database, "sql:DATABASE".
  *
  * Without a token (lock.fence = false) nothing can be compared. Such a task is buried, unless the setting fence says
  * "when_there": then all rests on the lock.

@@ -33,8 +33,8 @@ struct sql_connection *sql_connection_open(const char *path, int64_t busy_timeou
 void sql_connection_close(struct sql_connection *connection); /* NULL is fine. Statements are finalized before */
 void sql_connection_attend(struct sql_connection *connection, const struct sql_stop *stop);
 
-/* One statement, which the caller finalizes; NULL with a reason. `*is_hopeless`: it is not of the kind that may run here
- * (several statements, transactions of its own, other files, PRAGMA). */
+/* One statement, which the caller finalizes; NULL with a reason. `*is_hopeless`: it is not of the kind that may run
+ * here (several statements, transactions of its own, other files, PRAGMA). */
 sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, const char *text, int *is_hopeless,
                                      char *reason, size_t reason_size);
 

@@ -93,9 +93,10 @@ __attribute__((format(printf, 3, 4))) static void job_log(hf_job *job, enum hf_l
 static void job_event(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count)
 {
     (void)level;
-    (void)name;
-    (void)fields;
-    (void)count;
+    size_t at = (size_t)snprintf(job->last_event, sizeof job->last_event, "%s", name);
+    for (size_t i = 0; i < count && at < sizeof job->last_event; i++)
+        at += (size_t)snprintf(job->last_event + at, sizeof job->last_event - at, " %s=%s", fields[i].key,
+                               fields[i].value);
     job->events++;
 }
 
@@ -151,7 +152,9 @@ static int cancel_cancelled(const hf_job *asked)
 
 static enum hf_cancel_reason cancel_reason(const hf_job *job)
 {
-    return job->is_cancelled ? HF_LOCK_LOST : HF_NOT_CANCELLED;
+    if (!job->is_cancelled)
+        return HF_NOT_CANCELLED;
+    return job->reason != HF_NOT_CANCELLED ? job->reason : HF_LOCK_LOST;
 }
 
 static int report_progress(hf_job *job, const char *json)
@@ -273,7 +276,7 @@ void fake_job_clear(hf_job *job)
     job->result = NULL;
     job->has_retry_in = false;
     job->retry_in_ms = 0;
-    job->error_class[0] = job->error[0] = job->last_log[0] = '\0';
+    job->error_class[0] = job->error[0] = job->last_log[0] = job->last_event[0] = '\0';
     job->asked = job->logged = job->pushed = job->events = 0;
     job->is_cancelled = false;
 }

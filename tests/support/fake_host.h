@@ -32,12 +32,14 @@ struct hf_job {
     const char *token; /* of that lock; NULL: it has none */
     int lock_lost;     /* what descriptor() gives; 0: none */
     bool is_cancelled;
-    unsigned asked;       /* how often it asked */
-    char error_class[64]; /* what it said through error() */
+    enum hf_cancel_reason reason; /* of that; 0: HF_LOCK_LOST */
+    unsigned asked;               /* how often it asked */
+    char error_class[64];         /* what it said through error() */
     char error[512];
     unsigned logged;
     char last_log[512];
-    char *result; /* what it reported last; NULL: nothing. To be freed by fake_job_clear */
+    char last_event[1024]; /* NAME KEY=VALUE ... */
+    char *result;          /* what it reported last; NULL: nothing. To be freed by fake_job_clear */
     bool has_retry_in;
     int64_t retry_in_ms;
     unsigned pushed, events;
