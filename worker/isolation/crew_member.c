@@ -66,12 +66,21 @@ void member_enter(struct crew_member *member, enum member_state state)
         crew_look(member->crew);
 }
 
+static void strike(struct crew_member *member, const char *reason)
+{
+    if (member->was_opened || member->has_struck || member->was_dismissed)
+        return;
+    member->has_struck = true;
+    pool_struck(member->pool, reason);
+}
+
 void member_condemn(struct crew_member *member, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(member->complaint, sizeof member->complaint, format, arguments);
     va_end(arguments);
+    strike(member, member->complaint);
     member_unask(member);
     launcher_kill(member->crew->options.launcher, &member->child, SIGKILL);
     if (member->state != MEMBER_CONDEMNED)
@@ -96,14 +105,14 @@ static void end_log(const struct crew_member *member, const char *ending)
     if (member->run != NULL)
         log_event(LOG_WARN, "runner_crashed", "pid=%ld plugin=%s jid=%s reason=%s", (long)member->pid, plugin,
                   log_quote(member->run->job->jid, jid), log_quote(ending, reason));
-    else if (member->state == MEMBER_IDLE || member->state == MEMBER_CONDEMNED)
+    else if (!member->was_dismissed)
         log_event(LOG_INFO, "runner_ended", "pid=%ld plugin=%s reason=%s", (long)member->pid, plugin,
                   log_quote(ending, reason));
     else
         log_event(LOG_DEBUG, "runner_ended", "pid=%ld plugin=%s runs=%u", (long)member->pid, plugin, member->runs);
 }
 
-/* Whose run it is that ends is taken note of first: what is told may begin another. */
+/* The process is free of the run before that is told: what is told may begin another. */
 static void run_end(struct crew_member *member, int code)
 {
     struct isolated_run *run = member->run;
@@ -130,14 +139,6 @@ void member_finish(struct crew_member *member, int code)
     run_end(member, code);
 }
 
-static void strike(struct crew_member *member, const char *ending)
-{
-    if (member->was_opened || member->has_struck || member->state == MEMBER_LEAVING)
-        return;
-    member->has_struck = true;
-    pool_struck(member->pool, ending);
-}
-
 /* It was reaped. What it said before is still in the socket: perhaps the end of its run. */
 static void exited(struct child *child, const struct child_exit *end)
 {
@@ -148,7 +149,9 @@ static void exited(struct child *child, const struct child_exit *end)
         (void)member_listen(member);
     output_drain(member->output);
     child_end_describe(end->wait_status, ending, sizeof ending);
-    if (member->complaint[0] != '\0')
+    if (end->killed_run != 0)
+        snprintf(ending, sizeof ending, "was killed because the time of its run was over");
+    else if (member->complaint[0] != '\0')
         snprintf(ending, sizeof ending, "%s", member->complaint);
     end_log(member, ending);
     strike(member, ending);
@@ -342,6 +345,7 @@ bool member_give(struct crew_member *member, struct isolated_run *run)
 /* What it is to read takes no more than a few bytes, and it has read all that was sent before. */
 void member_retire(struct crew_member *member)
 {
+    member->was_dismissed = true;
     size_t start = frame_begin(&member->out, FRAME_BYE);
     frame_end(&member->out, start);
     if (member_flush(member))

@@ -61,6 +61,7 @@ struct crew_member {
     int64_t memory;             /* bytes, when it was looked at last */
     struct instant idle_since;
     bool was_opened, has_struck;       /* its plugin; the pool was told that it was not */
+    bool was_dismissed;                /* BYE was sent */
     char complaint[RUNNER_REASON_MAX]; /* why it was killed; "" = it was not, here */
 };
 

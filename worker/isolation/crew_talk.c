@@ -282,7 +282,18 @@ bool member_listen(struct crew_member *member)
     return is_open;
 }
 
-/* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. */
+/* An end of the socket means the end of the process, now or, when a handler has closed it, at the end of its run. One
+ * that has not opened its plugin keeps its place until it is known why, so that no other is tried before. */
+static void socket_ended(struct crew_member *member)
+{
+    if (member->state != MEMBER_STARTING) {
+        member_enter(member, MEMBER_CONDEMNED);
+        return;
+    }
+    loop_watch_stop(member->watch);
+    member->watch = NULL;
+}
+
 void member_watched(void *context, int events)
 {
     struct crew_member *member = context;
@@ -290,5 +301,5 @@ void member_watched(void *context, int events)
     if ((events & LOOP_WRITABLE) != 0 && member->waits_to_write && !member_flush(member))
         events |= LOOP_READABLE;
     if ((events & LOOP_READABLE) != 0 && !part_listen(member, &is_full) && member->state != MEMBER_CONDEMNED)
-        member_enter(member, MEMBER_CONDEMNED);
+        socket_ended(member);
 }
