@@ -84,6 +84,7 @@ void plugin_reload_take(struct worker *worker, struct plugins *fresh)
     }
     losses_tell(running, fresh);
     worker_plugins_take(worker, fresh);
+    isolation_renew(worker->isolation);
     plugins_tell(running, before);
     unsigned generation = plugins_generation(running);
     if (generation > before && generation > GENERATIONS_USUAL)

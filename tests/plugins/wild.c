@@ -11,7 +11,7 @@
 HANDLER(only, "wild");
 static const hf_handler *handlers[3] = {&only};
 
-/* The name under which this library was loaded. */
+/* The name under which this library was loaded, from its file or a copy in memory. */
 static void own_name(char *name, size_t size)
 {
     char line[1024];
@@ -24,6 +24,8 @@ static void own_name(char *name, size_t size)
     }
     if (maps != NULL)
         fclose(maps);
+    if (strncmp(name, "memfd:", 6) == 0)
+        memmove(name, name + 6, strlen(name) - 5);
 }
 
 static void die_of(int signal_number)

@@ -109,9 +109,13 @@ static void plugin_write(const struct fleet *fleet, const char *name, const stru
     char *home = realpath(test_build(), NULL);
     const char *plugin = setup->plugin != NULL ? setup->plugin : "witness";
     bool is_ours = plugin_is_ours(home, plugin);
-    fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home, is_ours ? "tests/plugins" : "jobs", plugin);
+    if (setup->jobs != NULL)
+        fprintf(file, "jobs_directory = \"%s\";\n", setup->jobs);
+    else
+        fprintf(file, "jobs_directory = \"%s/%s\"; jobs = [\"%s\"];\n", home, is_ours ? "tests/plugins" : "jobs",
+                plugin);
     fprintf(file, "%s };\n", or_nothing(setup->worker));
-    if (is_ours)
+    if (is_ours || setup->jobs != NULL)
         fprintf(file,
                 "plugin_settings = ({ plugin = \"%s\"; settings = { journal = \"%s/journal\"; "
                 "directory = \"%s\"; process = \"%s\"; }; });\n",

@@ -33,9 +33,11 @@ void fleet_clean(struct fleet *fleet);
 
 /* Parts of the configuration, each as text and empty when NULL. */
 struct fleet_setup {
-    unsigned threads;       /* 0 = 4 */
-    bool forbid_root;       /* else workers may run as root, as tests in containers do */
-    const char *plugin;     /* NULL = witness; "ledger", "fenced_witness"; else a file of build/jobs */
+    unsigned threads;   /* 0 = 4 */
+    bool forbid_root;   /* else workers may run as root, as tests in containers do */
+    const char *plugin; /* NULL = witness; "ledger", "fenced_witness"; else a file of build/jobs */
+    const char
+        *jobs; /* a directory of plugins, all of which are loaded; `plugin` has the settings. NULL = one plugin */
     const char *fault;      /* HOLDFAST_FAULT for the program with fault points (base/fault.h); NULL = the usual one */
     const char *worker;     /* more settings of the section worker */
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */

@@ -1,0 +1,311 @@
+/* Plugins that are replaced, added and removed below a worker that runs: tasks that run end with the code that they
+ * began with, those that come have the new one, nothing is lost, and what is refused changes nothing. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/one_fleet.h"
+
+#define IN_THREADS "{ class = \"release\"; isolation = \"thread\"; }, { class = \"single\"; isolation = \"thread\"; }"
+#define IN_PROCESSES                                                                                                   \
+    "{ class = \"release\"; isolation = \"process\"; }, { class = \"single\"; isolation = \"process\"; }"
+
+enum { GENERATIONS = 10, TASKS = 40 };
+
+static char jobs[128];
+
+static const char *in_jobs(const char *name, const char *ending)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s%s", jobs, name, ending);
+    return path;
+}
+
+/* As install(1) does: a file of its own, which then takes the name. */
+static void install(const char *plugin, const char *name)
+{
+    char from[600], fresh[256], bytes[4096];
+    snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
+    snprintf(fresh, sizeof fresh, "%s", in_jobs(name, ".new"));
+    FILE *in = fopen(from, "re"), *out = fopen(fresh, "we");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, length, out), length);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(fresh, 0644), 0);
+    assert_int_equal(rename(fresh, in_jobs(name, ".so")), 0);
+}
+
+static void let_them_go(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/go", fleet.directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static unsigned logged(unsigned worker, const char *text)
+{
+    char *log = fleet_log(&fleet, worker);
+    unsigned count = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    free(log);
+    return count;
+}
+
+static struct fleet_setup setup_of(const char *classes)
+{
+    return (struct fleet_setup){.plugin = "release", .jobs = jobs, .classes = classes};
+}
+
+/* The loop runs: the thread sanitizer may lose a signal that comes just before. */
+static unsigned start(const char *classes)
+{
+    snprintf(jobs, sizeof jobs, "%s/jobs", fleet.directory);
+    assert_int_equal(mkdir(jobs, 0755), 0);
+    assert_int_equal(chmod(jobs, 0755), 0);
+    install("release_1", "release");
+    struct fleet_setup setup = setup_of(classes);
+    unsigned worker = fleet_work(&fleet, &setup);
+    test_await(fleet_logged(&fleet, worker, "node_up node=queue "));
+    return worker;
+}
+
+static void reload(unsigned worker)
+{
+    unsigned before = logged(worker, " reloaded ") + logged(worker, " reload_refused ");
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(logged(worker, " reloaded ") + logged(worker, " reload_refused ") > before);
+}
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void push(const char *class_name, const char *jid, const char *order)
+{
+    fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[\"%s\"],\"jid\":\"%s\"}", class_name, order, jid);
+}
+
+/* --- another release -------------------------------------------------------------------------------------------- */
+
+static void replace_while_it_runs(const char *classes)
+{
+    unsigned worker = start(classes);
+    push("release", "old", "wait");
+    test_await(fleet_noted(&fleet, "begin 1 old"));
+    install("release_2", "release");
+    reload(worker);
+    assert_true(fleet_logged(&fleet, worker, "plugin_loaded name=release version=2 build=\"of a test\" generation=2"));
+    push("release", "new", "");
+    test_await(fleet_noted(&fleet, "end 2 new"));
+    assert_int_equal(fleet_noted(&fleet, "end 1 old"), 0);
+    let_them_go();
+    test_await(fleet_noted(&fleet, "end 1 old"));
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), 2);
+}
+
+static void a_run_in_a_thread_ends_with_the_code_that_it_began_with(void **state)
+{
+    (void)state;
+    replace_while_it_runs(IN_THREADS);
+    assert_true(fleet_noted(&fleet, "open 1") == 1 && fleet_noted(&fleet, "open 2") == 1);
+    assert_true(fleet_noted(&fleet, "close 1") == 1 && fleet_noted(&fleet, "close 2") == 1);
+}
+
+static void a_run_in_a_process_ends_with_the_code_that_it_began_with(void **state)
+{
+    (void)state;
+    replace_while_it_runs(IN_PROCESSES);
+}
+
+/* While it reloads again and again, with tasks all the time. */
+static void nothing_is_lost(const char *classes)
+{
+    unsigned worker = start(classes);
+    char jid[16];
+    for (unsigned generation = 2; generation <= GENERATIONS; generation++) {
+        for (unsigned i = 0; i < TASKS; i++) {
+            snprintf(jid, sizeof jid, "t%u_%u", generation, i);
+            push("release", jid, "");
+        }
+        install(generation % 2 == 0 ? "release_2" : "release_1", "release");
+        reload(worker);
+    }
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), (GENERATIONS - 1) * TASKS);
+    assert_int_equal(fleet_noted_all(&fleet, "begin "), (GENERATIONS - 1) * TASKS);
+    assert_int_equal(logged(worker, "plugin_generations generation="), GENERATIONS - 8);
+    assert_true(fleet_logged(&fleet, worker, "plugin_generations generation=9 "));
+    stop(worker);
+}
+
+static void nothing_is_lost_in_threads(void **state)
+{
+    (void)state;
+    nothing_is_lost(IN_THREADS);
+}
+
+static void nothing_is_lost_in_processes(void **state)
+{
+    (void)state;
+    nothing_is_lost(IN_PROCESSES);
+}
+
+/* "At most one run at a time" is about the class, whichever release runs it. */
+static void a_serial_run_waits_for_one_of_the_former_release(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    push("single", "old", "wait");
+    test_await(fleet_noted(&fleet, "begin 1 old"));
+    install("release_2", "release");
+    reload(worker);
+    push("single", "new", "");
+    push("release", "other", "");
+    test_await(fleet_noted(&fleet, "end 2 other"));
+    assert_int_equal(fleet_noted(&fleet, "begin 2 new"), 0);
+    let_them_go();
+    test_await(fleet_noted(&fleet, "end 2 new"));
+    char *journal = fleet_journal(&fleet);
+    assert_true(strstr(journal, "end 1 old") < strstr(journal, "begin 2 new"));
+    free(journal);
+    stop(worker);
+}
+
+/* Also one that was written in place, which the C library would take for the one that it has. */
+static void a_file_that_is_written_in_place_is_loaded(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_PROCESSES);
+    install("wild", "tame");
+    reload(worker);
+    FILE *file = fopen(in_jobs("tame", ".so"), "r+e");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    fputs("more", file);
+    assert_int_equal(fclose(file), 0);
+    reload(worker);
+    assert_int_equal(logged(worker, "plugin_loaded name=wild "), 2);
+    assert_int_equal(logged(worker, "plugin_loaded name=release "), 1);
+    stop(worker);
+}
+
+/* --- more and fewer --------------------------------------------------------------------------------------------- */
+
+static void plugins_come_and_go(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; lock = \"none\"; }");
+    push("wild", "early", "");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    install("wild", "tame");
+    reload(worker);
+    assert_true(fleet_logged(&fleet, worker, "plugin_loaded name=wild "));
+    push("wild", "served", "");
+    push("release", "as ever", "");
+    test_await(fleet_noted(&fleet, "end 1 as ever"));
+    test_await(fleet_left(&fleet) == 1);
+    assert_int_equal(unlink(in_jobs("tame", ".so")), 0);
+    reload(worker);
+    assert_true(fleet_logged(&fleet, worker, "plugin_gone name=wild "));
+    push("wild", "late", "");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 2);
+    assert_int_equal(fleet_noted(&fleet, "open 1"), 1); /* it stayed as it was */
+    stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "close 1"), 1);
+}
+
+static void a_reload_without_a_change_loads_nothing(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    reload(worker);
+    reload(worker);
+    assert_int_equal(logged(worker, "plugin_loaded name="), 1);
+    assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
+    stop(worker);
+}
+
+/* A class that moves into the worker needs its plugin open there. */
+static void a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_PROCESSES);
+    assert_int_equal(fleet_noted(&fleet, "open 1"), 0);
+    struct fleet_setup setup = setup_of(IN_THREADS);
+    fleet_configure(&fleet, worker, &setup);
+    reload(worker);
+    assert_int_equal(fleet_noted(&fleet, "open 1"), 1);
+    push("release", "moved", "");
+    test_await(fleet_noted(&fleet, "end 1 moved"));
+    stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "close 1"), 1);
+}
+
+/* --- what is refused -------------------------------------------------------------------------------------------- */
+
+static void is_refused(unsigned worker, const char *reason)
+{
+    unsigned before = logged(worker, " reload_refused ");
+    reload(worker);
+    assert_int_equal(logged(worker, " reload_refused "), before + 1);
+    if (!fleet_logged(&fleet, worker, reason))
+        fail_msg("not said: %s", reason);
+    push("release", "on", "");
+    test_await(fleet_left(&fleet) == 0);
+}
+
+static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    struct fleet_setup setup = setup_of(IN_THREADS);
+    setup.worker = "log_level = \"debug\";";
+    fleet_configure(&fleet, worker, &setup);
+    install("release_2", "release");
+    install("wild", "crash");
+    is_refused(worker, "its constructor crashed: killed by signal 11 (Segmentation fault)");
+    assert_int_equal(unlink(in_jobs("crash", ".so")), 0);
+    install("wild", "group");
+    assert_int_equal(chmod(in_jobs("group", ".so"), 0664), 0);
+    is_refused(worker, "others may write it (mode 664)");
+    assert_int_equal(unlink(in_jobs("group", ".so")), 0);
+    install("release_1", "second");
+    is_refused(worker, "calls itself release, as ");
+    assert_int_equal(unlink(in_jobs("second", ".so")), 0);
+    assert_int_equal(fleet_noted(&fleet, "end 1 on"), 3);
+    assert_false(fleet_logged(&fleet, worker, "setting_changed"));
+    reload(worker);
+    assert_true(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
+    push("release", "last", "");
+    test_await(fleet_noted(&fleet, "end 2 last"));
+    stop(worker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_run_in_a_thread_ends_with_the_code_that_it_began_with),
+        fleet_test(a_run_in_a_process_ends_with_the_code_that_it_began_with),
+        fleet_test(nothing_is_lost_in_threads),
+        fleet_test(nothing_is_lost_in_processes),
+        fleet_test(a_serial_run_waits_for_one_of_the_former_release),
+        fleet_test(a_file_that_is_written_in_place_is_loaded),
+        fleet_test(plugins_come_and_go),
+        fleet_test(a_reload_without_a_change_loads_nothing),
+        fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
+        fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,2 @@
+#define RELEASE 1
+#include "tests/plugins/release.h"

@@ -1,0 +1,2 @@
+#define RELEASE 2
+#include "tests/plugins/release.h"
