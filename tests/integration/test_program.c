@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/program_fixture.h"
 #include "worker/isolation/output.h"
@@ -245,44 +245,15 @@ static void a_task_that_cannot_be_pushed_is_a_failure(void **state)
     assert_string_equal(outcome->failure.error_class, "HF::BadFollowUp");
 }
 
-static size_t log_size;
-
-/* The log of what happens in `act`. */
-static const char *log_of(void (*act)(void))
-{
-    static char text[1 << 20];
-    char path[512];
-    struct error error = ERROR_NONE;
-    snprintf(path, sizeof path, "%s", script_path("log"));
-    assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, &error));
-    act();
-    log_stop();
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    log_size = fread(text, 1, sizeof text - 1, file);
-    text[log_size] = '\0';
-    fclose(file);
-    remove(path);
-    return text;
-}
-
-static void print_lines(void)
-{
-    assert_int_equal(outing_run("echo out; echo \"$(printf '\\033[31mred')\" >&2; printf unfinished"), HF_OK);
-}
-
 static void lines_of_its_output_are_in_the_log(void **state)
 {
     (void)state;
-    const char *log = log_of(print_lines);
+    log_capture_begin();
+    assert_int_equal(outing_run("echo out; echo \"$(printf '\\033[31mred')\" >&2; printf unfinished"), HF_OK);
+    const char *log = log_capture_end(NULL);
     assert_contains(log, "job_output jid=0123456789abcdef01234567 class=sums stream=stdout text=out\n");
     assert_contains(log, "stream=stdout text=unfinished\n");
     assert_contains(log, "stream=stderr text=\"\\x1B[31mred\"\n");
-}
-
-static void print_much(void)
-{
-    assert_int_equal(outing_run("yes 'this is one of many lines' | head -c 1000000000"), HF_OK);
 }
 
 static long memory_now(void)
@@ -298,7 +269,10 @@ static void a_gigabyte_of_output_fills_neither_log_nor_memory(void **state)
 {
     (void)state;
     long before = memory_now();
-    const char *log = log_of(print_much);
+    size_t log_size = 0;
+    log_capture_begin();
+    assert_int_equal(outing_run("yes 'this is one of many lines' | head -c 1000000000"), HF_OK);
+    const char *log = log_capture_end(&log_size);
     assert_true(memory_now() - before < 64 << 20);
     assert_true(log_size < (size_t)512 << 10);
     assert_contains(log, "job_output_dropped jid=0123456789abcdef01234567 class=sums lines=");

@@ -330,6 +330,7 @@ struct config *config_read(const char *path, struct findings *findings)
     config_classes_check(config, findings);
     config_queues_check(config, findings);
     config_periodic_check(config, findings);
+    config_event_check(config, findings);
     return config;
 }
 

@@ -246,6 +246,15 @@ struct config_periodic {
     int64_t catch_up_ns;
 };
 
+/* A command that is run when something happens to a task; see event_commands.h. */
+struct config_event {
+    struct config_source source;
+    struct config_words command; /* the file and its first arguments; none = nothing is run */
+    struct config_words events;
+    int64_t timeout_ns;
+    unsigned parallel;
+};
+
 struct config {
     char *path;
     struct config_worker worker;
@@ -261,6 +270,7 @@ struct config {
     size_t plugin_count;
     struct config_periodic *periodic;
     size_t periodic_count;
+    struct config_event on_event;
 };
 
 /* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in
@@ -287,6 +297,8 @@ bool config_runs_unlocked(const struct config *config);
 bool config_class_retries(const struct config_class *entry, unsigned *retries);
 /* Checks what the table cannot: names, and `retry`. */
 void config_classes_check(const struct config *config, struct findings *findings);
+/* Checks what the table cannot of `on_event`. */
+void config_event_check(const struct config *config, struct findings *findings);
 /* The setting `key` of a plugin, or NULL. */
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key);
 

@@ -98,10 +98,18 @@ static bool is_written_in_quotes(const struct config_key *key)
     }
 }
 
+static void words_print(const char *words, struct buffer *out)
+{
+    buffer_append_text(out, "[\"");
+    for (; *words != '\0'; words++)
+        buffer_append(out, *words == ' ' ? "\", \"" : words, *words == ' ' ? strlen("\", \"") : 1);
+    buffer_append_text(out, "\"]");
+}
+
 static void fallback_print(const struct config_key *key, struct buffer *out)
 {
     if (key->type == CONFIG_WORDS)
-        buffer_format(out, "[\"%s\"]", key->fallback);
+        words_print(key->fallback, out);
     else if (is_written_in_quotes(key))
         buffer_format(out, "\"%s\"", key->fallback);
     else

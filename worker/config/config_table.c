@@ -364,5 +364,12 @@ const struct config_section config_sections[] = {
      .keys = config_periodic_keys,
      .help = "Tasks that are pushed at certain times, once per tick by all workers together. docs/periodic.md says "
              "what happens across crashes, missed ticks and changes of the clock."},
+    {.name = "on_event",
+     .is_optional = true,
+     .offset = offsetof(struct config, on_event),
+     .item_size = sizeof(struct config_event),
+     .keys = config_event_keys,
+     .help = "A command that is run when something happens to a task that people should know of. docs/operations.md "
+             "says what it is told."},
     {.name = NULL},
 };

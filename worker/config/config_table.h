@@ -28,8 +28,9 @@ enum { CONFIG_ITEM_MAX = 128 };
 struct config_key {
     const char *name;
     enum config_type type;
-    size_t offset;        /* in the struct of its section */
-    const char *fallback; /* the default, as written but without quotes; NULL = empty */
+    size_t offset; /* in the struct of its section */
+    const char
+        *fallback; /* the default, as written but without quotes, words with a blank between them; NULL = empty */
     int64_t min, max;
     size_t item_max;            /* bytes of one of CONFIG_WORDS; 0 = CONFIG_ITEM_MAX */
     bool may_be_one;            /* of CONFIG_WORDS: a text alone is a list of it */
@@ -54,8 +55,8 @@ struct config_section {
     const char *sample_more; /* of a list in the sample file: the items after the first */
 };
 
-/* Of sections whose keys are in config_table_lists.c and config_table_classes.c. */
-extern const struct config_key config_plugin_keys[], config_periodic_keys[], config_class_keys[];
+/* Of sections whose keys are in config_table_lists.c, config_table_classes.c and config_event.c. */
+extern const struct config_key config_plugin_keys[], config_periodic_keys[], config_class_keys[], config_event_keys[];
 
 extern const struct config_section config_sections[]; /* ends with name == NULL */
 

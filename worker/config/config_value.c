@@ -160,13 +160,23 @@ void config_pairs_add(struct config_pairs *pairs, const char *name, const char *
 
 /* --- sections ----------------------------------------------------------------------------------------------- */
 
+static void words_init(const struct config_key *key, struct config_words *words)
+{
+    for (const char *at = key->fallback; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, " ");
+        char *word = memory_text_of(at, length);
+        config_words_add(words, word);
+        free(word);
+        at += length + (at[length] == ' ');
+    }
+}
+
 static void key_init(const struct config_key *key, void *field)
 {
     if (key->type == CONFIG_PAIRS)
         return;
     if (key->type == CONFIG_WORDS) {
-        if (key->fallback != NULL)
-            config_words_add(field, key->fallback);
+        words_init(key, field);
     } else if (key->fallback == NULL) {
         invariant(key->type == CONFIG_TEXT || key->type == CONFIG_PATH);
         text_replace(field, memory_text(""));

@@ -1,13 +1,12 @@
 #include "worker/isolation/program.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "worker/isolation/input.h"
 #include "worker/isolation/output.h"
 #include "worker/isolation/program_environment.h"
 #include "worker/isolation/program_report.h"
@@ -202,26 +201,6 @@ static void program_exited(struct child *child, const struct child_exit *end)
 
 /* --- the start ---------------------------------------------------------------------------------------------------- */
 
-/* Its arguments, to be read from the front; -1 with errno. Nobody can change them, not even the program. */
-static int input_open(struct text_span args)
-{
-    int file = memfd_create("args", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
-    while (file >= 0 && done < args.length) {
-        ssize_t written = pwrite(file, args.bytes + done, args.length - done, (off_t)done);
-        if (written < 0 && errno != EINTR)
-            break;
-        done += written > 0 ? (size_t)written : 0;
-    }
-    if (file < 0 || (done == args.length &&
-                     fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0))
-        return file;
-    int failure = errno;
-    close(file);
-    errno = failure;
-    return -1;
-}
-
 enum { INPUT, OUTPUT, ERRORS, REPORT, ENDS };
 
 static void ends_close(int ends[ENDS])
@@ -257,7 +236,8 @@ static bool report_open(struct program *program, int *end)
 /* The child's ends of all that connects it with us; false with errno. */
 static bool ends_open(struct program *program, int ends[ENDS])
 {
-    return (ends[INPUT] = input_open(program->run->job->args)) >= 0 && stream_open(program, STDOUT, &ends[OUTPUT]) &&
+    struct text_span args = program->run->job->args;
+    return (ends[INPUT] = input_open(args.bytes, args.length)) >= 0 && stream_open(program, STDOUT, &ends[OUTPUT]) &&
            stream_open(program, STDERR, &ends[ERRORS]) && report_open(program, &ends[REPORT]);
 }
 

@@ -1,0 +1,244 @@
+/* The command that is run when something happens to a task: what it is told, how many run, and what becomes of those
+ * that fail, hang, or are too many. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/support/launcher_fixture.h"
+#include "tests/support/log_capture.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/program_fixture.h"
+#include "worker/event_commands.h"
+
+static struct event_commands *commands;
+static struct config_event settings;
+static char *command_words[2], *event_words[2];
+
+static int set_up(void **state)
+{
+    if (program_set_up(state) != 0)
+        return -1;
+    event_words[0] = strdup("dead");
+    event_words[1] = strdup("expired");
+    settings = (struct config_event){
+        .command = {command_words, 0}, .events = {event_words, 2}, .timeout_ns = 20 * NS_PER_S, .parallel = 2};
+    commands = event_commands_create(loop, launcher, &settings, "host-1");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    event_commands_destroy(commands);
+    free(event_words[0]);
+    free(event_words[1]);
+    free(command_words[0]);
+    free(command_words[1]);
+    command_words[0] = command_words[1] = NULL;
+    return program_tear_down(state);
+}
+
+/* A script that is told, as its first argument, the directory that the test may write to. */
+static void use(const char *script)
+{
+    char place[512];
+    snprintf(place, sizeof place, "%s", script_path("."));
+    command_words[0] = strdup(script_write(script));
+    command_words[1] = strdup(place);
+    settings.command.count = 2;
+}
+
+static void tell(const char *name)
+{
+    event_commands_tell(commands, &(struct event){.name = name,
+                                                  .jid = "0123456789abcdef01234567",
+                                                  .class_name = "sums",
+                                                  .queue = "low",
+                                                  .resource = "account:7",
+                                                  .error_class = "Net::Timeout",
+                                                  .message = "no \"answer\"\n\x1b",
+                                                  .fence = "17",
+                                                  .at = {1763785000123456}});
+}
+
+static bool is_idle(void *context)
+{
+    (void)context;
+    return !event_commands_are_busy(commands);
+}
+
+#define await_idle() launcher_until(is_idle, NULL)
+
+static const char *content_of(const char *name)
+{
+    static char text[65536];
+    FILE *file = fopen(script_path(name), "re");
+    size_t length = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[length] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+static bool has_content(void *text)
+{
+    return strcmp(content_of("out"), text) == 0;
+}
+
+#define await_content(text) launcher_until(has_content, (void *)(uintptr_t)(text))
+
+/* --- what it is told ---------------------------------------------------------------------------------------------- */
+
+static void it_is_told_what_happened(void **state)
+{
+    (void)state;
+    setenv("HOLDFAST_SECRET", "of the worker", 1);
+    use("{ cat; echo \"$HF_EVENT,$HF_JID,$HF_CLASS,$HOLDFAST_SECRET,$(pwd)\"; } >>$1/out");
+    tell("dead");
+    await_idle();
+    assert_string_equal(content_of("out"),
+                        "{\"event\":\"dead\",\"jid\":\"0123456789abcdef01234567\",\"class\":\"sums\",\"queue\":\"low\","
+                        "\"resource\":\"account:7\",\"error_class\":\"Net::Timeout\",\"message\":\"no \\\"answer\\\"\\n"
+                        "\\u001b\",\"fence\":\"17\",\"host\":\"host-1\",\"at\":1763785000.123}\n"
+                        "dead,0123456789abcdef01234567,sums,,/\n");
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    (void)state;
+    use("cat >>$1/out");
+    event_commands_tell(commands, &(struct event){.name = "expired", .jid = "", .queue = "low", .at = {2000000}});
+    await_idle();
+    assert_string_equal(content_of("out"),
+                        "{\"event\":\"expired\",\"queue\":\"low\",\"host\":\"host-1\",\"at\":2.000}\n");
+}
+
+static void nothing_is_run_that_nobody_asks_for(void **state)
+{
+    (void)state;
+    tell("dead"); /* there is no command */
+    assert_true(is_idle(NULL));
+    use("cat >>$1/out");
+    assert_false(event_commands_want(commands, "skipped"));
+    tell("skipped");
+    assert_true(is_idle(NULL));
+}
+
+static void what_it_prints_is_in_the_log(void **state)
+{
+    (void)state;
+    use("echo out; echo err >&2");
+    log_capture_begin();
+    tell("dead");
+    await_idle();
+    const char *log = log_capture_end(NULL);
+    assert_contains(log, "info event_output event=dead jid=0123456789abcdef01234567 stream=stdout text=out\n");
+    assert_contains(log, "stream=stderr text=err\n");
+    assert_lacks(log, "event_command_failed");
+}
+
+/* --- how many ----------------------------------------------------------------------------------------------------- */
+
+static void no_more_run_at_once_than_may(void **state)
+{
+    (void)state;
+    use("echo begun >>$1/out; while [ ! -e $1/go ]; do sleep 0.01; done; echo ended >>$1/out");
+    for (int i = 0; i < 5; i++)
+        tell("dead");
+    await_content("begun\nbegun\n");
+    loop_for(loop, 100 * NS_PER_MS);
+    assert_string_equal(content_of("out"), "begun\nbegun\n");
+    settings.parallel = 5;
+    fclose(fopen(script_path("go"), "we"));
+    await_idle();
+    unsigned lines = 0;
+    for (const char *at = content_of("out"); *at != '\0'; at++)
+        lines += *at == '\n';
+    assert_int_equal(lines, 10);
+}
+
+static void too_many_are_dropped_and_counted(void **state)
+{
+    (void)state;
+    use("while [ ! -e $1/go ]; do sleep 0.01; done");
+    log_capture_begin();
+    for (int i = 0; i < 2 + EVENTS_WAITING_MAX + 7; i++)
+        tell("dead");
+    loop_for(loop, 1100 * NS_PER_MS);
+    const char *log = log_capture_end(NULL);
+    assert_contains(log, "warn events_dropped count=7 ");
+    settings.command.count = 0; /* who waits is let go */
+    fclose(fopen(script_path("go"), "we"));
+    await_idle();
+}
+
+/* --- trouble ------------------------------------------------------------------------------------------------------ */
+
+static void a_failure_is_a_warning(void **state)
+{
+    (void)state;
+    use("echo 'no such ticket' >&2; exit 3");
+    log_capture_begin();
+    tell("dead");
+    await_idle();
+    free(command_words[0]);
+    command_words[0] = strdup("/no/such/command");
+    tell("dead");
+    await_idle();
+    const char *log = log_capture_end(NULL);
+    assert_contains(log, "warn event_command_failed event=dead jid=0123456789abcdef01234567 "
+                         "reason=\"it exited with status 3: no such ticket\"\n");
+    assert_contains(log, "reason=\"/no/such/command: cannot be started: there is no such file");
+}
+
+static void one_that_hangs_is_killed(void **state)
+{
+    (void)state;
+    use("trap '' TERM; echo $$ >$1/out; while :; do sleep 0.05; done");
+    settings.timeout_ns = 300 * NS_PER_MS;
+    log_capture_begin();
+    tell("dead");
+    await_idle();
+    assert_contains(log_capture_end(NULL), "reason=\"it ran for longer than on_event.timeout\"");
+    assert_true(process_is_dead((pid_t)strtol(content_of("out"), NULL, 10)));
+}
+
+static bool has_begun(void *context)
+{
+    (void)context;
+    return strchr(content_of("out"), '\n') != NULL;
+}
+
+static void what_runs_at_the_end_is_killed(void **state)
+{
+    (void)state;
+    use("echo $$ >$1/out; while :; do sleep 0.05; done");
+    log_capture_begin();
+    for (int i = 0; i < 4; i++)
+        tell("dead");
+    launcher_until(has_begun, NULL);
+    pid_t pid = (pid_t)strtol(content_of("out"), NULL, 10);
+    event_commands_destroy(commands);
+    commands = NULL;
+    test_await(process_is_dead(pid));
+    const char *log = log_capture_end(NULL);
+    assert_contains(log, "reason=\"it was killed, because the worker ends\"");
+    assert_contains(log, "events_dropped count=2 ");
+}
+
+int main(void)
+{
+#define event_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        event_test(it_is_told_what_happened),
+        event_test(what_is_not_known_is_left_out),
+        event_test(nothing_is_run_that_nobody_asks_for),
+        event_test(what_it_prints_is_in_the_log),
+        event_test(no_more_run_at_once_than_may),
+        event_test(too_many_are_dropped_and_counted),
+        event_test(a_failure_is_a_warning),
+        event_test(one_that_hangs_is_killed),
+        event_test(what_runs_at_the_end_is_killed),
+    };
+    return cmocka_run_group_tests_name("event_commands", tests, NULL, NULL);
+}
