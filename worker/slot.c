@@ -328,6 +328,7 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
 {
     ending_count(slot, ending);
     slot->worker->report.last_ending = loop_now(slot->worker->loop);
+    slot_event_tell(slot, ending);
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];

@@ -345,6 +345,8 @@ static void isolation_build(struct worker *worker)
 {
     const struct worker_options *options = &worker->options;
     worker->launcher = launcher_create(worker->loop, options->zygote, options->board, zygote_lost, worker);
+    worker->event_commands =
+        event_commands_create(worker->loop, worker->launcher, &options->config->on_event, options->config->worker.host);
     worker->isolation = isolation_create(&(struct isolation_options){
         .loop = worker->loop, .launcher = worker->launcher, .board = options->board, .config = options->config});
 }
@@ -387,6 +389,7 @@ static void worker_free(struct worker *worker)
 {
     if (worker->isolation != NULL)
         isolation_destroy(worker->isolation);
+    event_commands_destroy(worker->event_commands);
     if (worker->launcher != NULL)
         launcher_destroy(worker->launcher);
     if (worker->pool != NULL)

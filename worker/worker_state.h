@@ -11,6 +11,7 @@
 #include "redlock/redlock_loop.h"
 #include "worker/contention.h"
 #include "worker/departures.h"
+#include "worker/event_commands.h"
 #include "worker/flow.h"
 #include "worker/isolation/isolation.h"
 #include "worker/lock_metrics.h"
@@ -114,6 +115,7 @@ struct worker {
     struct redlock_terms terms;
     int64_t verify_patience_ns; /* of a handler that asks whether its lock is held */
     struct launcher *launcher;
+    struct event_commands *event_commands;
     struct isolation *isolation;
     struct contention *contention;
     struct departures *departures;
@@ -150,6 +152,7 @@ struct worker {
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */
     struct instant leave_by;                 /* when waiting for answers to releases ends */
+    struct instant commands_by;              /* and that for commands of on_event */
     struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
     struct signals *signals;
@@ -235,6 +238,9 @@ void slot_progress_free(struct slot *slot);
 bool slot_outcome_take(struct slot *slot);
 void slot_outcome_refuse(struct slot *slot, const char *reason);
 void slot_outcome_clear(struct slot *slot);
+
+/* slot_event.c: for the command of on_event. */
+void slot_event_tell(struct slot *slot, enum flow_ending ending);
 
 /* slot_moves.c */
 void slot_move(struct slot *slot, enum flow_move move);

@@ -51,6 +51,24 @@ static void a_text_is_a_list_of_one_where_that_may_be(void **state)
         "quotes");
 }
 
+static void a_default_may_be_several_words(void **state)
+{
+    (void)state;
+    struct config *config = config_place_read_good(CONFIG_NODES "on_event = { command = \"/bin/tell\"; };");
+    assert_int_equal(config->on_event.command.count, 1);
+    assert_int_equal(config->on_event.events.count, 2);
+    assert_string_equal(config->on_event.events.items[0], "dead");
+    assert_string_equal(config->on_event.events.items[1], "lock_lost");
+    config_free(config);
+    config_place_expect_error(CONFIG_NODES "on_event = { command = \"tell\"; };",
+                              "t.conf:2: on_event.command: \"tell\" is no absolute path; what a worker runs must not "
+                              "depend on its directory or PATH");
+    config_place_expect_error(
+        CONFIG_NODES "on_event = { events = [\"dead\", \"born\"]; };",
+        "t.conf:2: on_event.events: \"born\" is not allowed here; expected dead, skipped, dropped, "
+        "lock_lost, failed, or expired");
+}
+
 static char *repository_file(const struct config_place *place, const char *path)
 {
     char *text = calloc(1, 1 << 18);
@@ -104,11 +122,12 @@ static void examples_are_told_from_defaults(void **state)
 static void section_bring_in(char *text, const struct config_section *section)
 {
     char first[64];
-    snprintf(first, sizeof first, "\n# %s = (\n", section->name);
+    snprintf(first, sizeof first, "\n# %s = %c\n", section->name, section->is_list ? '(' : '{');
+    const char *last = section->is_list ? "\n# );\n" : "\n# };\n";
     char *line = strstr(text, first);
     assert_non_null(line);
     for (bool is_last = false; !is_last; line = strchr(line + 1, '\n')) {
-        is_last = strncmp(line, "\n# );\n", 7) == 0;
+        is_last = strncmp(line, last, strlen(last)) == 0;
         assert_int_equal(line[1], '#');
         line[1] = ' ';
     }
@@ -133,7 +152,8 @@ static void the_sample_shows_every_key_as_it_is_written(void **state)
         if (section->is_optional)
             section_bring_in(text, section);
     static const char *const alternatives[] = {"unix_path", "password_file", "password_env",  "user",
-                                               "sentinels", "master",        "sentinel_user", "sentinel_password_file"};
+                                               "sentinels", "master",        "sentinel_user", "sentinel_password_file",
+                                               "program"};
     for (char *line = strstr(text, "# "); line != NULL; line = strstr(line + 1, "# ")) {
         size_t length = strspn(line + 2, "abcdefghijklmnopqrstuvwxyz_");
         bool is_setting = length > 0 && strncmp(line + 2 + length, " = ", 3) == 0;
@@ -152,6 +172,7 @@ int main(void)
         CONFIG_TEST(examples_are_told_from_defaults),
         CONFIG_TEST(what_is_printed_reads_as_the_same_configuration),
         CONFIG_TEST(a_text_is_a_list_of_one_where_that_may_be),
+        CONFIG_TEST(a_default_may_be_several_words),
         CONFIG_TEST(the_sample_and_the_manual_are_up_to_date),
         CONFIG_TEST(the_sample_is_a_good_configuration),
         CONFIG_TEST(the_sample_shows_every_key_as_it_is_written),

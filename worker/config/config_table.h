@@ -29,8 +29,8 @@ struct config_key {
     const char *name;
     enum config_type type;
     size_t offset; /* in the struct of its section */
-    const char
-        *fallback; /* the default, as written but without quotes, words with a blank between them; NULL = empty */
+    /* The default, as written but without quotes; words with a blank between them; NULL = empty. */
+    const char *fallback;
     int64_t min, max;
     size_t item_max;            /* bytes of one of CONFIG_WORDS; 0 = CONFIG_ITEM_MAX */
     bool may_be_one;            /* of CONFIG_WORDS: a text alone is a list of it */

@@ -1,0 +1,223 @@
+/* Programs as handlers of a real worker: from a pushed task to its end, its lock's included, and the command of
+ * on_event beside them. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/support/launcher_fixture.h"
+#include "tests/support/one_fleet.h"
+
+/* Writes an executable script into the fleet's directory; what it calls $D is that directory. */
+static void script(const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", fleet.directory, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\nD=%s\n%s\n", fleet.directory, text);
+    assert_int_equal(fchmod(fileno(file), 0755), 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const char *content_of(const char *name)
+{
+    static char text[4096];
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", fleet.directory, name);
+    FILE *file = fopen(path, "re");
+    size_t length = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[length] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+static void forget(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", fleet.directory, name);
+    unlink(path);
+}
+
+/* A worker for the class `shell`, which is the script "handler", with more settings of the class. */
+static unsigned work(const char *handler, const char *settings, const char *sections)
+{
+    static char classes[512];
+    script("handler", handler);
+    forget("out");
+    forget("told");
+    snprintf(classes, sizeof classes, "{ class = \"shell\"; program = \"%s/handler\"; %s }", fleet.directory, settings);
+    return fleet_work(
+        &fleet, &(struct fleet_setup){.classes = classes, .sections = sections, .worker = "stop_timeout = \"200ms\";"});
+}
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static pid_t pid_in(const char *name)
+{
+    return (pid_t)strtol(content_of(name), NULL, 10);
+}
+
+/* --- tasks --------------------------------------------------------------------------------------------------------- */
+
+static void a_task_is_done_with_its_result_and_what_follows(void **state)
+{
+    (void)state;
+    unsigned worker = work("cat >>$D/out; echo \",$HF_JID,$HF_QUEUE,$HF_ATTEMPT,$HF_RESOURCES\" >>$D/out\n"
+                           "echo visible\n"
+                           "[ \"$HF_JID\" = one ] && echo '{\"result\":{\"sum\":3},"
+                           "\"push\":{\"class\":\"shell\",\"args\":[9],\"jid\":\"two\",\"queue\":\"jobs\"}}' >&3\n"
+                           "exit 0",
+                           "result_ttl = \"1h\";", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[1,\"b\"],\"jid\":\"one\"}");
+    test_await(strchr(content_of("out"), '\n') != NULL && strstr(content_of("out"), "[9],two") != NULL);
+    test_await(fleet_left(&fleet) == 0);
+    assert_contains(content_of("out"), "[1,\"b\"],one,jobs,0,[]\n");
+    char *result = fleet_ask(&fleet, "get hf:2:result:one");
+    assert_contains(result, "\"result\":{\"sum\":3}");
+    free(result);
+    stop(worker);
+    assert_true(fleet_logged(&fleet, worker, "job_output jid=one class=shell stream=stdout text=visible"));
+}
+
+static void its_lock_and_its_token_are_told_to_it(void **state)
+{
+    (void)state;
+    unsigned worker = work("echo \"$HF_RESOURCE,$HF_RESOURCES,$HF_FENCE,$HF_LOCK_UNTIL_MS\" >$D/out", "", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"account:7\"}");
+    test_await(fleet_left(&fleet) == 0 && content_of("out")[0] != '\0');
+    unsigned long long fence = 0, until = 0;
+    assert_int_equal(sscanf(content_of("out"), "account:7,[\"account:7\"],%llu,%llu", &fence, &until), 2);
+    assert_true(fence > 0 && until > 0);
+    stop(worker);
+}
+
+static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
+{
+    (void)state;
+    unsigned worker = work("echo 'no disk' >&2; exit $(sed 's/[^0-9]//g')", "", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[3],\"jid\":\"one\"}");
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[65],\"jid\":\"two\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1 && fleet_number(&fleet, "zcard dead") == 1);
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1"), *dead = fleet_ask(&fleet, "zrange dead 0 -1");
+    assert_contains(retry, "it exited with status 3: no disk");
+    assert_contains(dead, "it exited with status 65 (EX_DATAERR): no disk");
+    free(retry);
+    free(dead);
+    stop(worker);
+}
+
+/* --- the end of its time ------------------------------------------------------------------------------------------- */
+
+static const char stubborn[] = "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.05; done";
+
+static void a_run_that_takes_too_long_is_killed_and_has_failed(void **state)
+{
+    (void)state;
+    unsigned worker = work(stubborn, "timeout = \"300ms\"; grace = \"100ms\";", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
+    assert_contains(retry, "HF::TimedOut");
+    free(retry);
+    assert_true(process_is_dead(pid_in("out")));
+    stop(worker);
+}
+
+static void a_worker_that_stops_gives_its_task_back(void **state)
+{
+    (void)state;
+    unsigned worker = work(stubborn, "grace = \"200ms\";", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
+    test_await(strchr(content_of("out"), '\n') != NULL);
+    stop(worker);
+    assert_true(process_is_dead(pid_in("out")));
+    assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
+    assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
+}
+
+/* The zygote keeps the deadline for it. */
+static void a_program_does_not_outlive_its_lock_when_its_worker_is_stopped(void **state)
+{
+    (void)state;
+    unsigned worker = work(stubborn, "", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
+    test_await(strchr(content_of("out"), '\n') != NULL);
+    fleet_signal(&fleet, worker, SIGSTOP);
+    pid_t pid = pid_in("out");
+    test_await(process_is_dead(pid));
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+}
+
+static void a_program_dies_with_its_worker(void **state)
+{
+    (void)state;
+    unsigned worker = work(stubborn, "", NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
+    test_await(strchr(content_of("out"), '\n') != NULL);
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+    pid_t pid = pid_in("out");
+    test_await(process_is_dead(pid));
+}
+
+/* --- on_event ------------------------------------------------------------------------------------------------------ */
+
+static const char *on_event(const char *settings)
+{
+    static char text[512];
+    script("tell", "cat >>$D/told");
+    snprintf(text, sizeof text, "on_event = { command = \"%s/tell\"; %s };", fleet.directory, settings);
+    return text;
+}
+
+static void somebody_is_told_of_a_burial(void **state)
+{
+    (void)state;
+    unsigned worker = work("echo bad >&2; exit 65", "", on_event(""));
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
+    test_await(strchr(content_of("told"), '\n') != NULL);
+    const char *told = content_of("told");
+    assert_contains(told,
+                    "{\"event\":\"dead\",\"jid\":\"one\",\"class\":\"shell\",\"queue\":\"jobs\",\"resource\":\"r\","
+                    "\"error_class\":\"HF::Failed\","
+                    "\"message\":\"it exited with status 65 (EX_DATAERR): bad\",\"fence\":\"");
+    assert_contains(told, "\"host\":\"host");
+    fleet_push(&fleet, "this is no task");
+    test_await(strstr(content_of("told"), "{\"event\":\"dead\",\"queue\":\"jobs\",\"message\":\"") != NULL);
+    stop(worker);
+}
+
+static void a_worker_that_ends_waits_for_the_command(void **state)
+{
+    (void)state;
+    const char *sections = on_event("events = [\"failed\"];");
+    script("tell", "sleep 0.5; cat >>$D/told");
+    unsigned worker = work("exit 1", "", sections);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    stop(worker);
+    assert_contains(content_of("told"), "{\"event\":\"failed\",\"jid\":\"one\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_task_is_done_with_its_result_and_what_follows),
+        fleet_test(its_lock_and_its_token_are_told_to_it),
+        fleet_test(a_failure_is_tried_again_and_a_burial_is_not),
+        fleet_test(a_run_that_takes_too_long_is_killed_and_has_failed),
+        fleet_test(a_worker_that_stops_gives_its_task_back),
+        fleet_test(a_program_does_not_outlive_its_lock_when_its_worker_is_stopped),
+        fleet_test(a_program_dies_with_its_worker),
+        fleet_test(somebody_is_told_of_a_burial),
+        fleet_test(a_worker_that_ends_waits_for_the_command),
+    };
+    return cmocka_run_group_tests_name("program_tasks", tests, one_fleet_set_up, one_fleet_tear_down);
+}
