@@ -32,9 +32,15 @@ int launcher_set_up(void **state)
     return 0;
 }
 
-int launcher_tear_down(void **state)
+void launcher_stop(void)
 {
     launcher_destroy(launcher);
+    launcher = NULL;
+}
+
+int launcher_tear_down(void **state)
+{
+    launcher_stop();
     board_destroy(board);
     return one_loop_tear_down(state);
 }
@@ -167,6 +173,63 @@ const char *script_output(const char *script, const char *const *environment)
     if (status != 0)
         fail_msg("the script ended with status %d: %s", status, text);
     return text;
+}
+
+/* --- families --------------------------------------------------------------------------------------------------- */
+
+pid_t number_at(int file, int place)
+{
+    char text[128] = "", *at = text;
+    if (pread(file, text, sizeof text - 1, 0) < 0)
+        return 0;
+    for (int i = 0; i < place; i++) {
+        at = strchr(at, '\n');
+        if (at == NULL)
+            return 0;
+        at++;
+    }
+    return strchr(at, '\n') != NULL ? (pid_t)strtol(at, NULL, 10) : 0;
+}
+
+pid_t number_await(int file, int place)
+{
+    test_await(number_at(file, place) > 0);
+    return number_at(file, place);
+}
+
+struct family family_await(int file)
+{
+    struct family family = {file, number_await(file, 0), number_await(file, 1)};
+    test_await(getpgid(family.stray) == family.stray);
+    return family;
+}
+
+int output_make(void)
+{
+    int file = memfd_create("output", MFD_CLOEXEC);
+    assert_int_equal(fcntl(file, F_SETFL, O_APPEND), 0);
+    return file;
+}
+
+void script_start(struct kid *kid, int output, const char *script, struct berth *berth)
+{
+    const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
+    const char *const environment[] = {"PATH=/usr/bin:/bin", NULL};
+    struct child_plan plan = {.kind = CHILD_PROGRAM,
+                              .descriptors = {-1, output, -1},
+                              .descriptor_count = 3,
+                              .arguments = arguments,
+                              .environment = environment,
+                              .berth = berth};
+    kid_start_plan(kid, &plan);
+}
+
+struct berth *berth_begin(unsigned number)
+{
+    struct berth *berth = board_berth(board, number);
+    berth_clear(berth);
+    berth_open(berth, "jid", "Class");
+    return berth;
 }
 
 /* --- processes -------------------------------------------------------------------------------------------------- */

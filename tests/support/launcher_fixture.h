@@ -15,6 +15,8 @@ extern unsigned times_lost;
 
 int launcher_set_up(void **state);
 int launcher_tear_down(void **state);
+/* Before kids that still run go out of scope. */
+void launcher_stop(void);
 
 /* What a runner process does in tests: "NUMBER" written to its socket makes it exit with that, "hang" makes it sleep
  * with all signals blocked, "crash" abort; each other word is answered with itself. */
@@ -41,6 +43,27 @@ void launcher_until(bool (*condition)(void *context), void *context);
 
 /* All that a shell script prints; it must end with 0. */
 const char *script_output(const char *script, const char *const *environment);
+/* A file in memory to which many may write. */
+int output_make(void);
+void script_start(struct kid *kid, int output, const char *script, struct berth *berth);
+/* The berth with a new run on it. */
+struct berth *berth_begin(unsigned number);
+
+/* A script that begins with this prints the numbers of two children in the background, one in its group and one that
+ * leaves it. */
+#define FAMILY "trap '' TERM; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; "
+
+struct family {
+    int file;
+    pid_t member, stray;
+};
+
+/* Waits until they are where they belong. */
+struct family family_await(int file);
+/* The number in that line of the file, once it is there. */
+pid_t number_at(int file, int place);
+pid_t number_await(int file, int place);
+
 /* The process is gone, or a zombie. */
 bool process_is_dead(pid_t pid);
 /* A line of /proc/PID/status, "" when there is none; valid until the next call. */

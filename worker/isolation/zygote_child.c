@@ -7,7 +7,7 @@
  * A runner process is a plain fork of the zygote: it has this program in memory already.
  *
  * What all children have from the zygote by inheritance: no new privileges, signals at their defaults (the zygote
- * blocks them, it does not ignore them), no pending ones. All of the zygote's descriptors close themselves at execve. */
+ * blocks them, it does not ignore them), no pending ones. The zygote's descriptors close themselves at execve. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

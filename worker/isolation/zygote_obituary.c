@@ -1,7 +1,8 @@
-/* The zygote is the only one who can say what a worker was doing when it died: it still has the board. */
-#include <signal.h>
-#include <stdio.h>
+/* The zygote is the only one who can say what a worker was doing when it died: it still has the board. These are its
+ * last words, so it may use up what it has. */
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "worker/isolation/zygote.h"
@@ -9,17 +10,15 @@
 static void crash_log(const struct board *board, int signal, pid_t worker)
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    const char *name = sigabbrev_np(signal);
+    const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
     unsigned crashed = atomic_load(&board->crashed);
     if (crashed == 0 || crashed > board->berth_count) {
-        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=%s%s", (int)worker, name != NULL ? "SIG" : "",
-                  name != NULL ? name : "?");
+        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s", (int)worker, name);
         return;
     }
     const struct berth *berth = &board->berths[crashed - 1];
-    log_event(LOG_WARN, "worker_crashed", "pid=%d signal=%s%s slot=%u jid=%s class=%s", (int)worker,
-              name != NULL ? "SIG" : "", name != NULL ? name : "?", crashed - 1, log_quote(berth->jid, jid),
-              log_quote(berth->class_name, class_name));
+    log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s slot=%u jid=%s class=%s", (int)worker, name, crashed - 1,
+              log_quote(berth->jid, jid), log_quote(berth->class_name, class_name));
 }
 
 static void board_log(const struct board *board, pid_t worker)
@@ -38,12 +37,19 @@ static void board_log(const struct board *board, pid_t worker)
     }
 }
 
+/* Without a log thread lines are written at once, to standard error: so that is where the log is put. When the file
+ * cannot be opened, they go where standard error has gone so far. */
+static void log_take(const struct log_options *log)
+{
+    int file =
+        log->path != NULL ? open(log->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640) : log->fd;
+    if (file >= 0 && file != STDERR_FILENO)
+        dup2(file, STDERR_FILENO);
+    log_set_level(log->level);
+}
+
 void zygote_obituary_log(const struct zygote_options *options, pid_t worker)
 {
-    /* Without the file, standard error takes the lines. */
-    struct error error = ERROR_NONE;
-    bool has_log = log_start(&options->log, &error);
+    log_take(&options->log);
     board_log(options->board, worker);
-    if (has_log)
-        log_stop();
 }

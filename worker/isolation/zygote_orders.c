@@ -110,6 +110,8 @@ static void spawn_perform(struct zygote_process *zygote, ssize_t length)
 static void order_perform(struct zygote_process *zygote, ssize_t length)
 {
     struct zygote_child *child;
+    if (in.order.kind != ORDER_SPAWN && !zygote_order_is_sound(&in.order, (size_t)length, in.descriptor_count))
+        return;
     switch ((enum zygote_order_kind)in.order.kind) {
     case ORDER_SPAWN:
         if (!zygote->worker_is_gone)

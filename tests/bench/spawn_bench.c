@@ -1,0 +1,194 @@
+/* What a program costs when the zygote starts it, beside posix_spawn of the same program in the same run: from the wish
+ * until its end is known, one after the other, and several at once. The two take turns, because the machine may be half
+ * as fast a moment later; the figures are medians of the rounds. Only the ratio means anything.
+ *
+ * posix_spawn is called by this process, which is small; in a worker, with its memory and threads, it is dearer.
+ *
+ * One JSON line goes to standard output. */
+#include <getopt.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/invariant.h"
+#include "base/loop.h"
+#include "worker/isolation/launcher.h"
+
+enum { AT_ONCE_MAX = 64, ROUNDS_MAX = 1000, EXIT_USAGE = 2 };
+
+static struct settings {
+    unsigned rounds, runs, at_once;
+    const char *program;
+} settings = {.rounds = 25, .runs = 40, .at_once = 1, .program = "/bin/true"};
+
+static const char *arguments[] = {NULL, NULL};
+static struct loop *loop;
+static struct launcher *launcher;
+static struct child children[AT_ONCE_MAX];
+static unsigned to_start, to_end;
+
+static void usage(FILE *out)
+{
+    fputs("usage: spawn-bench [options]\n"
+          "Runs a program by the zygote and by posix_spawn, and prints one line of JSON.\n"
+          "  --rounds N    rounds, of which the median is taken, 1 to 1000 (25)\n"
+          "  --runs N      runs of the program in a round, 1 to 100000 (40)\n"
+          "  --at-once N   so many of them run at once, 1 to 64 (1)\n"
+          "  --program P   the program (/bin/true)\n"
+          "  --help        this text\n",
+          out);
+}
+
+static unsigned number_parse(const char *text, unsigned high)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == '\0' && number >= 1 && number <= high)
+        return (unsigned)number;
+    fprintf(stderr, "spawn-bench: %s is not a number from 1 to %u (see --help)\n", text, high);
+    exit(EXIT_USAGE);
+}
+
+static void parse(int count, char **words)
+{
+    static const struct option options[] = {
+        {"rounds", required_argument, NULL, 'r'},  {"runs", required_argument, NULL, 'n'},
+        {"at-once", required_argument, NULL, 'a'}, {"program", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {0}};
+    for (int option; (option = getopt_long(count, words, "", options, NULL)) != -1;) {
+        if (option == 'r')
+            settings.rounds = number_parse(optarg, ROUNDS_MAX);
+        else if (option == 'n')
+            settings.runs = number_parse(optarg, 100000);
+        else if (option == 'a')
+            settings.at_once = number_parse(optarg, AT_ONCE_MAX);
+        else if (option == 'p')
+            settings.program = optarg;
+        else {
+            usage(option == 'h' ? stdout : stderr);
+            exit(option == 'h' ? EXIT_SUCCESS : EXIT_USAGE);
+        }
+    }
+    arguments[0] = settings.program;
+}
+
+/* --- the zygote ------------------------------------------------------------------------------------------------- */
+
+static void start_next(struct child *child)
+{
+    if (to_start == 0)
+        return;
+    to_start--;
+    struct child_plan plan = {
+        .kind = CHILD_PROGRAM, .descriptors = {-1, 1, 2}, .descriptor_count = 3, .arguments = arguments};
+    launcher_spawn(launcher, child, &plan);
+}
+
+static void child_exited(struct child *child, const struct child_exit *end)
+{
+    invariant(end->wait_status == 0);
+    if (--to_end == 0)
+        loop_stop(loop);
+    else
+        start_next(child);
+}
+
+static void zygote_lost(void *context)
+{
+    (void)context;
+    fputs("spawn-bench: the zygote died\n", stderr);
+    exit(EXIT_FAILURE);
+}
+
+static double launched_round(void)
+{
+    struct instant from = instant_now();
+    to_start = to_end = settings.runs;
+    for (unsigned i = 0; i < settings.at_once; i++) {
+        child_init(&children[i], NULL, child_exited);
+        start_next(&children[i]);
+    }
+    loop_run(loop);
+    return (double)instant_since(from, instant_now());
+}
+
+/* --- posix_spawn ------------------------------------------------------------------------------------------------ */
+
+static void spawn_one(void)
+{
+    pid_t pid;
+    char *nothing[] = {NULL}, *words[] = {(char *)(uintptr_t)settings.program, NULL};
+    invariant(posix_spawn(&pid, settings.program, NULL, NULL, words, nothing) == 0);
+}
+
+static void reap_one(void)
+{
+    int status = 0;
+    invariant(wait(&status) > 0 && status == 0);
+}
+
+static double spawned_round(void)
+{
+    struct instant from = instant_now();
+    unsigned running = 0;
+    for (unsigned left = settings.runs; left > 0; left--) {
+        spawn_one();
+        if (++running == settings.at_once) {
+            reap_one();
+            running--;
+        }
+    }
+    while (running-- > 0)
+        reap_one();
+    return (double)instant_since(from, instant_now());
+}
+
+/* --- figures ---------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+    qsort(values, settings.rounds, sizeof *values, compare);
+    return values[settings.rounds / 2];
+}
+
+static void measure(void)
+{
+    static double launched[ROUNDS_MAX], spawned[ROUNDS_MAX], ratios[ROUNDS_MAX];
+    launched_round();
+    spawned_round();
+    for (unsigned i = 0; i < settings.rounds; i++) {
+        launched[i] = launched_round();
+        spawned[i] = spawned_round();
+        ratios[i] = launched[i] / spawned[i];
+    }
+    double runs_us = settings.runs * (double)NS_PER_US;
+    printf("{\"program\":\"%s\",\"at_once\":%u,\"zygote_us\":%.1f,\"posix_spawn_us\":%.1f,\"ratio\":%.3f}\n",
+           settings.program, settings.at_once, median(launched) / runs_us, median(spawned) / runs_us, median(ratios));
+}
+
+int main(int count, char **words)
+{
+    parse(count, words);
+    struct error error = ERROR_NONE;
+    struct zygote zygote;
+    struct board *board = board_create(1);
+    struct zygote_options options = {.board = board, .log = {.level = LOG_WARN, .fd = 2}};
+    if (board == NULL || !zygote_start(&zygote, &options, &error) || (loop = loop_create(&error)) == NULL) {
+        fprintf(stderr, "spawn-bench: %s\n", error.text);
+        return EXIT_FAILURE;
+    }
+    launcher = launcher_create(loop, &zygote, board, zygote_lost, NULL);
+    measure();
+    launcher_destroy(launcher);
+    loop_destroy(loop);
+    board_destroy(board);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,244 @@
+/* How children of the zygote end: with their groups, when their time is over, and with the zygote. (With the worker:
+ * test_zygote_worker.c.) */
+#include "tests/support/test.h"
+
+#include <errno.h>
+
+#include "tests/support/launcher_fixture.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/one_loop.h"
+
+/* --- groups and strays -------------------------------------------------------------------------------------------- */
+
+static void at_the_end_of_a_program_nobody_of_its_group_is_left(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid other, kid;
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    script_start(&kid, file, FAMILY "exit 3", NULL);
+    int status = kid_await_end(&kid);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    assert_true(process_is_dead(number_at(file, 0)));
+    kid_await_birth(&other);
+    assert_false(process_is_dead(other.pid));
+    launcher_stop();
+    close(file);
+}
+
+static void what_left_its_group_ends_with_the_last_child(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid other, kid;
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    script_start(&kid, file, FAMILY "sleep 1000", NULL);
+    struct family family = family_await(file);
+    launcher_kill(launcher, &kid.child, SIGKILL);
+    (void)kid_await_end(&kid);
+    assert_true(process_is_dead(family.member));
+    assert_false(process_is_dead(family.stray)); /* the other one's, for all the zygote knows */
+    launcher_kill(launcher, &other.child, SIGKILL);
+    (void)kid_await_end(&other);
+    assert_true(process_is_dead(family.stray));
+    close(file);
+}
+
+static void strays_of_strays_end_with_the_zygote(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid kid;
+    script_start(&kid, file, "setsid sh -c 'setsid sleep 1000 & echo $!; sleep 1000' & echo $!; sleep 1000", NULL);
+    pid_t strays[] = {number_await(file, 0), number_await(file, 1)};
+    launcher_stop();
+    assert_true(process_is_dead(strays[0]) && process_is_dead(strays[1]));
+    assert_false(kid.has_exited);
+    close(file);
+}
+
+static void a_signal_goes_to_the_whole_group(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid kid;
+    script_start(&kid, file, "sleep 1000 & echo $!; wait; sleep 1000", NULL);
+    pid_t member = number_await(file, 0);
+    launcher_kill(launcher, &kid.child, SIGTERM);
+    int status = kid_await_end(&kid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_true(process_is_dead(member));
+    launcher_kill(launcher, &kid.child, SIGTERM); /* nobody any more */
+    close(file);
+}
+
+/* --- deadlines ---------------------------------------------------------------------------------------------------- */
+
+static void who_ignores_TERM_is_killed_when_its_time_is_over(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid kid;
+    struct berth *berth = berth_begin(3);
+    script_start(&kid, file, FAMILY "while :; do sleep 1000; done", berth);
+    struct family family = family_await(file);
+    kid_await_birth(&kid);
+    launcher_kill(launcher, &kid.child, SIGTERM);
+    assert_false(process_is_dead(kid.pid));
+    if (berth_kill_by(board, berth, soon(30)))
+        launcher_ring(launcher);
+    test_await(process_is_dead(kid.pid) && process_is_dead(family.member)); /* the loop stands still */
+    int status = kid_await_end(&kid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
+    assert_int_equal(kid.end.killed_berth, 3);
+    close(file);
+}
+
+static void a_runner_process_is_killed_at_the_end_of_its_lock(void **state)
+{
+    (void)state;
+    struct kid kid;
+    struct berth *berth = berth_begin(1);
+    int socket = kid_start_runner(&kid, NULL);
+    assert_int_equal(write(socket, "hang", 4), 4);
+    kid_await_birth(&kid);
+    atomic_store(&berth->validity.until, soon(40).ns);
+    atomic_store(&berth->is_locked, true);
+    atomic_store(&berth->occupant, kid.child.number);
+    assert_true(board_must_ring(board, berth));
+    launcher_ring(launcher);
+    test_await(process_is_dead(kid.pid));
+    (void)kid_await_end(&kid);
+    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
+    assert_int_equal(kid.end.killed_berth, 1);
+    close(socket);
+}
+
+static void a_lock_that_is_extended_in_time_kills_nobody(void **state)
+{
+    (void)state;
+    struct kid kid;
+    struct berth *berth = berth_begin(0);
+    kid_start(&kid, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    kid_await_birth(&kid);
+    int64_t first = soon(200).ns, second = soon(600000).ns;
+    atomic_store(&berth->validity.until, first);
+    atomic_store(&berth->is_locked, true);
+    atomic_store(&berth->occupant, kid.child.number);
+    launcher_ring(launcher);
+    test_await(atomic_load(&board->wakes_at) == first || process_is_dead(kid.pid));
+    atomic_store(&berth->validity.until, second); /* without a ring */
+    test_await(atomic_load(&board->wakes_at) == second || process_is_dead(kid.pid));
+    assert_false(process_is_dead(kid.pid));
+    launcher_stop();
+}
+
+static void whose_time_was_over_before_it_began_is_killed_at_once(void **state)
+{
+    (void)state;
+    struct kid kid;
+    struct berth *berth = berth_begin(0);
+    berth_kill_by(board, berth, soon(-1));
+    script_start(&kid, -1, "sleep 1000", berth);
+    assert_true(WIFSIGNALED(kid_await_end(&kid)));
+    assert_int_equal(kid.end.killed_run, atomic_load(&berth->run));
+}
+
+static void several_are_killed_each_in_its_time(void **state)
+{
+    (void)state;
+    struct kid kids[FIXTURE_BERTHS];
+    for (unsigned i = 0; i < FIXTURE_BERTHS; i++) {
+        struct berth *berth = berth_begin(i);
+        if (i % 2 == 0)
+            berth_kill_by(board, berth, soon(20 + 10 * i));
+        script_start(&kids[i], -1, "sleep 1000", berth);
+    }
+    for (unsigned i = 0; i < FIXTURE_BERTHS; i += 2) {
+        (void)kid_await_end(&kids[i]);
+        assert_int_equal(kids[i].end.killed_berth, i);
+        assert_int_equal(kids[i].end.killed_run, 1);
+    }
+    for (unsigned i = 1; i < FIXTURE_BERTHS; i += 2)
+        assert_false(kids[i].has_exited || process_is_dead(kids[i].pid));
+    launcher_stop();
+}
+
+/* --- the zygote --------------------------------------------------------------------------------------------------- */
+
+static bool is_lost(void *context)
+{
+    (void)context;
+    return times_lost > 0;
+}
+
+static void nobody_outlives_the_zygote_and_the_worker_hears_of_it(void **state)
+{
+    (void)state;
+    struct kid program, runner;
+    kid_start(&program, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    int socket = kid_start_runner(&runner, NULL);
+    assert_int_equal(write(socket, "hang", 4), 4);
+    kid_await_birth(&program);
+    kid_await_birth(&runner);
+    assert_int_equal(kill(zygote.pid, SIGKILL), 0);
+    launcher_until(is_lost, NULL);
+    test_await(process_is_dead(program.pid) && process_is_dead(runner.pid));
+    struct kid late;
+    launcher_kill(launcher, &program.child, SIGTERM);
+    launcher_ring(launcher);
+    kid_start(&late, -1, (const char *const[]){"/bin/true", NULL});
+    kid_await_birth(&late);
+    assert_int_equal(late.failure, EPIPE);
+    loop_for(loop, 5 * NS_PER_MS);
+    assert_int_equal(times_lost, 1);
+    assert_false(program.has_exited || runner.has_exited);
+    close(socket);
+}
+
+static void a_zygote_that_dies_with_orders_unread_is_lost_once(void **state)
+{
+    (void)state;
+    struct kid kids[3];
+    assert_int_equal(kill(zygote.pid, SIGSTOP), 0);
+    for (int i = 0; i < 3; i++)
+        kid_start(&kids[i], -1, (const char *const[]){"/bin/true", NULL});
+    assert_int_equal(kill(zygote.pid, SIGKILL), 0);
+    launcher_until(is_lost, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_false(kids[i].was_spawned);
+    assert_int_equal(times_lost, 1);
+}
+
+static void signals_from_a_terminal_do_not_concern_the_zygote(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
+                                  SIGUSR1, SIGUSR2, SIGPIPE, SIGTTIN, SIGALRM};
+    assert_string_equal(script_output("echo ready", NULL), "ready\n");
+    assert_int_equal(getpgid(zygote.pid), zygote.pid);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        assert_int_equal(kill(zygote.pid, signals[i]), 0);
+    assert_string_equal(script_output("echo fine", NULL), "fine\n");
+    assert_string_equal(process_status(zygote.pid, "Name"), "hf-zygote");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        launcher_test(at_the_end_of_a_program_nobody_of_its_group_is_left),
+        launcher_test(what_left_its_group_ends_with_the_last_child),
+        launcher_test(strays_of_strays_end_with_the_zygote),
+        launcher_test(a_signal_goes_to_the_whole_group),
+        launcher_test(who_ignores_TERM_is_killed_when_its_time_is_over),
+        launcher_test(a_runner_process_is_killed_at_the_end_of_its_lock),
+        launcher_test(a_lock_that_is_extended_in_time_kills_nobody),
+        launcher_test(whose_time_was_over_before_it_began_is_killed_at_once),
+        launcher_test(several_are_killed_each_in_its_time),
+        launcher_test(nobody_outlives_the_zygote_and_the_worker_hears_of_it),
+        launcher_test(a_zygote_that_dies_with_orders_unread_is_lost_once),
+        launcher_test(signals_from_a_terminal_do_not_concern_the_zygote),
+    };
+    return cmocka_run_group_tests_name("ends of the zygote's children", tests, NULL, NULL);
+}
