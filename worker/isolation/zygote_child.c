@@ -122,7 +122,9 @@ static pid_t runner_bear(const struct zygote_birth *birth)
 {
     if (birth->options->runner == NULL)
         return -ENOSYS;
-    pid_t pid = fork();
+    /* Not fork(): handlers that libraries of the worker have left for it (libuv's) close what was theirs in the worker
+     * and has other owners here. */
+    pid_t pid = _Fork();
     if (pid == 0)
         runner_become(birth);
     if (pid < 0)
