@@ -97,7 +97,7 @@ static int end_of_process(const struct run *run, int status)
     if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
         return end_with(run, HF_FAIL, "HF::NotStarted", what);
     int code = code_of_exit(WEXITSTATUS(status));
-    return code == HF_SNOOZE || code == HF_DISCARD ? code : end_with(run, code, "ExitStatus", what);
+    return code == HF_SNOOZE || code == HF_DISCARD ? code : end_with(run, code, "HF::Failed", what);
 }
 
 /* --- while it runs ------------------------------------------------------------------------------------------ */
@@ -244,11 +244,11 @@ static int run(hf_job *job, void *state)
     struct argument args = argument_of(text, length);
     char *name = name_read(args, reason, sizeof reason);
     if (name == NULL)
-        return kit_bury(&exec->kit, job, "BadArguments", reason);
+        return kit_bury(&exec->kit, job, "HF::BadArguments", reason);
     int place = catalog_find(&exec->programs, name), code;
     free(name);
     if (place < 0)
-        return kit_bury(&exec->kit, job, "BadArguments", "the setting programs does not name this program");
+        return kit_bury(&exec->kit, job, "HF::BadArguments", "the setting programs does not name this program");
     struct run *this = calloc(1, sizeof *this);
     if (this == NULL)
         return HF_FAIL;

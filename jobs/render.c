@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "jobs/arguments/arguments.h"
 #include "jobs/kit.h"
 
 enum { KEY_MAX = 64, TEXT_MAX = 512 };
@@ -25,6 +26,11 @@ struct render {
     struct kit kit;
     char *directory, *log;
     int64_t fresh_for_s;
+};
+
+struct order {
+    char key[KEY_MAX + 1];
+    int64_t work_ms;
 };
 
 static int key_is_good(const char *key)
@@ -92,17 +98,35 @@ static int result_write(const struct render *render, hf_job *job, const char *pa
     return code;
 }
 
+static int order_read(const char *args, size_t length, struct order *order, char *reason, size_t reason_size)
+{
+    struct argument array = argument_of(args, length), first, second;
+    char *key = argument_element(array, 0, &first) ? argument_text(first) : NULL;
+    int is_good = key != NULL && key_is_good(key) && argument_element(array, 1, &second) &&
+                  argument_whole(second, &order->work_ms) && order->work_ms >= 0 && order->work_ms <= MS_MAX;
+    if (is_good)
+        snprintf(order->key, sizeof order->key, "%s", key);
+    free(key);
+    return is_good || kit_refuse(reason, reason_size,
+                                 "expected [KEY, WORK_MS]: 1 to 64 of A-Z a-z 0-9 . _ - without a dot at the "
+                                 "beginning, and a whole number up to an hour");
+}
+
+static int check(const char *args, size_t length, char *reason, size_t reason_size)
+{
+    struct order order;
+    return order_read(args, length, &order, reason, reason_size);
+}
+
 static int run(hf_job *job, void *state)
 {
     const struct render *render = state;
-    const char *key = "";
-    int64_t work_ms = 0;
-    char path[PATH_MAX];
-    if (!render->kit.job->arg_text(job, 0, &key) || !key_is_good(key) ||
-        !render->kit.job->arg_integer(job, 1, &work_ms) || work_ms < 0 || work_ms > MS_MAX) {
-        render->kit.job->error(job, "BadArguments", "expected [KEY, WORK_MS], see jobs/render.c");
-        return HF_BURY;
-    }
+    struct order order;
+    char path[PATH_MAX], reason[160];
+    size_t length;
+    const char *args = render->kit.job->args(job, &length), *key = order.key;
+    if (!order_read(args, length, &order, reason, sizeof reason))
+        return kit_bury(&render->kit, job, "HF::BadArguments", reason);
     snprintf(path, sizeof path, "%s/%s.txt", render->directory, key);
     if (is_fresh(render, path)) {
         render->kit.job->log(job, HF_LOG_DEBUG, "%s is there already", key);
@@ -110,7 +134,7 @@ static int run(hf_job *job, void *state)
     }
     if (!begin_is_logged(render, job, key))
         return fail(render, job, render->log);
-    if (!kit_pause(&render->kit, job, work_ms * NS_PER_MS))
+    if (!kit_pause(&render->kit, job, order.work_ms * NS_PER_MS))
         return HF_CANCELLED;
     return result_write(render, job, path, key);
 }
@@ -151,6 +175,7 @@ static const hf_handler handler = {
     .name = "render",
     .about = "an expensive result computed once; arguments: [KEY, WORK_MS]",
     .run = run,
+    .check = check,
     .isolation = HF_ISOLATION_THREAD,
     .mode = HF_EFFICIENCY,
     .resources = resources,

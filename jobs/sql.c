@@ -254,7 +254,7 @@ static int order_run(struct order *order, struct open_database *database)
     sql_connection_attend(order->connection, &stop);
     code = prepare(order, database);
     if (code == HF_OK && !sql_parameters_bind(order->prepared, order->values, reason, sizeof reason))
-        code = end_with(order, HF_BURY, "BadArguments", reason);
+        code = end_with(order, HF_BURY, "HF::BadArguments", reason);
     if (code == HF_OK)
         code = transaction_run(order, &rows);
     if (order->prepared != NULL) {
@@ -327,7 +327,7 @@ static int run(hf_job *job, void *state)
     char reason[REASON_MAX];
     const char *mistake = order_read(&order, reason, sizeof reason);
     if (mistake != NULL)
-        return kit_bury(&sql->kit, job, "BadArguments", mistake);
+        return kit_bury(&sql->kit, job, "HF::BadArguments", mistake);
     struct sql_thread *thread = thread_of(sql);
     if (thread == NULL)
         return end_with(&order, HF_FAIL, "SqlError", "out of memory");

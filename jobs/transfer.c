@@ -35,11 +35,12 @@
  * Settings: ledger (path, default "ledger.db"), journal ("wal", "delete" or "truncate"; default "wal"), synchronous
  * ("off", "normal" or "full"; default "normal"), busy_timeout (milliseconds, default "5000"), opening_balance (default
  * "0"), think_us (for tasks that do not say, default "0"), when_lost ("stop" or "go_on"; default "stop"). */
-#include <pthread.h>
 #include <sqlite3.h>
 
+#include "jobs/arguments/arguments.h"
 #include "jobs/fence/fence.h"
 #include "jobs/kit.h"
+#include "jobs/per_thread.h"
 
 enum { ACCOUNT_MAX = 64, ERROR_MAX = 320 };
 #define AMOUNT_MAX   INT64_C(1000000000000)
@@ -52,9 +53,7 @@ struct ledger {
     char *path;
     const char *journal, *synchronous, *when_lost; /* one of the words above */
     int64_t busy_timeout_ms, opening_balance, think_us;
-    pthread_key_t connection_key;
-    pthread_mutex_t mutex; /* of the list */
-    struct connection *connections;
+    struct per_thread connections;
 };
 
 enum statement { BEGIN_READ, BEGIN_WRITE, COMMIT, ROLLBACK, IS_DONE, RECORD, READ, WRITE, STATEMENTS };
@@ -71,7 +70,6 @@ static const char *const statement_texts[STATEMENTS] = {
 };
 
 struct connection {
-    struct connection *next, *previous;
     struct ledger *ledger;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
@@ -79,12 +77,12 @@ struct connection {
 };
 
 struct order {
-    const char *from, *to, *jid;
+    char from[ACCOUNT_MAX + 1], to[ACCOUNT_MAX + 1];
+    const char *jid;
     const char *const *resources; /* those that are locked */
     unsigned resource_count;
     const char *token; /* of the lock, "" = it has none */
     int64_t amount, think_us;
-    char from_digits[24], to_digits[24];
     int64_t from_balance, to_balance; /* as read, then as they are to be written */
 };
 
@@ -155,8 +153,9 @@ static int statements_prepare(struct connection *connection)
     return connection->fence != NULL;
 }
 
-static void connection_free(struct connection *connection)
+static void connection_free(void *value)
 {
+    struct connection *connection = value;
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(connection->statements[i]);
     hf_fence_sqlite_destroy(connection->fence);
@@ -199,50 +198,17 @@ static struct connection *connection_create(struct ledger *ledger, int is_first,
     }
 }
 
-/* --- connections of threads --------------------------------------------------------------------------------- */
-
-static void connection_link(struct connection *connection)
-{
-    struct ledger *ledger = connection->ledger;
-    pthread_mutex_lock(&ledger->mutex);
-    connection->next = ledger->connections;
-    if (ledger->connections != NULL)
-        ledger->connections->previous = connection;
-    ledger->connections = connection;
-    pthread_mutex_unlock(&ledger->mutex);
-}
-
-/* The thread ends. */
-static void connection_drop(void *value)
-{
-    struct connection *connection = value;
-    struct ledger *ledger = connection->ledger;
-    pthread_mutex_lock(&ledger->mutex);
-    if (connection->previous != NULL)
-        connection->previous->next = connection->next;
-    else
-        ledger->connections = connection->next;
-    if (connection->next != NULL)
-        connection->next->previous = connection->previous;
-    pthread_mutex_unlock(&ledger->mutex);
-    connection_free(connection);
-}
-
 static struct connection *connection_of_thread(struct ledger *ledger, char *reason, size_t reason_size)
 {
-    struct connection *connection = pthread_getspecific(ledger->connection_key);
+    struct connection *connection = per_thread_get(&ledger->connections);
     if (connection != NULL)
         return connection;
     connection = connection_create(ledger, 0, reason, reason_size);
-    if (connection == NULL)
-        return NULL;
-    if (pthread_setspecific(ledger->connection_key, connection) != 0) {
-        snprintf(reason, reason_size, "no memory for a thread's connection");
-        connection_free(connection);
-        return NULL;
-    }
-    connection_link(connection);
-    return connection;
+    if (connection == NULL || per_thread_set(&ledger->connections, connection) == 0)
+        return connection;
+    snprintf(reason, reason_size, "no memory for a thread's connection");
+    connection_free(connection);
+    return NULL;
 }
 
 /* --- the transfer ------------------------------------------------------------------------------------------- */
@@ -275,7 +241,7 @@ static int transaction_begin(const struct ledger *ledger, struct connection *con
     return ledger_error(ledger, job, outcome == HF_FENCE_STALE ? HF_FENCED_OFF : "LedgerError", reason);
 }
 
-static int account_read(const struct ledger *ledger, struct connection *connection, const char *name, int64_t *balance)
+static int balance_read(const struct ledger *ledger, struct connection *connection, const char *name, int64_t *balance)
 {
     *balance = ledger->opening_balance;
     int code = step(connection, READ, name, 0, balance);
@@ -292,8 +258,8 @@ static int balances_read(const struct ledger *ledger, struct connection *connect
     int code = step(connection, IS_DONE, order->jid, 0, NULL);
     *is_repeat = code == SQLITE_ROW;
     int is_good = (code == SQLITE_ROW || code == SQLITE_DONE) &&
-                  account_read(ledger, connection, order->from, &order->from_balance) &&
-                  account_read(ledger, connection, order->to, &order->to_balance) && step_is_done(connection, COMMIT);
+                  balance_read(ledger, connection, order->from, &order->from_balance) &&
+                  balance_read(ledger, connection, order->to, &order->to_balance) && step_is_done(connection, COMMIT);
     return is_good ? HF_OK : fail(ledger, connection, job);
 }
 
@@ -325,12 +291,6 @@ static int balances_write(const struct ledger *ledger, struct connection *connec
     return step_is_done(connection, COMMIT) ? HF_OK : fail(ledger, connection, job);
 }
 
-static int bury(const struct ledger *ledger, hf_job *job, const char *why)
-{
-    ledger->kit.job->error(job, "BadArguments", "%s", why);
-    return HF_BURY;
-}
-
 static int order_run(struct ledger *ledger, struct connection *connection, hf_job *job, struct order *order)
 {
     int is_repeat = 0;
@@ -343,60 +303,76 @@ static int order_run(struct ledger *ledger, struct connection *connection, hf_jo
     }
     if (__builtin_sub_overflow(order->from_balance, order->amount, &order->from_balance) ||
         __builtin_add_overflow(order->to_balance, order->amount, &order->to_balance))
-        return bury(ledger, job, "a balance would leave the range of 64 bits");
+        return kit_bury(&ledger->kit, job, "HF::BadArguments", "a balance would leave the range of 64 bits");
     if (!kit_pause(&ledger->kit, job, order->think_us * NS_PER_US) && must_stop(ledger, job))
         return HF_CANCELLED;
     return balances_write(ledger, connection, job, order);
 }
 
 /* An account is a text, or an integer that is taken as its digits. */
-static const char *account_arg(const struct ledger *ledger, const hf_job *job, unsigned index, char digits[24])
+static int account_read(struct argument args, unsigned index, char name[ACCOUNT_MAX + 1])
 {
-    const char *name = NULL;
+    struct argument element;
     int64_t number;
-    if (ledger->kit.job->arg_text(job, index, &name))
-        return name[0] != '\0' && strlen(name) <= ACCOUNT_MAX ? name : NULL;
-    if (!ledger->kit.job->arg_integer(job, index, &number))
-        return NULL;
-    snprintf(digits, 24, "%lld", (long long)number);
-    return digits;
+    if (!argument_element(args, index, &element))
+        return 0;
+    if (argument_whole(element, &number))
+        return snprintf(name, ACCOUNT_MAX + 1, "%lld", (long long)number) > 0;
+    char *text = argument_text(element);
+    size_t length = text != NULL ? strlen(text) : 0;
+    int is_good = length > 0 && length <= ACCOUNT_MAX;
+    if (is_good)
+        memcpy(name, text, length + 1);
+    free(text);
+    return is_good;
 }
 
-/* NULL, or what is wrong with the arguments. */
-static const char *order_read(const struct ledger *ledger, const hf_job *job, struct order *order)
+static int number_read(struct argument args, unsigned index, int64_t *number)
 {
-    order->jid = ledger->kit.job->jid(job);
-    order->from = account_arg(ledger, job, 0, order->from_digits);
-    order->to = account_arg(ledger, job, 1, order->to_digits);
-    order->think_us = ledger->think_us;
-    order->resource_count = ledger->kit.lock->resources(job, &order->resources);
-    order->token = order->resource_count > 0 ? ledger->kit.lock->fence(job, 0) : "";
-    if (order->from == NULL || order->to == NULL || !ledger->kit.job->arg_integer(job, 2, &order->amount))
-        return "expected [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]";
+    struct argument element;
+    return argument_element(args, index, &element) && argument_whole(element, number);
+}
+
+static int order_read(struct order *order, const char *text, size_t length, char *reason, size_t reason_size)
+{
+    struct argument args = argument_of(text, length), fourth;
+    if (!account_read(args, 0, order->from) || !account_read(args, 1, order->to) ||
+        !number_read(args, 2, &order->amount))
+        return kit_refuse(reason, reason_size, "expected [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]");
     if (strcmp(order->from, order->to) == 0)
-        return "both accounts are the same";
+        return kit_refuse(reason, reason_size, "both accounts are the same");
     if (order->amount < 1 || order->amount > AMOUNT_MAX)
-        return "the amount is to be from 1 to 10^12";
-    ledger->kit.job->arg_integer(job, 3, &order->think_us);
-    if (order->think_us < 0 || order->think_us > THINK_US_MAX)
-        return "THINK_US is to be from 0 to 60000000";
-    if (order->jid == NULL || order->jid[0] == '\0')
-        return "the task has no jid, so a repeat could not be noticed";
-    return NULL;
+        return kit_refuse(reason, reason_size, "the amount is to be from 1 to 10^12");
+    if (argument_element(args, 3, &fourth) &&
+        (!argument_whole(fourth, &order->think_us) || order->think_us < 0 || order->think_us > THINK_US_MAX))
+        return kit_refuse(reason, reason_size, "THINK_US is to be from 0 to 60000000");
+    return 1;
+}
+
+static int check(const char *args, size_t length, char *reason, size_t reason_size)
+{
+    struct order order = {0};
+    return order_read(&order, args, length, reason, reason_size);
 }
 
 static int run(hf_job *job, void *state)
 {
     struct ledger *ledger = state;
-    struct order order = {0};
+    const struct kit *kit = &ledger->kit;
+    struct order order = {.jid = kit->job->jid(job), .think_us = ledger->think_us};
     char reason[ERROR_MAX] = "no memory";
-    const char *mistake = order_read(ledger, job, &order);
-    if (mistake != NULL)
-        return bury(ledger, job, mistake);
+    size_t length;
+    const char *args = kit->job->args(job, &length);
+    order.resource_count = kit->lock->resources(job, &order.resources);
+    order.token = order.resource_count > 0 ? kit->lock->fence(job, 0) : "";
+    if (!order_read(&order, args, length, reason, sizeof reason))
+        return kit_bury(kit, job, "HF::BadArguments", reason);
+    if (order.jid == NULL || order.jid[0] == '\0')
+        return kit_bury(kit, job, "HF::BadArguments", "the task has no jid, so a repeat could not be noticed");
     struct connection *connection = connection_of_thread(ledger, reason, sizeof reason);
     if (connection != NULL)
         return order_run(ledger, connection, job, &order);
-    ledger->kit.job->error(job, "LedgerError", "%s", reason);
+    kit->job->error(job, "LedgerError", "%s", reason);
     return HF_FAIL;
 }
 
@@ -440,8 +416,7 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
         struct connection *first = connection_create(ledger, 1, reason, reason_size);
         if (first != NULL)
             connection_free(first);
-        if (first != NULL && pthread_key_create(&ledger->connection_key, connection_drop) == 0) {
-            pthread_mutex_init(&ledger->mutex, NULL);
+        if (first != NULL && per_thread_init(&ledger->connections, connection_free) == 0) {
             *state = ledger;
             return 0;
         }
@@ -455,13 +430,7 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
 static void close_ledger(void *state)
 {
     struct ledger *ledger = state;
-    pthread_key_delete(ledger->connection_key);
-    while (ledger->connections != NULL) {
-        struct connection *connection = ledger->connections;
-        ledger->connections = connection->next;
-        connection_free(connection);
-    }
-    pthread_mutex_destroy(&ledger->mutex);
+    per_thread_fini(&ledger->connections);
     free(ledger->path);
     free(ledger);
 }
@@ -474,6 +443,7 @@ static const hf_handler handler = {
     .about = "moves money between two accounts; arguments: [FROM, TO, AMOUNT] or [FROM, TO, AMOUNT, THINK_US]",
     .flags = HF_LOCK_REQUIRED,
     .run = run,
+    .check = check,
     .isolation = HF_ISOLATION_THREAD,
     .mode = HF_CORRECTNESS,
     .resources = resources,

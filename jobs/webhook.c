@@ -235,7 +235,7 @@ static int run(hf_job *job, void *state)
     const char *args = webhook->kit.job->args(job, &length);
     int code;
     if (!webhook_request_read(&delivery.request, args, length, reason, sizeof reason))
-        code = kit_bury(&webhook->kit, job, "BadArguments", reason);
+        code = kit_bury(&webhook->kit, job, "HF::BadArguments", reason);
     else if (delivery.caller == NULL)
         code = end_with(&delivery, HF_FAIL, "WebhookUnreachable", "could not be called: out of memory");
     else

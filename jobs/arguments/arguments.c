@@ -1,7 +1,9 @@
 /* Finding is done here, by counting brackets outside of texts; decoding is jansson's. */
 #include "jobs/arguments/arguments.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int is_blank(char c)
@@ -122,6 +124,18 @@ char *argument_text(struct argument argument)
         text = strdup(json_string_value(value));
     json_decref(value);
     return text;
+}
+
+int argument_whole(struct argument argument, int64_t *value)
+{
+    char digits[24], *rest;
+    if (argument_kind(argument) != '0' || argument.length >= sizeof digits)
+        return 0;
+    memcpy(digits, argument.text, argument.length);
+    digits[argument.length] = '\0';
+    errno = 0;
+    *value = strtoll(digits, &rest, 10);
+    return errno == 0 && *rest == '\0';
 }
 
 int argument_number(struct argument argument, double *value)

@@ -12,6 +12,7 @@
 #define JOBS_ARGUMENTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct argument {
     const char *text;
@@ -32,6 +33,8 @@ struct argument argument_rest(struct argument array, unsigned first);
 /* The text without quotes and escapes, which the caller frees; NULL when it is no text, has a NUL in it, or there is no
  * memory. */
 char *argument_text(struct argument argument);
+/* True and the value when it is a number without point and exponent, of 64 bits. */
+int argument_whole(struct argument argument, int64_t *value);
 /* True and the value when it is a number. */
 int argument_number(struct argument argument, double *value);
 

@@ -1,16 +1,16 @@
 #include "jobs/exec/lines.h"
 
-#include <stdio.h>
+#include <string.h>
 
 static void line_tell(struct exec_lines *lines)
 {
     struct exec_budget *budget = lines->budget;
+    if (lines->length == 0)
+        return;
     lines->text[lines->length] = '\0';
-    if (lines->length > 0)
-        snprintf(lines->last, sizeof lines->last, "%.200s", lines->text);
-    budget->bytes += lines->length;
+    memcpy(lines->last, lines->text, lines->length + 1);
     lines->length = 0;
-    if (budget->lines >= EXEC_LINES_MAX || budget->bytes > EXEC_BYTES_MAX) {
+    if (budget->lines == EXEC_LINES_MAX) {
         budget->dropped++;
         return;
     }
@@ -33,6 +33,5 @@ void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t length)
 
 void exec_lines_end(struct exec_lines *lines)
 {
-    if (lines->length > 0)
-        line_tell(lines);
+    line_tell(lines);
 }

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-enum { EXEC_LINE_MAX = 1024, EXEC_LINES_MAX = 1000, EXEC_BYTES_MAX = 262144 };
+/* So much of a text fits into a line of the log. */
+enum { EXEC_LINE_MAX = 200, EXEC_LINES_MAX = 1000 };
 
 /* Shared by both streams of a run. */
 struct exec_budget {
     unsigned lines;
-    size_t bytes;
     unsigned long dropped; /* lines that were not told */
     void (*tell)(void *context, const char *stream, const char *text);
     void *context;
@@ -21,10 +21,10 @@ struct exec_lines {
     const char *stream;
     char text[EXEC_LINE_MAX + 1]; /* the line that has no end yet */
     size_t length;
-    char last[201]; /* the beginning of the last line that was not empty, for an error */
+    char last[EXEC_LINE_MAX + 1]; /* the last one that was not empty, for an error */
 };
 
-/* Longer lines are told in pieces; NUL bytes as '?'. */
+/* Longer lines are told in pieces, empty ones not at all; NUL bytes as '?'. */
 void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t length);
 /* Tells a last line that has no end. */
 void exec_lines_end(struct exec_lines *lines);

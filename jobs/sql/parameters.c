@@ -1,7 +1,6 @@
 /* Numbers stay what they are: a whole one is bound as such or not at all, never rounded. */
 #include "jobs/sql/parameters.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,25 +17,12 @@ static int is_whole(struct argument number)
            memchr(number.text, 'E', number.length) == NULL;
 }
 
-/* Digits end at the comma or bracket behind them, so strtoll() stays inside of the arguments. */
-static int whole_read(struct argument number, long long *value)
-{
-    char digits[24];
-    if (number.length >= sizeof digits)
-        return 0;
-    memcpy(digits, number.text, number.length);
-    digits[number.length] = '\0';
-    errno = 0;
-    *value = strtoll(digits, NULL, 10);
-    return errno == 0;
-}
-
 static int number_bind(sqlite3_stmt *statement, int index, struct argument value)
 {
-    long long whole;
+    int64_t whole;
     double number;
     if (is_whole(value))
-        return whole_read(value, &whole) && sqlite3_bind_int64(statement, index, whole) == SQLITE_OK;
+        return argument_whole(value, &whole) && sqlite3_bind_int64(statement, index, whole) == SQLITE_OK;
     return argument_number(value, &number) && sqlite3_bind_double(statement, index, number) == SQLITE_OK;
 }
 

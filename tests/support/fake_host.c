@@ -261,6 +261,13 @@ struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting
 
 int fake_plugin_run(struct fake_plugin *plugin, hf_job *job)
 {
+    size_t length;
+    const char *args = job_args(job, &length);
+    char reason[256] = "";
+    if (plugin->handler->check != NULL && !plugin->handler->check(args, length, reason, sizeof reason)) {
+        job_error(job, "HF::BadArguments", "%s", reason);
+        return HF_BURY;
+    }
     return plugin->handler->run(job, plugin_handler_state(plugin->handler));
 }
 

@@ -58,7 +58,8 @@ struct fake_plugin; /* opaque */
 /* Loads build/jobs/NAME.so and opens it. Settings end with key == NULL. NULL when it refuses: the reason is in
  * `reason` (512 bytes). Anything else that goes wrong fails the test. */
 struct fake_plugin *fake_plugin_open(const char *name, const struct fake_setting *settings, char *reason);
-int fake_plugin_run(struct fake_plugin *plugin, hf_job *job); /* any thread */
+/* As a worker does: asks check() first, and buries as HF::BadArguments what it refuses. Any thread. */
+int fake_plugin_run(struct fake_plugin *plugin, hf_job *job);
 /* Asks the handler's check() about these arguments; true with a reason of "" when it has none. */
 bool fake_plugin_check(struct fake_plugin *plugin, const char *args, char reason[512]);
 void fake_plugin_close(struct fake_plugin *plugin);

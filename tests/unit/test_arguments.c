@@ -68,6 +68,19 @@ static void texts_and_numbers_are_decoded(void **state)
     assert_false(argument_number(from("1e999"), &number));
 }
 
+static void whole_numbers_are_not_rounded(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"1.0",  "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"",
+                                         "true", ""};
+    int64_t value = 0;
+    assert_true(argument_whole(from("9223372036854775807"), &value) && value == INT64_MAX);
+    assert_true(argument_whole(from(" -9223372036854775808 "), &value) && value == INT64_MIN);
+    assert_true(argument_whole(from("0"), &value) && value == 0);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(argument_whole(from(others[i]), &value));
+}
+
 static void what_is_no_json_does_no_harm(void **state)
 {
     (void)state;
@@ -95,6 +108,7 @@ int main(void)
         cmocka_unit_test(elements_are_found_as_they_were_written),
         cmocka_unit_test(members_come_one_by_one),
         cmocka_unit_test(texts_and_numbers_are_decoded),
+        cmocka_unit_test(whole_numbers_are_not_rounded),
         cmocka_unit_test(what_is_no_json_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

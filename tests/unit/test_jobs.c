@@ -52,6 +52,19 @@ static void echo_ends_as_it_is_asked_to(void **state)
     fake_plugin_close(plugin);
 }
 
+static void echo_reports_its_arguments_when_asked_to(void **state)
+{
+    (void)state;
+    struct fake_plugin *plugin = open_plugin("echo", no_settings);
+    hf_job job = job_with(FAKE_TEXT("result")), other = job_with(FAKE_TEXT("hello"));
+    assert_int_equal(fake_plugin_run(plugin, &job), HF_OK);
+    assert_string_equal(job.result, "[\"result\"]");
+    assert_int_equal(fake_plugin_run(plugin, &other), HF_OK);
+    assert_null(other.result);
+    fake_job_clear(&job);
+    fake_plugin_close(plugin);
+}
+
 static void crash_when_allowed(void)
 {
     static const struct fake_setting allowed[] = {{"crash", "allowed"}, {NULL, NULL}};
@@ -238,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(echo_ends_as_it_is_asked_to),
+        cmocka_unit_test(echo_reports_its_arguments_when_asked_to),
         cmocka_unit_test(echo_crashes_only_where_that_is_allowed),
         cmocka_unit_test(sleep_waits_and_wakes_when_cancelled),
         cmocka_unit_test(sleep_buries_senseless_arguments),

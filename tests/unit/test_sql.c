@@ -1,6 +1,7 @@
 /* The sql job: named statements on named databases, fenced, once. */
 #include "tests/support/test.h"
 
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -288,6 +289,37 @@ static void a_lock_lost_before_the_commit_leaves_nothing_behind(void **state)
     assert_int_equal(ask(office, "SELECT count(*) FROM holdfast_done"), 0);
 }
 
+enum { THREADS = 4, ADDITIONS = 20 };
+
+static void *add_many(void *value)
+{
+    const struct office *office = value;
+    for (int i = 0; i < ADDITIONS; i++) {
+        char jid[40];
+        snprintf(jid, sizeof jid, "%lx-%d", (unsigned long)pthread_self(), i);
+        hf_job job = task(jid, "7", "[\"main\",\"add\",[\"a\",1]]");
+        int code;
+        do
+            code = run(office, &job);
+        while (code == HF_FAIL && strcmp(job.error_class, "SqlBusy") == 0);
+        fake_job_clear(&job);
+        if (code != HF_OK)
+            abort();
+    }
+    return NULL;
+}
+
+static void threads_do_not_disturb_each_other(void **state)
+{
+    const struct office *office = *state;
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, (void *)(uintptr_t)office), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 10 + THREADS * ADDITIONS);
+}
+
 static void wrong_settings_are_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -323,6 +355,7 @@ int main(void)
         TEST(a_database_that_stays_busy_fails),
         TEST(a_statement_without_end_stops_when_cancelled),
         TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
+        TEST(threads_do_not_disturb_each_other),
         cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

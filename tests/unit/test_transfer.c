@@ -167,7 +167,7 @@ static void senseless_orders_are_buried(void **state)
     jobs[8].args[jobs[8].arg_count++] = FAKE_NUMBER(-1);
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
         assert_int_equal(fake_plugin_run(bank->plugin, &jobs[i]), HF_BURY);
-        assert_string_equal(jobs[i].error_class, "BadArguments");
+        assert_string_equal(jobs[i].error_class, "HF::BadArguments");
         assert_true(jobs[i].error[0] != '\0');
     }
     assert_int_equal(ask(bank, "SELECT count(*) FROM accounts"), 0);

@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -298,6 +299,35 @@ static void a_call_ends_when_the_task_is_cancelled(void **state)
     caller_fini(&caller);
 }
 
+enum { THREADS = 4, CALLS = 5 };
+
+static void *call_many(void *value)
+{
+    struct caller *shared = value;
+    for (int i = 0; i < CALLS; i++) {
+        hf_job job = {.jid = "j", .json = shared->args};
+        if (fake_plugin_run(shared->plugin, &job) != HF_OK)
+            abort();
+        fake_job_clear(&job);
+    }
+    return NULL;
+}
+
+static void threads_call_at_the_same_time(void **state)
+{
+    (void)state;
+    struct caller caller;
+    pthread_t threads[THREADS];
+    caller_init(&caller, private_allowed, ok);
+    assert_int_equal(call(&caller), HF_OK); /* leaves the arguments */
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_many, &caller), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(http_server_requests(caller.server), 1 + THREADS * CALLS);
+    caller_fini(&caller);
+}
+
 /* --- arguments and settings --------------------------------------------------------------------------------- */
 
 static void senseless_arguments_are_refused(void **state)
@@ -343,7 +373,7 @@ static void senseless_arguments_are_refused(void **state)
         assert_contains(reason, cases[i][1]);
         hf_job job = {.jid = "j", .json = cases[i][0]};
         assert_int_equal(fake_plugin_run(plugin, &job), HF_BURY);
-        assert_string_equal(job.error_class, "BadArguments");
+        assert_string_equal(job.error_class, "HF::BadArguments");
     }
     assert_true(fake_plugin_check(plugin, "[\"https://[2606:4700::1]:8443/x?y#z\", null]", reason));
     assert_true(fake_plugin_check(plugin, "[{\"url\":\"http://a\",\"body\":[],\"timeout\":0.5}]", reason));
@@ -386,6 +416,7 @@ int main(void)
         cmocka_unit_test(nobody_there_fails),
         cmocka_unit_test(a_slow_server_fails_when_the_time_is_over),
         cmocka_unit_test(a_call_ends_when_the_task_is_cancelled),
+        cmocka_unit_test(threads_call_at_the_same_time),
         cmocka_unit_test(senseless_arguments_are_refused),
         cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
     };
