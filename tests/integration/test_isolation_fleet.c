@@ -1,0 +1,180 @@
+/* Whole workers whose handlers run in processes: what a run may cost, and that nobody runs on without its lock (G2). */
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+
+static const char in_processes[] = "{ class = \"note\"; isolation = \"process\"; },"
+                                   "{ class = \"careful\"; isolation = \"process\"; },"
+                                   "{ class = \"count\"; isolation = \"process\"; },"
+                                   "{ class = \"fail\"; isolation = \"process\"; },"
+                                   "{ class = \"moody\"; isolation = \"process\"; },"
+                                   "{ class = \"picky\"; isolation = \"process\"; },"
+                                   "{ class = \"guarded\"; isolation = \"process\"; }";
+static const struct fleet_setup away = {.classes = in_processes};
+
+static void stop(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void tasks_run_in_processes_as_in_threads(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &away);
+    fleet_push_many(&fleet, "guarded", 200, 1, 5);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\",\"My::Error\"],\"jid\":\"f\"}");
+    fleet_push(&fleet, "{\"class\":\"picky\",\"args\":[1],\"jid\":\"p\"}");
+    fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[20,\"x\",\"fail\"],\"jid\":\"x\"}");
+    fleet_push(&fleet, "{\"class\":\"count\",\"args\":[1,50],\"jid\":\"c\"}");
+    test_await(fleet_noted_all(&fleet, "end t") == 200);
+    test_await(fleet_noted(&fleet, "end x") == 1);
+    test_await(fleet_noted(&fleet, "end c") == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "clash"), 0);
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
+    assert_contains(retry, "My::Error");
+    assert_contains(retry, "why, attempt 0");
+    free(retry);
+    char *dead = fleet_ask(&fleet, "zrange dead 0 -1");
+    assert_contains(dead, "HF::BadArguments");
+    free(dead);
+    stop(worker);
+}
+
+static void a_run_that_takes_too_long_is_killed(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(
+        &fleet, &(struct fleet_setup){
+                    .classes = "{ class = \"note\"; isolation = \"process\"; timeout = \"50ms\"; grace = \"50ms\"; }"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"deaf\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
+    assert_contains(retry, "HF::TimedOut");
+    free(retry);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[0],\"jid\":\"next\"}");
+    test_await(fleet_noted(&fleet, "end next") == 1);
+    assert_int_equal(fleet_noted(&fleet, "end deaf"), 0);
+    stop(worker);
+}
+
+static void G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still(void **state)
+{
+    (void)state;
+    unsigned first = fleet_work(&fleet, &away);
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000,\"thing\"],\"jid\":\"a\",\"resource\":\"thing\"}");
+    test_await(fleet_noted(&fleet, "begin a") == 1);
+    fleet_signal(&fleet, first, SIGSTOP);
+    unsigned second = fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes});
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"b\",\"resource\":\"thing\"}");
+    test_await(fleet_noted(&fleet, "end b") == 1);
+    fleet_signal(&fleet, first, SIGCONT);
+    test_await(fleet_number(&fleet, "zcard retry") + fleet_number(&fleet, "llen queue:jobs") +
+                   (long long)fleet_noted(&fleet, "begin a") >=
+               2);
+    assert_int_equal(fleet_noted(&fleet, "end a"), 0);
+    fleet_signal(&fleet, first, SIGKILL);
+    fleet_wait(&fleet, first);
+    fleet_signal(&fleet, second, SIGKILL);
+    fleet_wait(&fleet, second);
+}
+
+/* The first child of a process; 0 = none. */
+static pid_t child_of(pid_t parent)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%d", &child) != 1)
+        child = 0;
+    fclose(file);
+    return (pid_t)child;
+}
+
+static bool has_gone(pid_t pid)
+{
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+static void nothing_is_left_of_a_worker_that_was_killed(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &away);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"a\"}");
+    test_await(fleet_noted(&fleet, "begin a") == 1);
+    pid_t zygote = child_of(fleet.workers[worker].pid), runner = child_of(zygote);
+    assert_true(zygote > 0 && runner > 0);
+    fleet_signal(&fleet, worker, SIGKILL);
+    fleet_wait(&fleet, worker);
+    test_await(has_gone(runner) && has_gone(zygote));
+    test_await(fleet_logged(&fleet, worker, "task_was_running"));
+}
+
+static void a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes, .worker = "stop_timeout = \"10ms\";"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"a\"}");
+    test_await(fleet_noted(&fleet, "begin a") == 1);
+    pid_t zygote = child_of(fleet.workers[worker].pid), runner = child_of(zygote);
+    kill(zygote, SIGKILL);
+    test_await(has_gone(runner));
+    assert_int_not_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 1); /* the task was given back, or waits to be recovered */
+    test_await(fleet_logged(&fleet, worker, "zygote_lost"));
+}
+
+static void a_stop_gives_back_what_does_not_listen(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes, .worker = "stop_timeout = \"10ms\";"});
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000],\"jid\":\"deaf\",\"resource\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"listens\"}");
+    test_await(fleet_noted(&fleet, "begin deaf") == 1);
+    test_await(fleet_noted(&fleet, "begin listens") == 1);
+    stop(worker); /* with 0: a run in a process is killed, not abandoned */
+    assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 2);
+    assert_int_equal(fleet_left(&fleet), 2);
+    assert_int_equal(fleet_noted(&fleet, "stopped listens"), 1);
+}
+
+static void a_called_off_run_is_killed_after_its_grace(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(
+        &fleet, &(struct fleet_setup){.classes = "{ class = \"note\"; isolation = \"process\"; grace = \"50ms\"; }"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[600000],\"jid\":\"long\"}");
+    test_await(fleet_noted(&fleet, "begin long") == 1);
+    char *identity = fleet_ask(&fleet, "zrange hf:2:processes 0 0");
+    free(fleet_ask(&fleet, "zadd hf:2:cancels 1 long"));
+    free(fleet_ask(&fleet, "lpush hf:2:calls:%s 'CANCEL long'", identity));
+    free(identity);
+    test_await(fleet_logged(&fleet, worker, "ending=cancelled jid=long"));
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(tasks_run_in_processes_as_in_threads),
+        fleet_test(a_run_that_takes_too_long_is_killed),
+        fleet_test(G2_a_run_ends_with_its_lock_also_when_the_worker_stands_still),
+        fleet_test(nothing_is_left_of_a_worker_that_was_killed),
+        fleet_test(a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran),
+        fleet_test(a_stop_gives_back_what_does_not_listen),
+        fleet_test(a_called_off_run_is_killed_after_its_grace),
+    };
+    return cmocka_run_group_tests_name("isolation_fleet", tests, one_fleet_set_up, one_fleet_tear_down);
+}
