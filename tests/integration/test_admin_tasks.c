@@ -217,13 +217,27 @@ static void show_tells_everything_that_is_known(void **state)
     assert_contains(result.out, "\"error_backtrace\":[\"a.c/1\",\"b.c\"]");
     assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125}],"
                                 "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
-                                "\"cancelled\":1000},\"fence\":null}\n");
+                                "\"cancelled\":1000},\"has_result\":false,\"fence\":null}\n");
     admin_good("tasks", "show", "j1");
     assert_contains(result.out, "place         dead, ");
     assert_contains(result.out, "score 1000.5)\n");
     assert_contains(result.out, "retry_count   0\n");
     assert_contains(result.out, "backtrace\n    \"a.c/1\"\n    \"b.c\"\n");
     assert_contains(result.out, "recovered     from h:2:b, ");
+    assert_contains(result.out, "progress      {\"done\":40}\n");
+    assert_contains(result.out, "runs          2, which took 3.2 s\n");
+    given("HSET it-j1 c '{\"done\":41,\"total\":100,\"at\":\"x\"}'");
+    given("SET hf:2:result:j1 {}");
+    admin_good("tasks", "show", "j1");
+    assert_contains(result.out,
+                    "progress      [########------------] 41 %  {\"done\":41,\"total\":100,\"at\":\"x\"}\n");
+    assert_contains(result.out, "result        an earlier run left one");
+    admin_good("tasks", "show", "j1", "--json");
+    assert_contains(result.out, "\"has_result\":true");
+    given("SET hf:2:result:j2 {}");
+    admin("tasks", "show", "j2");
+    assert_contains(result.error, "holdfast result prints what it has left");
+    given("DEL hf:2:result:j2");
     admin("tasks", "show", "j2");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "the task j2 was not found");

@@ -24,7 +24,7 @@ static const struct {
     {EXIT_CODE_OK, "all went well"},
     {EXIT_CODE_FAILURE, "it failed: what and why is on standard error"},
     {EXIT_CODE_USAGE, "it was called with wrong options or arguments"},
-    {EXIT_CODE_TEMPORARY, "nodes could not be reached: the same call may succeed later"},
+    {EXIT_CODE_TEMPORARY, "nodes could not be reached, or it is not there yet: the same call may succeed later"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
 
@@ -83,7 +83,8 @@ static void program_print_help(struct buffer *out)
     exit_codes_print(out);
     buffer_append_text(
         out, "\nA command that fails says why on standard error, also with --json: standard output then holds\n"
-             "nothing, or what was done so far. Only `check --json` prints its errors as JSON.\n");
+             "nothing, or what was done so far. Only `check --json` prints its errors as JSON, and `result --json`\n"
+             "where a task is that has no result.\n");
 }
 
 void command_print_manual(struct buffer *out)

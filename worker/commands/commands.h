@@ -18,6 +18,7 @@ extern const struct command command_push;
 extern const struct command command_queues;
 extern const struct command command_quiet;
 extern const struct command command_report;
+extern const struct command command_result;
 extern const struct command command_resume;
 extern const struct command command_status;
 extern const struct command command_stop;

@@ -14,8 +14,8 @@ struct showing {
     struct tasks *tasks;
     const struct task_entry *entry;
     struct task_view view;
-    size_t recoveries, iteration, work; /* indices of the replies */
-    char *fence;                        /* of a claim that runs under a lock; NULL = not known */
+    size_t recoveries, iteration, result, work; /* indices of the replies */
+    char *fence;                                /* of a claim that runs under a lock; NULL = not known */
 };
 
 /* --- what else the node knows ----------------------------------------------------------------------------------- */
@@ -59,7 +59,12 @@ static int facts_read(struct showing *showing)
     redis_request_text(request, "cancelled");
     showing->recoveries = 0;
     showing->iteration = 1;
-    showing->work = 2;
+    request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "EXISTS");
+    queue_keys_request(console->keys.result_prefix, jid, request);
+    showing->result = 2;
+    showing->work = 3;
     if (showing->entry->place == TASK_IN_CLAIMS && showing->entry->slot != NULL)
         work_ask(showing);
     int code = console_run(console);
@@ -74,10 +79,30 @@ static const char *iteration_field(const struct showing *showing, size_t field)
     return reply->kind == REDIS_ARRAY && reply->count == 4 ? reply->elements[field].bytes : NULL;
 }
 
+/* Of an earlier run of the same jid: a task that is done is nowhere. */
+static bool has_result(const struct showing *showing)
+{
+    return inquiry_integer(showing->tasks->console.inquiry, showing->result, 0) == 1;
+}
+
 static bool is_json(const char *text)
 {
     struct error error = ERROR_NONE;
     return text != NULL && json_check(text, strlen(text), &task_view_limits, &error);
+}
+
+static bool count_read(struct text_span object, const char *name, int64_t *count)
+{
+    struct text_span value;
+    return json_object_member(object, (struct text_span){name, strlen(name)}, &value) == 1 &&
+           json_integer(value, count);
+}
+
+static bool progress_read(const char *text, int64_t *done, int64_t *total)
+{
+    struct text_span object = {text, strlen(text)};
+    return text[0] == '{' && count_read(object, "done", done) && count_read(object, "total", total) && *total > 0 &&
+           *done >= 0 && *done <= *total;
 }
 
 /* --- for programs ----------------------------------------------------------------------------------------------- */
@@ -130,6 +155,7 @@ static void print_json(struct showing *showing)
         json_nothing(&json, "error_backtrace");
     recoveries_json(showing, &json);
     iteration_json(showing, &json);
+    json_truth(&json, "has_result", has_result(showing));
     json_text(&json, "fence", showing->fence);
     json_close(&json, '}');
     json_print(&out);
@@ -202,6 +228,46 @@ static void backtrace_print(struct showing *showing)
     buffer_fini(&safe);
 }
 
+/* {"done":40,"total":100}: filled so far; false for anything else. */
+static bool bar_write(const char *text, char *bar, size_t width, int *percent)
+{
+    int64_t done = 0, total = 0;
+    if (!progress_read(text, &done, &total))
+        return false;
+    double share = (double)done / (double)total;
+    *percent = (int)(share * 100);
+    memset(bar, '-', width);
+    memset(bar, '#', (size_t)(share * (double)width));
+    bar[width] = '\0';
+    return true;
+}
+
+static void progress_print(const char *text)
+{
+    enum { BAR = 20 };
+    char bar[BAR + 1], quoted[LOG_QUOTE_MAX];
+    struct buffer safe = {0};
+    int percent = 0;
+    printf("progress      ");
+    if (!is_json(text)) {
+        printf("%s\n", log_quote(text, quoted));
+        return;
+    }
+    if (bar_write(text, bar, BAR, &percent))
+        printf("[%s] %d %%  ", bar, percent);
+    json_append_defused(&safe, text, strlen(text));
+    printf("%s\n", buffer_text(&safe));
+    buffer_fini(&safe);
+}
+
+static void runs_print(const char *runs, const char *seconds)
+{
+    char human[HUMAN_TEXT_MAX];
+    long long count = strtoll(runs, NULL, 10);
+    printf("runs          %lld, which took %s\n", count,
+           human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
+}
+
 static void facts_print(const struct showing *showing)
 {
     const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
@@ -214,7 +280,11 @@ static void facts_print(const struct showing *showing)
     if (showing->fence != NULL)
         printf("fence         %s\n", log_quote(showing->fence, quoted));
     if (iteration_field(showing, 1) != NULL)
-        printf("progress      %s\n", log_quote(iteration_field(showing, 1), quoted));
+        progress_print(iteration_field(showing, 1));
+    if (iteration_field(showing, 0) != NULL)
+        runs_print(iteration_field(showing, 0), iteration_field(showing, 2));
+    if (has_result(showing))
+        printf("result        an earlier run left one: holdfast result\n");
     if (iteration_field(showing, 3) != NULL)
         printf("cancelled     %s\n",
                human_moment((struct wall_time){strtoll(iteration_field(showing, 3), NULL, 10) * US_PER_S},
@@ -259,18 +329,36 @@ static int found_show(struct showing *showing)
     return EXIT_CODE_OK;
 }
 
+/* One that is done is nowhere; its result may be there. */
+static int absence_tell(struct tasks *tasks, const char *id)
+{
+    struct console *console = &tasks->console;
+    char quoted[LOG_QUOTE_MAX];
+    bool is_jid = envelope_jid_is_sound(id, strlen(id));
+    inquiry_begin(console->inquiry);
+    struct buffer *request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "EXISTS");
+    queue_keys_request(console->keys.result_prefix, is_jid ? id : "", request);
+    int code = console_run(console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    bool is_done = inquiry_integer(console->inquiry, 0, 0) == 1;
+    return console_complain(console, "the task %s was not found%s", log_quote(id, quoted),
+                            is_done ? "; it is done, and holdfast result prints what it has left" : "");
+}
+
 int tasks_show(struct tasks *tasks)
 {
     struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
     int code = EXIT_CODE_OK;
     places_choose(tasks, &search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
-        char quoted[LOG_QUOTE_MAX];
         struct showing showing = {.tasks = tasks};
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;
         if (found == EXIT_CODE_OK && search.found == NULL)
-            found = console_complain(&tasks->console, "the task %s was not found", log_quote(tasks->ids[i], quoted));
+            found = absence_tell(tasks, tasks->ids[i]);
         else if (found == EXIT_CODE_OK)
             found = found_show(&showing);
         task_view_fini(&showing.view);

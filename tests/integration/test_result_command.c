@@ -1,0 +1,227 @@
+/* holdfast result: what it prints and with what it exits, for every place where a task can be, and while it moves. */
+#include "tests/support/admin_fixture.h"
+
+#include <string.h>
+
+#define TASK(jid, more)   "'{\"class\":\"echo\",\"args\":[],\"jid\":\"" jid "\"" more "}'"
+#define RECORD(jid, text) "'{\"jid\":\"" jid "\",\"class\":\"echo\",\"ended_at\":1000.25,\"result\":" text "}'"
+
+enum { NONE_TO_COME = 1, NONE_YET = 75 };
+
+static void assert_none(int exit_code, const char *text, const char *json)
+{
+    admin("result", "j1");
+    assert_int_equal(result.exit_code, exit_code);
+    assert_string_equal(result.out, "");
+    assert_contains(result.error, text);
+    admin("result", "j1", "--json");
+    assert_int_equal(result.exit_code, exit_code);
+    assert_string_equal(result.error, "");
+    assert_contains(result.out, json);
+}
+
+static void a_result_is_printed(void **state)
+{
+    (void)state;
+    given("SET hf:2:result:j1 " RECORD("j1", "{\"a\":[1, 2.50]}"));
+    admin_good("result", "j1");
+    assert_string_equal(result.out, "{\"a\":[1, 2.50]}\n");
+    admin_good("result", "j1", "--json");
+    assert_string_equal(result.out,
+                        "{\"jid\":\"j1\",\"state\":\"done\",\"ended_at\":1000.25,\"result\":{\"a\":[1, 2.50]}}\n");
+    admin_good("result", "j1", "--wait");
+    assert_string_equal(result.out, "{\"a\":[1, 2.50]}\n");
+}
+
+static void a_result_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    given("SET hf:2:result:j1 \"{\\\"ended_at\\\":1.0,\\\"result\\\":\\\"\\xc2\\x9b2J\\xe2\\x80\\xae\\\"}\"");
+    admin_good("result", "j1");
+    assert_lacks(result.out, "\xc2\x9b");
+    assert_lacks(result.out, "\xe2\x80\xae");
+    admin("result", "j2");
+    assert_lacks(result.error, "\x1b");
+}
+
+static void every_place_has_its_answer(void **state)
+{
+    (void)state;
+    assert_none(NONE_TO_COME, "it has ended without one", "{\"jid\":\"j1\",\"state\":\"gone\",\"place\":null");
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    assert_none(NONE_YET, "it is in queue", "\"state\":\"pending\",\"place\":\"queue\",\"error\":null}");
+    given("DEL queue:q");
+    given("ZADD schedule 9000000000 " TASK("j1", ""));
+    assert_none(NONE_YET, "it is in schedule", "\"state\":\"pending\",\"place\":\"schedule\"");
+    given("DEL schedule");
+    given("ZADD retry 9000000000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
+    assert_none(NONE_YET, "its last run failed: \"E: oops\"", "\"place\":\"retry\",\"error\":\"E: oops\"}");
+    given("DEL retry");
+    given("ZADD hf:2:processes 99999999999 h:1:a");
+    given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "
+          "hf:2:process:h:1:a " TASK("j1", ""));
+    assert_none(NONE_YET, "it is in claims", "\"state\":\"pending\",\"place\":\"claims\"");
+    given("DEL hf:2:process:h:1:a");
+    given("ZADD dead 1000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
+    assert_none(NONE_TO_COME, "it is dead: \"E: oops\"",
+                "\"state\":\"dead\",\"place\":\"dead\",\"error\":\"E: oops\"}");
+}
+
+/* A result of an earlier run is one, whatever became of the jid since. */
+static void a_result_counts_more_than_a_place(void **state)
+{
+    (void)state;
+    given("SET hf:2:result:j1 " RECORD("j1", "7"));
+    given("ZADD dead 1000 " TASK("j1", ""));
+    admin_good("result", "j1");
+    assert_string_equal(result.out, "7\n");
+}
+
+static void what_was_not_looked_at_may_still_come(void **state)
+{
+    (void)state;
+    given("EVAL \"for i = 1, 30 do redis.call('LPUSH', 'queue:q', '{}') end redis.call('SADD', 'queues', 'q')\" 0");
+    admin("result", "j1", "--scan-limit", "10");
+    assert_int_equal(result.exit_code, NONE_YET);
+    assert_contains(result.error, "was not found where was looked");
+}
+
+static void foreign_values_are_no_results(void **state)
+{
+    (void)state;
+    given("SET hf:2:result:j1 {}");
+    admin("result", "j1");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "was not written by a worker");
+    given("DEL hf:2:result:j1");
+    given("LPUSH hf:2:result:j1 x");
+    admin("result", "j1");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "WRONGTYPE");
+}
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    admin("result");
+    assert_int_equal(result.exit_code, 2);
+    admin("result", "with\nline");
+    assert_int_equal(result.exit_code, 2);
+    admin("result", "j1", "--wait=soon");
+    assert_int_equal(result.exit_code, 2);
+    assert_contains(result.error, "--wait");
+    admin("result", "j1", "--scan-limit", "0");
+    assert_int_equal(result.exit_code, 2);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+static struct program waiting_start(const char *wait)
+{
+    return program_start((const char *const[]){"result", "j1", wait, "-c", admin_config, NULL}, -1);
+}
+
+/* It has looked so often at the result. */
+static void await_looks(unsigned looks)
+{
+    test_await(redis_server_calls(server, "get") >= looks);
+}
+
+static void assert_ends(struct program *program, int exit_code, const char *out, const char *error)
+{
+    struct program_result ended = program_wait(program);
+    assert_contains(ended.error, error);
+    assert_string_equal(ended.out, out);
+    assert_int_equal(ended.exit_code, exit_code);
+    program_result_free(&ended);
+}
+
+static void waiting_ends_when_the_result_is_there(void **state)
+{
+    (void)state;
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    struct program program = waiting_start("--wait");
+    await_looks(3);
+    given("DEL queue:q");
+    given("SET hf:2:result:j1 " RECORD("j1", "\"done\""));
+    assert_ends(&program, 0, "\"done\"\n", "");
+}
+
+static void waiting_ends_when_the_task_is_dead(void **state)
+{
+    (void)state;
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    struct program program = waiting_start("--wait");
+    await_looks(2);
+    given("DEL queue:q");
+    given("ZADD dead 1000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
+    assert_ends(&program, NONE_TO_COME, "", "it is dead: \"E: oops\"");
+}
+
+static void waiting_ends_when_the_task_is_gone(void **state)
+{
+    (void)state;
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    struct program program = waiting_start("--wait=1h");
+    await_looks(2);
+    given("DEL queue:q");
+    assert_ends(&program, NONE_TO_COME, "", "it has ended without one");
+}
+
+static void waiting_ends_when_its_time_is_over(void **state)
+{
+    (void)state;
+    given("ZADD schedule 9000000000 " TASK("j1", ""));
+    struct program program = waiting_start("--wait=300ms");
+    assert_ends(&program, NONE_YET, "", "no result yet: it is in schedule");
+}
+
+static void waiting_can_be_interrupted(void **state)
+{
+    (void)state;
+    given("ZADD schedule 9000000000 " TASK("j1", ""));
+    struct program program = waiting_start("--wait");
+    await_looks(2);
+    assert_int_equal(kill(program.pid, SIGINT), 0);
+    struct program_result ended = program_wait(&program);
+    assert_int_equal(ended.exit_code, NONE_YET);
+    program_result_free(&ended);
+}
+
+/* The places are not walked through with every look. */
+static void waiting_costs_little(void **state)
+{
+    (void)state;
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    struct program program = waiting_start("--wait");
+    await_looks(4);
+    unsigned searches = redis_server_calls(server, "lrange");
+    assert_true(searches <= 2);
+    given("SET hf:2:result:j1 " RECORD("j1", "1"));
+    assert_ends(&program, 0, "1\n", "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        admin_test(a_result_is_printed),
+        admin_test(a_result_cannot_steer_a_terminal),
+        admin_test(every_place_has_its_answer),
+        admin_test(a_result_counts_more_than_a_place),
+        admin_test(what_was_not_looked_at_may_still_come),
+        admin_test(foreign_values_are_no_results),
+        admin_test(mistakes_are_told),
+        admin_test(waiting_ends_when_the_result_is_there),
+        admin_test(waiting_ends_when_the_task_is_dead),
+        admin_test(waiting_ends_when_the_task_is_gone),
+        admin_test(waiting_ends_when_its_time_is_over),
+        admin_test(waiting_can_be_interrupted),
+        admin_test(waiting_costs_little),
+    };
+    return run_admin_tests(tests);
+}
