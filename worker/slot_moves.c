@@ -3,11 +3,11 @@
 
 #include "base/invariant.h"
 #include "base/random.h"
+#include "worker/run_result.h"
 #include "worker/worker_state.h"
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
 #define UNKNOWN_CLASS_DELAY_NS (30 * NS_PER_S)
-#define SNOOZE_NS              (30 * NS_PER_S)
 
 static struct queue_task_name task_name(const struct slot *slot)
 {
@@ -121,19 +121,12 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
     postpone(slot, place, delay_ns, text);
 }
 
-/* As its handler asked for, or as usual. */
-static int64_t retry_delay_ns(const struct slot *slot)
-{
-    int64_t asked_ms = slot->job.outcome.retry_in_ms;
-    return asked_ms >= 0 ? asked_ms * NS_PER_MS : failure_delay_ns(&slot->envelope);
-}
-
 static void task_retry(struct slot *slot)
 {
     /* It was the lock that failed, not the task. */
     bool counts = slot->hold != FLOW_LOST;
     if (slot->handler != NULL) {
-        record_move(slot, QUEUE_RETRY, retry_delay_ns(slot), counts);
+        record_move(slot, QUEUE_RETRY, run_retry_delay_ns(&slot->job, &slot->envelope), counts);
         return;
     }
     failure_set(&slot->job.outcome.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",
@@ -223,11 +216,10 @@ static void task_delay(struct slot *slot)
 
 static void task_snooze(struct slot *slot)
 {
-    int64_t asked_ms = slot->job.outcome.retry_in_ms;
     struct buffer *text = &slot->worker->text;
     buffer_clear(text);
     origin_write(slot, false, text);
-    postpone(slot, QUEUE_SCHEDULE, asked_ms >= 0 ? asked_ms * NS_PER_MS : SNOOZE_NS, text);
+    postpone(slot, QUEUE_SCHEDULE, run_snooze_ns(&slot->job), text);
 }
 
 /* The first reason that there is stays. */

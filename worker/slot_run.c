@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/run_result.h"
 #include "worker/worker_state.h"
 
 /* The handler's own opinion of the arguments, if it has one. */
@@ -35,58 +35,18 @@ void slot_run(struct work *work)
 
 enum flow_result slot_failed_result(struct slot *slot)
 {
-    switch (failure_fate(&slot->envelope, &slot->rules, wall_now(), &slot->fate)) {
-    case FAILURE_RETRY:
-        return FLOW_RUN_FAILED;
-    case FAILURE_DEAD:
-        return FLOW_RUN_EXHAUSTED;
-    case FAILURE_VANISHES:
-        return FLOW_RUN_HOPELESS;
-    }
-    invariant_unreachable("a fate outside its enum");
-}
-
-/* Whatever its handler says, but that all is done. */
-static bool has_timed_out(const struct slot *slot)
-{
-    return slot->code != HF_OK && atomic_load_explicit(&slot->job.berth->asked, memory_order_relaxed) == HF_TIMEOUT;
+    return run_failed_result(&slot->envelope, &slot->rules, wall_now(), &slot->fate);
 }
 
 static enum flow_result run_result(struct slot *slot)
 {
-    if (!slot->started)
-        return FLOW_RUN_NOT_STARTED;
-    if (has_timed_out(slot)) {
-        failure_set(&slot->job.outcome.failure, "HF::TimedOut", "it took longer than its class may, which is %.3g s",
-                    (double)slot->rules.timeout_ns / (double)NS_PER_S);
-        return slot_failed_result(slot);
-    }
-    switch (slot->code) {
-    case HF_OK:
-        return slot_outcome_take(slot) ? FLOW_RUN_OK : slot_failed_result(slot);
-    case HF_DISCARD:
-        return FLOW_RUN_DISCARDED;
-    case HF_BURY:
-        failure_set(&slot->job.outcome.failure, "HF::Buried", "its handler buried it");
-        return FLOW_RUN_BURIED;
-    case HF_SNOOZE:
-        return FLOW_RUN_SNOOZED;
-    case HF_CANCELLED:
-        if (job_is_unwanted(&slot->job))
-            return FLOW_RUN_UNWANTED;
-        if (job_was_cancelled(&slot->job))
-            return FLOW_RUN_CANCELLED;
-        failure_set(&slot->job.outcome.failure, "HF::BadResult",
-                    "its handler says that it was cancelled, and it was not");
-        return slot_failed_result(slot);
-    case HF_FAIL:
-        failure_set(&slot->job.outcome.failure, "HF::Failed", "its handler failed without giving a reason");
-        return slot_failed_result(slot);
-    default:
-        failure_set(&slot->job.outcome.failure, "HF::BadResult", "its handler returned %d, which is no result",
-                    slot->code);
-        return slot_failed_result(slot);
-    }
+    struct run_end end = {.job = &slot->job,
+                          .envelope = &slot->envelope,
+                          .rules = &slot->rules,
+                          .started = slot->started,
+                          .code = slot->code};
+    enum flow_result result = run_result_of(&end, wall_now(), &slot->fate);
+    return result == FLOW_RUN_OK && !slot_outcome_take(slot) ? slot_failed_result(slot) : result;
 }
 
 static bool is_failure(enum flow_result result)

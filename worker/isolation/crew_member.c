@@ -325,7 +325,7 @@ bool member_give(struct crew_member *member, struct isolated_run *run)
     struct runner_order order = {
         .berth = (unsigned)(run->berth - board->berths),
         .run = atomic_load_explicit(&run->berth->run, memory_order_relaxed),
-        .has_lock = run->lock != NULL,
+        .has_lock = run->job->validity != NULL,
     };
     member->run = run;
     member->run_number = order.run;

@@ -83,8 +83,9 @@ static bool verify_came(struct crew_member *member, const struct frame *frame)
         return false;
     member_unask(member);
     member->question = question;
-    if (member->run->lock == NULL) {
-        answer_add(member, FRAME_VERIFIED, question, true);
+    struct hf_job *job = member->run->job;
+    if (member->run->lock == NULL) { /* there is none, or a pretended one, of which its link knows at once */
+        answer_add(member, FRAME_VERIFIED, question, job->validity == NULL || job->link->verify(job, 0));
         (void)member_flush(member);
         return true;
     }
@@ -121,14 +122,19 @@ static bool descriptor_send(struct crew_member *member, int64_t question, int de
 }
 
 /* What is passed is the lock's own timer: the worker goes on setting it. */
+static int descriptor_of(const struct isolated_run *run)
+{
+    if (run->lock != NULL)
+        return redlock_validity_descriptor(redlock_lock_validity(run->lock));
+    return run->job->validity != NULL ? run->job->link->descriptor(run->job) : -1;
+}
+
 static bool descriptor_came(struct crew_member *member, const struct frame *frame)
 {
     int64_t question = 0;
     if (!question_read(frame, &question))
         return false;
-    struct redlock_lock *lock = member->run->lock;
-    int descriptor = lock != NULL ? redlock_validity_descriptor(redlock_lock_validity(lock)) : -1;
-    if (!descriptor_send(member, question, descriptor))
+    if (!descriptor_send(member, question, descriptor_of(member->run)))
         answer_add(member, FRAME_DESCRIBED, question, false);
     (void)member_flush(member);
     return true;

@@ -14,7 +14,8 @@
  * was no process for it because of the worker itself (the slot treats it like a lock that was gone).
  *
  * What a run says meanwhile (log, event, progress) goes through the job's link, which may be called on the loop for
- * that; its verify and descriptor may not: they are answered from `lock`.
+ * that; its verify and descriptor may not: they are answered from `lock`. (A job with a validity and no such lock has a
+ * pretended one, of which its link can tell without waiting: worker/commands/rehearsal.h.)
  *
  * Threads: the loop's. */
 #ifndef WORKER_ISOLATION_H

@@ -50,6 +50,8 @@ struct plugin_handler {
 
 struct plugins; /* what there is to run tasks: plugins and handlers */
 
+/* None. */
+struct plugins *plugins_create(void);
 /* Loads NAME.so for every name or, when there are none, all *.so of the directory in the order of their names. Every
  * plugin that is refused is an error among the findings; the others are there. Constructors of the libraries run
  * here, open() does not. */

@@ -176,6 +176,11 @@ static struct plugins *plugins_begin(unsigned generation)
     return plugins;
 }
 
+struct plugins *plugins_create(void)
+{
+    return plugins_begin(1);
+}
+
 struct plugins *plugins_load_file(int fd, const char *path, struct findings *findings)
 {
     struct plugins *plugins = plugins_begin(1);

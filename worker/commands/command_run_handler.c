@@ -1,0 +1,269 @@
+/* holdfast run-handler: one run of one handler, here and now, without Redis. */
+#include "worker/commands/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/quantity.h"
+#include "worker/commands/rehearsal.h"
+
+enum {
+    OPTION_CONFIG,
+    OPTION_PLUGIN,
+    OPTION_PROGRAM,
+    OPTION_IN_PROCESS,
+    OPTION_RESOURCE,
+    OPTION_FENCE,
+    OPTION_LOSE_LOCK_AFTER,
+    OPTION_DANGER_AFTER,
+    OPTION_CANCEL_AFTER,
+    OPTION_TIMEOUT,
+    OPTION_ATTEMPT,
+    OPTION_CHECKPOINT,
+    OPTION_SETTING,
+    OPTION_JSON,
+};
+
+static const struct command_option options[] = {
+    [OPTION_CONFIG] = {'c', "config", "FILE", "what the class is by this configuration; its nodes are not asked"},
+    [OPTION_PLUGIN] = {0, "plugin", "FILE", "the plugin (.so) that has the handler"},
+    [OPTION_PROGRAM] = {0, "program", "FILE", "the program that is the handler"},
+    [OPTION_IN_PROCESS] = {0, "in-process", NULL, "in a thread of this process, for a debugger"},
+    [OPTION_RESOURCE] = {'r', "resource", "NAME", "what the task locks; up to 16 times"},
+    [OPTION_FENCE] = {0, "fence", "N", "the fencing token of its lock (1)"},
+    [OPTION_LOSE_LOCK_AFTER] = {0, "lose-lock-after", "DURATION", "the lock is lost then"},
+    [OPTION_DANGER_AFTER] = {0, "danger-after", "DURATION", "the lock is in danger from then on"},
+    [OPTION_CANCEL_AFTER] = {0, "cancel-after", "DURATION", "somebody cancels the task then"},
+    [OPTION_TIMEOUT] = {0, "timeout", "DURATION", "how long it may run, instead of what its class says; 0: for ever"},
+    [OPTION_ATTEMPT] = {0, "attempt", "N", "it is the N-th retry (0: the first run)"},
+    [OPTION_CHECKPOINT] = {0, "checkpoint", "JSON", "what an earlier run saved"},
+    [OPTION_SETTING] = {0, "setting", "KEY=VALUE", "a setting of the plugin, over that of the configuration"},
+    [OPTION_JSON] = {0, "json", NULL, "print the outcome as one JSON object; the rest goes to standard error"},
+    {0, NULL, NULL, NULL},
+};
+
+enum { ATTEMPT_MAX = 1000, ARGUMENTS_MAX = 16 << 20 };
+
+/* --- options ------------------------------------------------------------------------------------------------------ */
+
+static int misused(int option, const char *what)
+{
+    return command_misused(&command_run_handler, "--%s %s", options[option].name, what);
+}
+
+static int duration_take(int option, const char *value, int64_t *ns)
+{
+    struct error error = ERROR_NONE;
+    if (duration_parse(value, ns, &error) && *ns >= 0)
+        return EXIT_CODE_OK;
+    return command_misused(&command_run_handler, "--%s: %s", options[option].name, error.text);
+}
+
+static int number_take(int option, const char *value, int64_t low, int64_t high, int64_t *number)
+{
+    if (count_parse(value, low, high, number))
+        return EXIT_CODE_OK;
+    return command_misused(&command_run_handler, "--%s takes a number from %lld to %lld", options[option].name,
+                           (long long)low, (long long)high);
+}
+
+static int resource_take(struct rehearsal_wish *wish, const char *name)
+{
+    if (wish->resource_count == ENVELOPE_RESOURCES_MAX)
+        return misused(OPTION_RESOURCE, "can be given 16 times");
+    wish->resources[wish->resource_count++] = name;
+    return EXIT_CODE_OK;
+}
+
+static int setting_take(struct rehearsal_wish *wish, char *pair)
+{
+    char *equals = strchr(pair, '=');
+    if (equals == NULL || equals == pair)
+        return misused(OPTION_SETTING, "takes KEY=VALUE");
+    if (wish->setting_count == REHEARSAL_SETTINGS_MAX)
+        return misused(OPTION_SETTING, "was given too often");
+    *equals = '\0';
+    wish->settings[wish->setting_count++] = (struct config_pair){pair, equals + 1};
+    return EXIT_CODE_OK;
+}
+
+static int checkpoint_take(struct rehearsal_wish *wish, const char *json)
+{
+    struct envelope_limits limits = {.size = ITERATION_BYTES_MAX, .depth = 64, .keys = ITERATION_BYTES_MAX};
+    struct error error = ERROR_NONE;
+    if (!json_check(json, strlen(json), &limits, &error))
+        return command_misused(&command_run_handler, "--checkpoint: %s", error.text);
+    wish->checkpoint = json;
+    return EXIT_CODE_OK;
+}
+
+static int option_take(struct rehearsal_wish *wish, int option, const char *value)
+{
+    int64_t attempt = 0;
+    int code = EXIT_CODE_OK;
+    switch (option) {
+    case OPTION_CONFIG:
+        wish->config_path = value;
+        return EXIT_CODE_OK;
+    case OPTION_PLUGIN:
+        wish->plugin = value;
+        return EXIT_CODE_OK;
+    case OPTION_PROGRAM:
+        wish->program = value;
+        return EXIT_CODE_OK;
+    case OPTION_IN_PROCESS:
+        wish->in_process = true;
+        return EXIT_CODE_OK;
+    case OPTION_JSON:
+        wish->as_json = true;
+        return EXIT_CODE_OK;
+    case OPTION_RESOURCE:
+        return resource_take(wish, value);
+    case OPTION_FENCE:
+        return number_take(option, value, 1, (INT64_C(1) << 53) - 1, &wish->fence);
+    case OPTION_LOSE_LOCK_AFTER:
+        return duration_take(option, value, &wish->lose_after_ns);
+    case OPTION_DANGER_AFTER:
+        return duration_take(option, value, &wish->danger_after_ns);
+    case OPTION_CANCEL_AFTER:
+        return duration_take(option, value, &wish->cancel_after_ns);
+    case OPTION_TIMEOUT:
+        return duration_take(option, value, &wish->timeout_ns);
+    case OPTION_ATTEMPT:
+        code = number_take(option, value, 0, ATTEMPT_MAX, &attempt);
+        wish->attempt = (unsigned)attempt;
+        return code;
+    case OPTION_CHECKPOINT:
+        return checkpoint_take(wish, value);
+    default:
+        return setting_take(wish, (char *)(uintptr_t)value); /* of argv, which may be written to */
+    }
+}
+
+static int wish_check(const struct rehearsal_wish *wish)
+{
+    if ((wish->config_path != NULL) + (wish->plugin != NULL) + (wish->program != NULL) > 1)
+        return command_misused(&command_run_handler, "give one of -c, --plugin and --program");
+    if (wish->in_process && wish->program != NULL)
+        return command_misused(&command_run_handler, "a program cannot run in this process");
+    if (wish->class_name[0] == '\0')
+        return command_misused(&command_run_handler, "CLASS is empty");
+    return EXIT_CODE_OK;
+}
+
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
+
+static bool input_read(struct buffer *text)
+{
+    for (;;) {
+        char *to = buffer_reserve(text, 64 << 10);
+        ssize_t count = read(STDIN_FILENO, to, 64 << 10);
+        if (count <= 0 && !(count < 0 && errno == EINTR))
+            return count == 0;
+        text->length += count > 0 ? (size_t)count : 0;
+        if (text->length > ARGUMENTS_MAX)
+            return true; /* refused for its length */
+    }
+}
+
+/* The arguments begin and end with their brackets. */
+static bool arguments_read(const char *given, struct buffer *text, struct text_span *args)
+{
+    struct envelope_limits limits = {.size = ARGUMENTS_MAX, .depth = JSON_DEPTH_MAX, .keys = ARGUMENTS_MAX};
+    struct error error = ERROR_NONE;
+    if (strcmp(given, "-") != 0)
+        buffer_append_text(text, given);
+    else if (!input_read(text))
+        error_set(&error, "standard input cannot be read: %s", strerror(errno));
+    while (text->length > 0 && strchr(" \t\r\n", text->bytes[text->length - 1]) != NULL)
+        text->length--;
+    size_t blanks = 0;
+    while (blanks < text->length && strchr(" \t\r\n", text->bytes[blanks]) != NULL)
+        blanks++;
+    *args = (struct text_span){text->bytes + blanks, text->length - blanks};
+    if (error_is_set(&error) || !json_check(args->bytes, args->length, &limits, &error))
+        rehearsal_complain("the arguments: %s", error.text);
+    else if (args->bytes[0] != '[')
+        rehearsal_complain("the arguments have to be a JSON array, as in '[1,\"two\"]'");
+    else
+        return true;
+    return false;
+}
+
+static int rehearse(const struct rehearsal_wish *wish)
+{
+    struct rehearsal *rehearsal = rehearsal_create(wish);
+    int code = EXIT_CODE_FAILURE;
+    bool is_ready = rehearsal_prepare(rehearsal);
+    bool is_over = is_ready && rehearsal->ending != REHEARSAL_UNKNOWN; /* it must not run */
+    if (is_over || (is_ready && rehearsal_run(rehearsal))) {
+        log_stop(); /* what is said last is the outcome */
+        rehearsal_tell(rehearsal);
+        code = rehearsal_exit_code(rehearsal);
+    }
+    log_stop();
+    rehearsal_free(rehearsal);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct rehearsal_wish wish = {
+        .fence = 1, .lose_after_ns = -1, .danger_after_ns = -1, .cancel_after_ns = -1, .timeout_ns = -1};
+    struct command_line line = command_line_begin(&command_run_handler, argc, argv);
+    for (int option; (option = command_line_next(&line)) >= 0;) {
+        int code = option_take(&wish, option, line.value);
+        if (code != EXIT_CODE_OK)
+            return code;
+    }
+    if (line.is_over)
+        return line.exit_code;
+    if (line.argument_count == 0)
+        return command_misused(&command_run_handler, "name the class: run-handler CLASS [ARGS]");
+    wish.class_name = line.arguments[0];
+    int code = wish_check(&wish);
+    if (code != EXIT_CODE_OK)
+        return code;
+    struct buffer text = {0};
+    code = EXIT_CODE_USAGE;
+    if (arguments_read(line.argument_count > 1 ? line.arguments[1] : "[]", &text, &wish.args))
+        code = rehearse(&wish);
+    buffer_fini(&text);
+    return code;
+}
+
+const struct command command_run_handler = {
+    .name = "run-handler",
+    .summary = "run one handler here, without Redis, to try or debug it",
+    .synopsis = "CLASS [ARGS] [-c FILE | --plugin FILE | --program FILE] [options]",
+    .about =
+        "Runs the handler of CLASS once, with ARGS (a JSON array, [] by default, - reads it from standard input),\n"
+        "and prints what it says, its progress, its result, the tasks that follow from it, and what would become of\n"
+        "its task. Nothing is pushed or kept, and no node is asked. Without -c, --plugin or --program the plugins\n"
+        "that a worker would load are looked through.\n"
+        "\n"
+        "It runs where a worker would run it: in a thread, in a process of its own, or as a program. What a worker\n"
+        "enforces is enforced here: time limits, the grace, and the end of its lock. With --in-process it runs in a\n"
+        "thread in any case, and its lock lasts for as long as a debugger stops it:\n"
+        "  gdb --args holdfast run-handler --in-process --plugin ./NAME.so CLASS ARGS\n"
+        "\n"
+        "With --resource, or when its class or its arguments say what to lock, it runs under a pretended lock, which\n"
+        "is extended until the options say otherwise. Ctrl-C cancels the task, a second one kills the run.\n"
+        "\n"
+        "JSON: class, jid, isolation, outcome, error (class and message, or null), comes_again_in (seconds or\n"
+        "null), ran_for (seconds), progress (the last), result, pushed (tasks).\n"
+        "\n"
+        "Exit codes, by the outcome: 0 done; 75 retry; 65 dead; 99 discarded; 98 snoozed; 97 lock_lost, so what it\n"
+        "returned was refused; 96 returned to its queue; 130 cancelled. 1: there was no run, and standard error says\n"
+        "why; 2: wrong use.\n",
+    .examples = "  holdfast run-handler echo '[\"fail\"]'\n"
+                "  holdfast run-handler --plugin ./resize.so resize '[\"a.png\"]' -r image:a --lose-lock-after 2s\n"
+                "  holdfast run-handler --program ./report report - --json < arguments.json\n",
+    .options = options,
+    .arguments_max = 2,
+    .run = run,
+};

@@ -1,0 +1,141 @@
+/* One run of one handler without a worker and without Redis: what is behind holdfast run-handler.
+ *
+ *     struct rehearsal *rehearsal = rehearsal_create(&wish);
+ *     if (rehearsal_prepare(rehearsal))           reads the configuration, loads the plugin, makes the task
+ *         rehearsal_run(rehearsal);               returns when the handler has
+ *     rehearsal_tell(rehearsal, as_json);
+ *     int code = rehearsal_exit_code(rehearsal);
+ *     rehearsal_free(rehearsal);
+ *
+ * The parts are those of a worker, but for two: the lock is a pretended one (pretended_lock.h), and what the handler
+ * says goes to the terminal. What its answer means for the task is decided by the worker's own rules (run_result.h).
+ *
+ *     rehearsal_config.c    a configuration, of a file or of the command line
+ *     rehearsal_task.c      the task, its rules and what it locks
+ *     rehearsal_run.c       the run: the loop, the lock, being asked to stop
+ *     rehearsal_link.c      what the handler says meanwhile
+ *     rehearsal_verdict.c   what becomes of the task
+ *
+ * Threads: the main thread is the loop. In the isolation `thread` the handler has a thread of its own; what is in the
+ * job is handed over to it and back, as in a worker. */
+#ifndef WORKER_REHEARSAL_H
+#define WORKER_REHEARSAL_H
+
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "base/loop.h"
+#include "worker/class_resources.h"
+#include "worker/commands/pretended_lock.h"
+#include "worker/config/config.h"
+#include "worker/exit_code.h"
+#include "worker/isolation/isolation.h"
+#include "worker/plugin/job_host.h"
+#include "worker/plugin/job_progress.h"
+#include "worker/plugin/plugin.h"
+#include "worker/runner_pool.h"
+#include "worker/task_resources.h"
+#include "worker/task_rules.h"
+
+enum { REHEARSAL_SETTINGS_MAX = 64 };
+
+/* What the command line asks for. The texts stay the caller's. */
+struct rehearsal_wish {
+    const char *class_name;
+    struct text_span args;                      /* a JSON array */
+    const char *config_path, *plugin, *program; /* at most one of them; none: the plugins that are usual */
+    const char *resources[ENVELOPE_RESOURCES_MAX];
+    unsigned resource_count;
+    int64_t fence;                                           /* the token of its lock */
+    int64_t lose_after_ns, danger_after_ns, cancel_after_ns; /* -1 = never */
+    int64_t timeout_ns;                                      /* -1 = as the class says */
+    unsigned attempt;
+    const char *checkpoint; /* JSON; NULL = none */
+    struct config_pair settings[REHEARSAL_SETTINGS_MAX];
+    unsigned setting_count;
+    bool in_process; /* in this process, whatever the class says */
+    bool as_json;
+};
+
+/* What becomes of the task. */
+enum rehearsal_ending {
+    REHEARSAL_UNKNOWN, /* there was no run: it could not be prepared */
+    REHEARSAL_DONE,
+    REHEARSAL_RETRY,
+    REHEARSAL_DEAD,
+    REHEARSAL_DISCARDED,
+    REHEARSAL_SNOOZED,
+    REHEARSAL_LOCK_LOST, /* what it said was refused */
+    REHEARSAL_RETURNED,  /* to its queue: it was asked to stop */
+    REHEARSAL_CANCELLED, /* somebody did not want it any more */
+};
+
+struct rehearsal {
+    struct rehearsal_wish wish;
+    struct config *config;
+    struct findings findings;
+    struct plugins *plugins; /* those that were looked through */
+    struct job_hosts *hosts;
+    const struct plugin_handler *handler;
+    /* the task */
+    struct buffer text;
+    struct envelope envelope;
+    struct task_rules rules;
+    struct class_resources *known;
+    struct task_resources resources;
+    bool is_locked;
+    /* the run */
+    struct board *board;
+    struct hf_job job;
+    struct job_progress progress;
+    int loss_event; /* eventfd that is readable once the lock is lost; -1 = there is no lock */
+    struct loop *loop;
+    struct runner_pool *pool; /* NULL = it does not run in a thread */
+    struct work work;
+    struct zygote zygote;
+    struct launcher *launcher;
+    struct isolation *isolation; /* NULL = it runs in a thread */
+    struct isolated_run away;
+    struct pretended_lock lock;
+    struct loop_timer lock_timer, timeout, cancel;
+    struct loop_signal *interrupt;
+    unsigned interrupts;
+    bool was_in_danger, was_lost;
+    /* its end */
+    bool started;
+    int code;
+    struct instant began;
+    int64_t took_ns;
+    enum rehearsal_ending ending;
+    const char *fate;       /* of a failure; NULL = none */
+    int64_t comes_again_ns; /* after so long; -1 = it does not, or at once */
+    FILE *out;              /* what is told while it runs */
+};
+
+struct rehearsal *rehearsal_create(const struct rehearsal_wish *wish);
+void rehearsal_free(struct rehearsal *rehearsal);
+
+/* False after complaining on standard error. A task that must not run is prepared, and has its ending. */
+bool rehearsal_prepare(struct rehearsal *rehearsal);
+/* False after complaining on standard error. */
+bool rehearsal_run(struct rehearsal *rehearsal);
+void rehearsal_tell(struct rehearsal *rehearsal);
+int rehearsal_exit_code(const struct rehearsal *rehearsal);
+
+/* --- private to these files --------------------------------------------------------------------------------------- */
+
+/* NULL after noting why. */
+struct config *rehearsal_config(const struct rehearsal_wish *wish, struct findings *findings);
+/* Of the command line, over what the file says of the plugin. */
+void rehearsal_settings_add(const struct rehearsal_wish *wish, struct config *config, const char *plugin);
+bool rehearsal_task_make(struct rehearsal *rehearsal, struct error *error) MUST_CHECK;
+extern const struct job_link rehearsal_link;
+/* A line about the run: what it is about, and a text in which nothing can steer a terminal. Any thread. */
+void rehearsal_say(struct rehearsal *rehearsal, const char *about, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Decides what becomes of the task when its handler has returned. */
+void rehearsal_judge(struct rehearsal *rehearsal);
+/* It is buried before it runs. */
+void rehearsal_bury(struct rehearsal *rehearsal, const char *error_class, const char *reason);
+int rehearsal_complain(const char *format, ...) PRINTF_LIKE(1, 2);
+
+#endif
