@@ -1,5 +1,6 @@
-/* Private to worker.c (the process), slot.c and slot_*.c (one task at a time), stop.c and drain.c (the end), signals.c
- * and reload.c. All of it belongs to the loop thread; what runs may read is on the board. */
+/* Private to worker.c (the process), look.c (what it looks at), slot.c and slot_*.c (one task at a time), stop.c and
+ * drain.c (the end), signals.c and reload.c. All of it belongs to the loop thread; what runs may read is on the
+ * board. */
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
@@ -259,6 +260,9 @@ struct class_resources *worker_resources_take(struct worker *worker);
 void worker_limits_take(struct worker *worker); /* as well */
 /* What runs tasks that are claimed from here on. */
 void worker_plugins_take(struct worker *worker, struct plugins *fresh);
+
+/* look.c: of the timer `look`, which it sets again until the worker stops. */
+void worker_look(struct loop_timer *timer);
 
 /* drain.c: with all slots idle; stops the process when nothing is left to do. */
 void worker_drain_look(struct worker *worker);

@@ -63,7 +63,7 @@ static pid_t pid_in(const char *name)
     return (pid_t)strtol(content_of(name), NULL, 10);
 }
 
-/* --- tasks --------------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------------- */
 
 static void a_task_is_done_with_its_result_and_what_follows(void **state)
 {
@@ -112,7 +112,7 @@ static void a_failure_is_tried_again_and_a_burial_is_not(void **state)
     stop(worker);
 }
 
-/* --- the end of its time ------------------------------------------------------------------------------------------- */
+/* --- the end of its time ------------------------------------------------------------------------------------------ */
 
 static const char stubborn[] = "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.05; done";
 
@@ -167,7 +167,7 @@ static void a_program_dies_with_its_worker(void **state)
     test_await(process_is_dead(pid));
 }
 
-/* --- on_event ------------------------------------------------------------------------------------------------------ */
+/* --- on_event ----------------------------------------------------------------------------------------------------- */
 
 static const char *on_event(const char *settings)
 {

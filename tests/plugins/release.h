@@ -1,5 +1,5 @@
-/* A plugin of which there are several releases; RELEASE is the number of this one. Each appends to the journal, the file
- * of the setting `journal`: "open N", "close N", and of each run "begin N JID" and "end N JID". A run whose first
+/* A plugin of which there are several releases; RELEASE is the number of this one. Each appends to the journal, the
+ * file of the setting `journal`: "open N", "close N", and of each run "begin N JID" and "end N JID". A run whose first
  * argument is "wait" ends when there is a file `go` in the directory of the setting `directory`. Classes: release, and
  * single, of which one runs at a time. */
 #include <fcntl.h>

@@ -1,17 +1,17 @@
 /* What a running handler can ask of its host: the function tables of jobs/job.h.
  *
- * A struct hf_job is one run: facts, what it can be told meanwhile, and what it leaves behind. It is the same for every
- * way to run a handler; how it reaches its host is the link:
+ * A struct hf_job is one run: facts, what it can be told meanwhile, and what it leaves behind. It is the same for
+ * every way to run a handler; how it reaches its host is the link:
  *
  *     thread of a worker      slot_link.c              directly, over the loop's mailbox
  *     runner process          isolation/runner_*.c     over the process's socket
  *     holdfast run-handler    commands/...             to the terminal
  *
- * In a worker the loop prepares it, a runner lends it to the handler, and after the run the loop reads the outcome; the
- * two hand-offs are the only synchronisation. While it runs only words of the board are shared: the lock's validity, the
- * pulse of the process, and the orders to stop, of process and of task. They are compared with the clock, so a stuck
- * loop cannot keep a lock falsely alive (E34), and a process that was stopped for longer than its lease does not go on
- * with a task that others may have by now. */
+ * In a worker the loop prepares it, a runner lends it to the handler, and after the run the loop reads the outcome;
+ * the two hand-offs are the only synchronisation. While it runs only words of the board are shared: the lock's
+ * validity, the pulse of the process, and the orders to stop, of process and of task. They are compared with the
+ * clock, so a stuck loop cannot keep a lock falsely alive (E34), and a process that was stopped for longer than its
+ * lease does not go on with a task that others may have by now. */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
