@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 
 #include "tests/support/crew_fixture.h"
+#include "tests/support/lock_cluster.h"
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/private_directory.h"
-#include "worker/isolation/crew_private.h"
 
 static const struct failure *failure(void)
 {
@@ -89,9 +89,9 @@ static void a_large_task_arrives_whole(void **state)
     memcpy(args, "[\"tell\"", 7);
     args[sizeof args - 2] = ']';
     trip_start(trip, "");
-    assert_true(isolation_withdraw(isolation, &trip->run));
+    assert_true(crew_withdraw(crew, &trip->run));
     trip->job.args = (struct text_span){args, sizeof args - 1};
-    isolation_start(isolation, &trip->run);
+    crew_start(crew, &trip->run);
     assert_int_equal(trip_await(trip), HF_OK);
     assert_int_equal(trip_number(trip, "length"), sizeof args - 1);
 }
@@ -102,6 +102,32 @@ static void what_it_prints_does_not_disturb_the_run(void **state)
     assert_int_equal(trip_run("[\"print\",3]"), HF_OK);
     assert_int_equal(trip_run("[\"print\",200000]"), HF_OK);
     assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+}
+
+static void a_flood_of_output_is_counted_and_dropped(void **state)
+{
+    (void)state;
+    assert_int_equal(trip_run("[\"flood\",4096]"), HF_OK);
+    assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+}
+
+static void a_handler_may_have_threads(void **state)
+{
+    (void)state;
+    unsigned lines = 0;
+    assert_int_equal(trip_run("[\"crowd\"]"), HF_OK);
+    for (const char *at = buffer_text(&trips[0].said); (at = strstr(at, "log 1 one of many\n")) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 400);
+    assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+}
+
+static void only_what_is_heard_is_said(void **state)
+{
+    (void)state;
+    trips[0].is_deaf = true;
+    assert_int_equal(trip_run("[\"talk\"]"), HF_OK);
+    assert_string_equal(buffer_text(&trips[0].said), "progress {\"done\":1}\n");
 }
 
 /* --- crashes ---------------------------------------------------------------------------------------------------- */
@@ -237,176 +263,6 @@ static void a_late_kill_is_not_blamed_on_the_next_run(void **state)
     assert_int_equal(crew_verdict(&trips[1].run, 7, board, &end, ""), HF_FAIL);
 }
 
-/* --- the pool --------------------------------------------------------------------------------------------------- */
-
-static void one_process_serves_run_after_run(void **state)
-{
-    (void)state;
-    pid_t pid = runner_pid();
-    for (int runs = 2; runs <= 5; runs++) {
-        assert_int_equal(runner_pid(), pid);
-        assert_int_equal(trip_number(&trips[0], "runs"), runs);
-    }
-}
-
-static void there_are_no_more_processes_than_threads(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        trip_start(&trips[i], "[\"listen\"]");
-    trip_await_begin(&trips[0]);
-    trip_await_begin(&trips[1]);
-    loop_for(loop, 20 * NS_PER_MS);
-    assert_int_equal(trips[2].begun, 0);
-    job_cancel(&trips[1].job, HF_USER);
-    trip_await_begin(&trips[2]);
-    assert_true(trips[1].has_ended);
-    assert_false(trips[0].has_ended);
-}
-
-static void a_run_that_waits_can_be_withdrawn(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        trip_start(&trips[i], "[\"listen\"]");
-    trip_await_begin(&trips[1]);
-    assert_false(isolation_withdraw(isolation, &trips[0].run));
-    assert_true(isolation_withdraw(isolation, &trips[2].run));
-    job_cancel(&trips[0].job, HF_USER);
-    assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
-    loop_for(loop, 20 * NS_PER_MS);
-    assert_int_equal(trips[2].begun, 0);
-}
-
-static void a_process_is_replaced_after_so_many_tasks(void **state)
-{
-    (void)state;
-    trips[0].rules.tasks_per_process = 2;
-    pid_t first = runner_pid();
-    assert_int_equal(runner_pid(), first);
-    pid_t second = runner_pid();
-    assert_int_not_equal(second, first);
-    assert_int_equal(trip_number(&trips[0], "runs"), 1);
-    test_await(process_is_dead(first));
-}
-
-/* Its memory is looked at in one of sixteen runs at least. */
-static void a_process_that_has_grown_is_replaced(void **state)
-{
-    (void)state;
-    trips[0].rules.memory_per_process = 256 << 20;
-    pid_t first = runner_pid();
-    assert_int_equal(trip_run("[\"leak\",300000000]"), HF_OK);
-    pid_t now = first;
-    for (int i = 0; i < 16 && now == first; i++)
-        now = runner_pid();
-    assert_int_not_equal(now, first);
-}
-
-/* Processes with other limits are other processes; the one that was idle makes room when there is none. */
-static void limits_are_those_of_the_class(void **state)
-{
-    (void)state;
-    crew_config->worker.threads = 1;
-    pid_t first = runner_pid();
-    trips[0].rules.open_files_limit = 64;
-    pid_t second = runner_pid();
-    assert_int_not_equal(second, first);
-    char line[64] = "", path[64];
-    snprintf(path, sizeof path, "/proc/%d/limits", (int)second);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (strncmp(line, "Max open files", 14) != 0)
-        assert_non_null(fgets(line, sizeof line, file));
-    fclose(file);
-    assert_contains(line, " 64 ");
-    test_await(process_is_dead(first));
-}
-
-static void a_renewed_crew_has_new_processes(void **state)
-{
-    (void)state;
-    pid_t first = runner_pid();
-    trip_start(&trips[1], "[\"listen\"]");
-    trip_await_begin(&trips[1]);
-    isolation_renew(isolation);
-    assert_int_not_equal(runner_pid(), first);
-    assert_false(trips[1].has_ended); /* what runs goes on */
-    job_cancel(&trips[1].job, HF_USER);
-    assert_int_equal(trip_await(&trips[1]), HF_CANCELLED);
-}
-
-static void an_idle_process_that_dies_is_replaced(void **state)
-{
-    (void)state;
-    pid_t first = runner_pid();
-    assert_int_equal(kill(first, SIGKILL), 0);
-    test_await(process_is_dead(first));
-    loop_for(loop, 20 * NS_PER_MS);
-    assert_int_not_equal(runner_pid(), first);
-}
-
-static void a_plugin_is_closed_when_its_process_ends(void **state)
-{
-    (void)state;
-    char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 32];
-    private_directory_create(directory);
-    snprintf(path, sizeof path, "%s/farewell", directory);
-    restless_set("farewell", path);
-    assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
-    assert_int_not_equal(access(path, F_OK), 0);
-    isolation_renew(isolation);
-    test_await(access(path, F_OK) == 0);
-    unlink(path);
-    rmdir(directory);
-}
-
-/* --- plugins that do not open ----------------------------------------------------------------------------------- */
-
-static void a_plugin_that_does_not_open_puts_its_tasks_off(void **state)
-{
-    (void)state;
-    static const char *const ways[] = {"refuse", "crash"};
-    for (int i = 0; i < 2; i++) {
-        restless_set("opening", ways[i]);
-        assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
-        assert_int_equal(trips[0].job.outcome.retry_in_ms, 10000);
-        assert_int_equal(trips[0].begun, 0);
-        assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE); /* at once: it is not tried again that soon */
-        restless_set("none", "");
-        isolation_renew(isolation);
-        assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
-        isolation_renew(isolation);
-    }
-}
-
-static void a_run_whose_lock_is_gone_does_not_begin(void **state)
-{
-    (void)state;
-    struct redlock_validity gone = {.until = 0};
-    trips[0].job.validity = &gone;
-    assert_int_equal(trip_run("[\"ok\"]"), ISOLATION_NOT_STARTED);
-    assert_int_equal(trips[0].begun, 0);
-}
-
-/* --- what it costs ---------------------------------------------------------------------------------------------- */
-
-static void crashes_leak_no_descriptors(void **state)
-{
-    (void)state;
-    crashes("[\"abort\"]", "Aborted");
-    unsigned before = descriptors_open(getpid());
-    for (int i = 0; i < 10; i++)
-        crashes("[\"abort\"]", "Aborted");
-    assert_int_equal(descriptors_open(getpid()), before);
-    pid_t pid = runner_pid();
-    unsigned of_runner = descriptors_open(pid);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(trip_run("[\"talk\"]"), HF_OK);
-    assert_int_equal(runner_pid(), pid);
-    assert_int_equal(descriptors_open(pid), of_runner);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +272,9 @@ int main(void)
         crew_test(arguments_that_the_handler_refuses_are_buried),
         crew_test(a_large_task_arrives_whole),
         crew_test(what_it_prints_does_not_disturb_the_run),
+        crew_test(a_flood_of_output_is_counted_and_dropped),
+        crew_test(a_handler_may_have_threads),
+        crew_test(only_what_is_heard_is_said),
         crew_test(a_handler_that_crashes_fails_alone),
         crew_test(a_handler_that_exits_fails),
         crew_test(a_handler_that_throws_fails),
@@ -428,18 +287,6 @@ int main(void)
         crew_test(a_handler_that_does_not_heed_its_cancelling_is_killed),
         crew_test(a_handler_sees_that_it_is_cancelled),
         crew_test(a_late_kill_is_not_blamed_on_the_next_run),
-        crew_test(one_process_serves_run_after_run),
-        crew_test(there_are_no_more_processes_than_threads),
-        crew_test(a_run_that_waits_can_be_withdrawn),
-        crew_test(a_process_is_replaced_after_so_many_tasks),
-        crew_test(a_process_that_has_grown_is_replaced),
-        crew_test(limits_are_those_of_the_class),
-        crew_test(a_renewed_crew_has_new_processes),
-        crew_test(an_idle_process_that_dies_is_replaced),
-        crew_test(a_plugin_is_closed_when_its_process_ends),
-        crew_test(a_plugin_that_does_not_open_puts_its_tasks_off),
-        crew_test(a_run_whose_lock_is_gone_does_not_begin),
-        crew_test(crashes_leak_no_descriptors),
     };
     return cmocka_run_group_tests_name("crew", tests, crew_group_set_up, crew_group_tear_down);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -167,6 +168,21 @@ static int prints(struct restless *restless, hf_job *job)
     return HF_OK;
 }
 
+/* As a gigabyte would be: far more than anybody reads of it. */
+static int floods(struct restless *restless, hf_job *job)
+{
+    static char block[1 << 16];
+    int64_t blocks = 0;
+    restless->kit.job->arg_integer(job, 1, &blocks);
+    memset(block, 'x', sizeof block);
+    for (int64_t i = 0; i < blocks; i++) {
+        block[i % (int64_t)sizeof block] = '\n';
+        if (write(i % 2 == 0 ? STDOUT_FILENO : STDERR_FILENO, block, sizeof block) < 0)
+            return HF_FAIL;
+    }
+    return HF_OK;
+}
+
 /* Bytes on every socket that it can find: what the worker reads there is not what it expects. */
 static int babbles(struct restless *restless, hf_job *job)
 {
@@ -192,6 +208,42 @@ static int talks(struct restless *restless, hf_job *job)
     int took = kit->report->progress(job, "{\"done\":1}") && kit->report->result(job, "{\"ok\":true}") &&
                restless->push->add(job, "{\"class\":\"next\",\"args\":[]}", reason, sizeof reason);
     return took && !kit->report->progress(job, "{no json") ? HF_OK : HF_BURY;
+}
+
+struct crowd {
+    struct restless *restless;
+    hf_job *job;
+};
+
+static void *crowd_talks(void *argument)
+{
+    const struct crowd *crowd = argument;
+    const struct kit *kit = &crowd->restless->kit;
+    for (int i = 0; i < 100; i++) {
+        kit->job->log(crowd->job, HF_LOG_INFO, "one of many");
+        kit->report->progress(crowd->job, "{\"one\":\"of many\"}");
+        if (!kit->lock->verify(crowd->job))
+            return argument;
+    }
+    return NULL;
+}
+
+/* On many threads at once. */
+static int crowds(struct restless *restless, hf_job *job)
+{
+    struct crowd crowd = {restless, job};
+    pthread_t threads[4];
+    int code = HF_OK;
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&threads[i], NULL, crowd_talks, &crowd) != 0)
+            return HF_BURY;
+    for (int i = 0; i < 4; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        if (failed != NULL)
+            code = HF_DISCARD;
+    }
+    return code;
 }
 
 static int fails(struct restless *restless, hf_job *job)
@@ -264,6 +316,8 @@ static int run(hf_job *job, void *state)
                 {"upset", upsets},
                 {"surroundings", tells_surroundings},
                 {"print", prints},
+                {"flood", floods},
+                {"crowd", crowds},
                 {"babble", babbles},
                 {"talk", talks},
                 {"fail", fails},
@@ -313,6 +367,8 @@ static int open_restless(const hf_host *host, void **state, char *reason, size_t
 static void close_restless(void *state)
 {
     struct restless *restless = state;
+    while (restless->farewell != NULL && strcmp(restless->farewell, "hang") == 0)
+        pause();
     int file = restless->farewell != NULL ? open(restless->farewell, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (file >= 0)
         close(file);

@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 #include "worker/isolation/runner_process.h"
 
-struct isolation *isolation;
+struct crew *crew;
 struct config *crew_config;
 struct trip trips[TRIPS];
 static struct plugins *plugins;
@@ -24,8 +24,7 @@ static struct trip *trip_of(struct hf_job *job)
 
 static bool link_hears(struct hf_job *job, enum hf_log_level level)
 {
-    (void)job;
-    return level > HF_LOG_DEBUG;
+    return level > HF_LOG_DEBUG && !trip_of(job)->is_deaf;
 }
 
 static void link_log(struct hf_job *job, enum hf_log_level level, const char *text)
@@ -106,7 +105,7 @@ void trip_start(struct trip *trip, const char *args)
     if (trip->run.lock == NULL)
         berth_clear(trip->run.berth);
     berth_open(trip->run.berth, trip->job.jid, trip->job.class_name);
-    isolation_start(isolation, &trip->run);
+    crew_start(crew, &trip->run);
     assert_false(trip->begun > 0 || trip->has_ended);
 }
 
@@ -205,14 +204,14 @@ void crew_begin(struct loop *on)
     crew_config->worker.max_task_size = 1 << 20;
     crew_config->worker.log_level = LOG_INFO;
     const struct isolation_options options = {on, launcher, board, crew_config};
-    isolation = isolation_create(&options);
+    crew = crew_create(&options);
     for (unsigned i = 0; i < TRIPS; i++)
         trip_init(&trips[i], i);
 }
 
 void crew_end(void)
 {
-    isolation_destroy(isolation);
+    crew_destroy(crew);
     for (unsigned i = 0; i < TRIPS; i++) {
         job_outcome_fini(&trips[i].job.outcome);
         buffer_fini(&trips[i].said);

@@ -1,11 +1,11 @@
-/* For tests of runs in processes: a board, a zygote, a loop, a launcher, an isolation, the plugin `restless`, and
+/* For tests of runs in processes: a board, a zygote, a loop, a launcher, a crew, the plugin `restless`, and
  * trips, which are runs that remember what was told of them. */
 #ifndef TESTS_SUPPORT_CREW_FIXTURE_H
 #define TESTS_SUPPORT_CREW_FIXTURE_H
 
 #include "base/buffer.h"
 #include "tests/support/launcher_fixture.h"
-#include "worker/isolation/isolation.h"
+#include "worker/isolation/crew_private.h"
 
 enum { TRIPS = 8 };
 
@@ -15,6 +15,7 @@ struct trip {
     struct isolated_run run;
     char args[512];
     int64_t kill_after_ns; /* since it began; 0 = it is not killed */
+    bool is_deaf;          /* hears no lines of the log */
     unsigned begun;
     bool has_ended;
     int code;
@@ -22,7 +23,7 @@ struct trip {
 };
 
 extern struct loop *loop;
-extern struct isolation *isolation;
+extern struct crew *crew;
 extern struct config *crew_config; /* two threads; it may be changed before a process is made */
 extern struct trip trips[TRIPS];   /* each with the berth of its number */
 

@@ -138,12 +138,8 @@ static void hello_write(void)
     struct config_pair pairs[] = {{(char *)(uintptr_t) "colour", (char *)(uintptr_t) "blue"},
                                   {(char *)(uintptr_t) "size", (char *)(uintptr_t) ""}};
     struct config_pairs settings = {pairs, 2};
-    struct runner_hello hello = {.path = "/jobs/paint.so",
-                                 .plugin = "paint",
-                                 .settings = &settings,
-                                 .log_level = LOG_WARN,
-                                 .order_max = 12345,
-                                 .patience_ns = 67890};
+    struct runner_hello hello = {
+        .path = "/jobs/paint.so", .plugin = "paint", .settings = &settings, .order_max = 12345, .patience_ns = 67890};
     runner_hello_write(&hello, &out);
 }
 
@@ -157,7 +153,6 @@ static void a_greeting_arrives_as_it_was_sent(void **state)
     assert_true(runner_hello_read(&copy.frame, &hello, &settings));
     assert_string_equal(hello.path, "/jobs/paint.so");
     assert_string_equal(hello.plugin, "paint");
-    assert_int_equal(hello.log_level, LOG_WARN);
     assert_int_equal(hello.order_max, 12345);
     assert_int_equal(hello.patience_ns, 67890);
     assert_int_equal(hello.settings->count, 2);
@@ -186,7 +181,7 @@ static void order_write(const char *checkpoint)
                           .reports_progress = true,
                           .may_push = true,
                           .backtrace_lines = 7};
-    const struct runner_order order = {.berth = 5, .run = 99, .has_lock = true};
+    const struct runner_order order = {.berth = 5, .run = 99, .log_level = HF_LOG_WARN, .has_lock = true};
     runner_order_write(&order, &job, &out);
 }
 
@@ -200,6 +195,7 @@ static void an_order_arrives_as_it_was_sent(void **state)
     assert_true(runner_order_read(&copy.frame, &order, &job));
     assert_int_equal(order.berth, 5);
     assert_int_equal(order.run, 99);
+    assert_int_equal(order.log_level, HF_LOG_WARN);
     assert_true(order.has_lock);
     assert_string_equal(job.class_name, "paint");
     assert_string_equal(job.queue, "low");

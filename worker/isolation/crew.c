@@ -12,11 +12,17 @@
 #include "base/memory.h"
 #include "worker/isolation/crew_private.h"
 
-#define IDLE_LIMIT_NS   (60 * NS_PER_S)
-#define BACK_OFF_NS     NS_PER_S
-#define BACK_OFF_MAX_NS (30 * NS_PER_S)
-#define TELL_AGAIN_NS   (60 * NS_PER_S)
-#define SNOOZE_MS       10000
+#define TELL_AGAIN_NS (60 * NS_PER_S)
+#define SNOOZE_MS     10000
+enum { DOUBLINGS_MAX = 10 };
+
+static const struct crew_times usual_times = {
+    .idle_ns = 60 * NS_PER_S,
+    .open_ns = 30 * NS_PER_S,
+    .leave_ns = 5 * NS_PER_S,
+    .back_off_ns = NS_PER_S,
+    .back_off_max = 30 * NS_PER_S,
+};
 
 /* --- pools ------------------------------------------------------------------------------------------------------ */
 
@@ -73,7 +79,10 @@ static void refusal_tell(struct crew_pool *pool, const char *reason, int64_t wai
 
 void pool_struck(struct crew_pool *pool, const char *reason)
 {
-    int64_t wait_ns = pool->strikes < 5 ? BACK_OFF_NS << pool->strikes : BACK_OFF_MAX_NS;
+    const struct crew_times *times = &pool->crew->times;
+    int64_t wait_ns = times->back_off_ns << (pool->strikes < DOUBLINGS_MAX ? pool->strikes : DOUBLINGS_MAX);
+    if (wait_ns > times->back_off_max)
+        wait_ns = times->back_off_max;
     pool->strikes++;
     pool->not_before = loop_after(pool->crew->options.loop, wait_ns);
     refusal_tell(pool, reason, wait_ns);
@@ -228,7 +237,7 @@ static void pools_tidy(struct crew *crew)
 void crew_idle_plan(struct crew *crew)
 {
     if (!loop_timer_is_set(&crew->idle_look))
-        loop_timer_set(crew->options.loop, &crew->idle_look, loop_after(crew->options.loop, IDLE_LIMIT_NS));
+        loop_timer_set(crew->options.loop, &crew->idle_look, loop_after(crew->options.loop, crew->times.idle_ns));
 }
 
 static void idle_look(struct loop_timer *timer)
@@ -237,7 +246,7 @@ static void idle_look(struct loop_timer *timer)
     struct instant first = INSTANT_NEVER;
     for (struct list *at = crew->members.next; at != &crew->members; at = at->next) {
         struct crew_member *member = list_owner(at, struct crew_member, link);
-        struct instant end = instant_after(member->idle_since, IDLE_LIMIT_NS);
+        struct instant end = instant_after(member->idle_since, crew->times.idle_ns);
         if (member->state != MEMBER_IDLE)
             continue;
         if (instant_reached(loop_now(crew->options.loop), end))
@@ -269,6 +278,7 @@ struct crew *crew_create(const struct isolation_options *options)
 {
     struct crew *crew = memory_new(struct crew);
     crew->options = *options;
+    crew->times = usual_times;
     list_init(&crew->pools);
     list_init(&crew->members);
     loop_hook_init(&crew->serve, crew_serve);

@@ -14,9 +14,6 @@
 #include "worker/isolation/crew_private.h"
 #include "worker/lock_setup.h"
 
-#define OPEN_PATIENCE_NS  (30 * NS_PER_S)
-#define LEAVE_PATIENCE_NS (5 * NS_PER_S)
-
 static bool has_place(enum member_state state)
 {
     return state == MEMBER_STARTING || state == MEMBER_IDLE || state == MEMBER_BUSY;
@@ -57,7 +54,7 @@ void member_enter(struct crew_member *member, enum member_state state)
     if (state == MEMBER_IDLE)
         idle_begin(member);
     if (state == MEMBER_LEAVING)
-        loop_timer_set(loop, &member->patience, loop_after(loop, LEAVE_PATIENCE_NS));
+        loop_timer_set(loop, &member->patience, loop_after(loop, member->crew->times.leave_ns));
     if (state == MEMBER_CONDEMNED && member->watch != NULL) {
         loop_watch_stop(member->watch);
         member->watch = NULL;
@@ -91,9 +88,9 @@ static void patience_is_over(struct loop_timer *timer)
 {
     struct crew_member *member = list_owner(timer, struct crew_member, patience);
     if (member->state == MEMBER_STARTING)
-        member_condemn(member, "did not open its plugin within %d s", (int)(OPEN_PATIENCE_NS / NS_PER_S));
+        member_condemn(member, "did not open its plugin in time");
     else
-        member_condemn(member, "did not end within %d s", (int)(LEAVE_PATIENCE_NS / NS_PER_S));
+        member_condemn(member, "did not close its plugin in time");
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
@@ -233,7 +230,6 @@ static void hello_send(struct crew_member *member)
         .path = plugin_path(plugin),
         .plugin = plugin_name(plugin),
         .settings = settings_of(config, plugin_name(plugin)),
-        .log_level = config->worker.log_level,
         .order_max = (int64_t)runner_order_max(config->worker.max_task_size),
         .patience_ns = lock_setup_verify_patience_ns(config),
     };
@@ -276,7 +272,7 @@ static struct crew_member *member_new(struct crew_pool *pool, const struct ends 
     list_append(&crew->members, &member->link);
     child_init(&member->child, spawned, exited);
     loop_timer_init(&member->patience, patience_is_over);
-    loop_timer_set(loop, &member->patience, loop_after(loop, OPEN_PATIENCE_NS));
+    loop_timer_set(loop, &member->patience, loop_after(loop, crew->times.open_ns));
     member->watch = loop_watch_start(loop, member->socket, LOOP_READABLE, member_watched, member);
     member->output = output_open(loop, ends->output[0], &member->budget, output_told, member);
     pool->members++;
@@ -318,6 +314,15 @@ static void berth_take(struct crew_member *member)
         launcher_ring(options->launcher);
 }
 
+/* What the process need not even say. */
+static enum hf_log_level level_heard(struct hf_job *job)
+{
+    enum hf_log_level level = HF_LOG_DEBUG;
+    while (level <= HF_LOG_ERROR && !job->link->hears(job, level))
+        level++;
+    return level;
+}
+
 bool member_give(struct crew_member *member, struct isolated_run *run)
 {
     const struct board *board = member->crew->options.board;
@@ -325,6 +330,7 @@ bool member_give(struct crew_member *member, struct isolated_run *run)
     struct runner_order order = {
         .berth = (unsigned)(run->berth - board->berths),
         .run = atomic_load_explicit(&run->berth->run, memory_order_relaxed),
+        .log_level = level_heard(run->job),
         .has_lock = run->job->validity != NULL,
     };
     member->run = run;

@@ -65,8 +65,15 @@ struct crew_member {
     char complaint[RUNNER_REASON_MAX]; /* why it was killed; "" = it was not, here */
 };
 
+struct crew_times {
+    int64_t idle_ns;                   /* a process that was idle for so long ends */
+    int64_t open_ns, leave_ns;         /* for opening the plugin, and for closing it */
+    int64_t back_off_ns, back_off_max; /* after a process that did not open its plugin; doubled each time */
+};
+
 struct crew {
     struct isolation_options options;
+    struct crew_times times;
     struct list pools, members;
     struct loop_hook serve;
     struct loop_timer idle_look;

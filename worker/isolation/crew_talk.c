@@ -168,9 +168,12 @@ static bool event_came(struct crew_member *member, const struct frame *frame)
 static bool progress_came(struct crew_member *member, const struct frame *frame)
 {
     struct frame_reader reader = frame_read(frame);
-    const char *json = frame_take_string(&reader, ITERATION_BYTES_MAX);
+    struct text_span json = frame_take_text(&reader, ITERATION_BYTES_MAX);
     struct hf_job *job = member->run->job;
-    return frame_is_used_up(&reader) && job->reports_progress && job->link->progress(job, json);
+    if (!frame_is_used_up(&reader) || !job->reports_progress || !iteration_text_is_sound(json.bytes, json.length))
+        return false;
+    (void)job->link->progress(job, json.bytes);
+    return true;
 }
 
 /* --- the beginning and the end ---------------------------------------------------------------------------------- */

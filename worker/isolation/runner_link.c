@@ -13,9 +13,7 @@ static struct runner_run *run_of(struct hf_job *job)
 
 static bool link_hears(struct hf_job *job, enum hf_log_level level)
 {
-    static const enum log_level levels[] = {
-        [HF_LOG_DEBUG] = LOG_DEBUG, [HF_LOG_INFO] = LOG_INFO, [HF_LOG_WARN] = LOG_WARN, [HF_LOG_ERROR] = LOG_ERROR};
-    return levels[level] >= run_of(job)->log_level;
+    return level >= run_of(job)->order.log_level;
 }
 
 static void link_log(struct hf_job *job, enum hf_log_level level, const char *text)

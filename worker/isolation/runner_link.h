@@ -9,7 +9,6 @@ struct runner_run {
     struct hf_job job; /* its link is runner_link */
     struct runner_order order;
     struct runner_channel *channel;
-    enum log_level log_level;
     int64_t patience_ns;
     pthread_mutex_t asking; /* one question at a time, and its answer */
     int64_t questions;      /* so far: their numbers tell late answers from others */

@@ -22,7 +22,6 @@ void runner_hello_write(const struct runner_hello *hello, struct buffer *out)
     size_t start = frame_begin(out, FRAME_HELLO), count = hello->settings != NULL ? hello->settings->count : 0;
     frame_add_string(out, hello->path, PATH_BYTES_MAX);
     frame_add_string(out, hello->plugin, NAME_BYTES_MAX);
-    frame_add_number(out, hello->log_level);
     frame_add_number(out, hello->order_max);
     frame_add_number(out, hello->patience_ns);
     if (count > RUNNER_SETTINGS_MAX)
@@ -46,7 +45,6 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
     struct frame_reader reader = frame_read(frame);
     hello->path = frame_take_string(&reader, PATH_BYTES_MAX);
     hello->plugin = frame_take_string(&reader, NAME_BYTES_MAX);
-    hello->log_level = (enum log_level)frame_take_number(&reader, LOG_DEBUG, LOG_NOTHING);
     hello->order_max = frame_take_number(&reader, 0, UINT32_MAX);
     hello->patience_ns = frame_take_number(&reader, 0, INT64_MAX);
     hello->settings = settings;
@@ -76,6 +74,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
     invariant(job->resource_count <= ENVELOPE_RESOURCES_MAX);
     frame_add_number(out, order->berth);
     frame_add_number(out, (int64_t)order->run);
+    frame_add_number(out, order->log_level);
     frame_add_number(out, flags_of(order, job));
     frame_add_number(out, job->attempt);
     frame_add_number(out, job->backtrace_lines);
@@ -96,6 +95,7 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
     struct frame_reader reader = frame_read(frame);
     order->berth = (unsigned)frame_take_number(&reader, 0, UINT32_MAX);
     order->run = (uint64_t)frame_take_number(&reader, 0, INT64_MAX);
+    order->log_level = (enum hf_log_level)frame_take_number(&reader, HF_LOG_DEBUG, HF_LOG_ERROR + 1);
     int64_t flags = frame_take_number(&reader, 0, ALL_FLAGS);
     order->has_lock = (flags & HAS_LOCK) != 0;
     job->reports_progress = (flags & REPORTS_PROGRESS) != 0;

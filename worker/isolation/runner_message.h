@@ -28,7 +28,6 @@ struct runner_hello {
     const char *path;   /* of the plugin, for messages */
     const char *plugin; /* its name */
     const struct config_pairs *settings;
-    enum log_level log_level;
     int64_t order_max;   /* bytes of a frame that is sent to it */
     int64_t patience_ns; /* with a question about the lock */
 };
@@ -41,6 +40,7 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
 struct runner_order {
     unsigned berth;
     uint64_t run;
+    enum hf_log_level log_level; /* below that nobody hears it */
     bool has_lock;
     const char *resources[ENVELOPE_RESOURCES_MAX];
 };

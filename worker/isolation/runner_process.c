@@ -90,7 +90,6 @@ static bool runner_open(struct runner *runner, int file)
         return false;
     channel_keep(&runner->channel, &runner->greeting);
     runner->channel.limit = (size_t)hello.order_max;
-    runner->run.log_level = hello.log_level;
     runner->run.patience_ns = hello.patience_ns;
     bool is_open = plugin_open(runner, &hello, file, reason);
     surroundings_note(&runner->surroundings);

@@ -1,0 +1,162 @@
+/* The lock of a run in a process: what its handler is told of it, asked over the worker, and that the process does not
+ * outlive it. */
+#include "tests/support/test.h"
+
+#include "tests/support/crew_fixture.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/one_cluster.h"
+
+enum { TTL_MS = 2000 };
+
+static struct redlock_group *group;
+static struct lock_probe probe;
+static struct config_node slow_node = {.call_timeout_ns = 10 * NS_PER_S};
+
+static int group_set_up(void **state)
+{
+    return crew_group_set_up(state) == 0 && one_cluster_set_up(state) == 0 ? 0 : -1;
+}
+
+static int group_tear_down(void **state)
+{
+    one_cluster_tear_down(state);
+    return crew_group_tear_down(state);
+}
+
+/* As a slot does it. */
+static void lock_take(void)
+{
+    struct trip *trip = &trips[0];
+    assert_int_equal(lock_probe_acquire(&probe, "account:1"), REDLOCK_ACQUIRED);
+    berth_clear(trip->run.berth);
+    trip->run.lock = probe.lock;
+    trip->job.validity = redlock_lock_validity(probe.lock);
+    redlock_lock_publish_to(probe.lock, &trip->run.berth->validity);
+    atomic_store(&trip->run.berth->is_locked, true);
+}
+
+static int set_up(void **state)
+{
+    struct redlock_terms terms = quick_terms(TTL_MS, 3);
+    lock_cluster_heal(&cluster);
+    crew_set_up(state);
+    crew_config->lock_nodes = &slow_node;
+    crew_config->lock_node_count = 1;
+    group = lock_cluster_group(&cluster, loop);
+    lock_probe_create(&probe, loop, group, &terms);
+    lock_take();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    crew_tear_down(state);
+    if (!redlock_lock_is_free(probe.lock))
+        redlock_lock_release(probe.lock);
+    lock_probe_destroy(&probe);
+    loop_await(loop, redlock_group_busy(group) == 0);
+    redlock_group_destroy(group);
+    return 0;
+}
+
+static void a_handler_is_told_of_its_lock(void **state)
+{
+    (void)state;
+    static const char *const resources[] = {"account:1"};
+    struct hf_job *job = &trips[0].job;
+    job->resources = resources;
+    job->resource_count = 1;
+    memcpy(job->fence, "42", 3);
+    assert_int_equal(trip_run("[\"tell\"]"), HF_OK);
+    assert_contains(buffer_text(&job->outcome.result), "\"fence\":\"42\",\"resources\":1,\"first\":\"account:1\"");
+    assert_int_equal(trip_number(&trips[0], "valid"), 1);
+}
+
+static void a_held_lock_is_confirmed_and_extended(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int64_t before = atomic_load(&trips[0].job.validity->until);
+        assert_int_equal(trip_run("[\"verify\"]"), HF_OK);
+        assert_true(atomic_load(&trips[0].job.validity->until) > before);
+    }
+}
+
+static void a_deleted_lock_is_not_confirmed(void **state)
+{
+    (void)state;
+    ask_first(QUORUM, "DEL lock:account:1");
+    assert_int_equal(trip_run("[\"verify\"]"), HF_DISCARD);
+    assert_int_equal(probe.losses, 1);
+}
+
+/* The nodes answer too late: the process has been killed, and its question goes with it. */
+static void a_question_ends_with_its_run(void **state)
+{
+    (void)state;
+    pause_first(NODES);
+    trip_start(&trips[0], "[\"verify\"]");
+    trip_await_begin(&trips[0]);
+    const struct crew_member *member = trips[0].run.place;
+    loop_await(loop, member->is_asked);
+    (void)berth_kill_by(board, trips[0].run.berth, loop_now(loop));
+    launcher_ring(launcher);
+    assert_int_equal(trip_await(&trips[0]), HF_FAIL);
+    assert_string_equal(trips[0].job.outcome.failure.error_class, "HF::TimedOut");
+    resume_first(NODES);
+    loop_for(loop, 100 * NS_PER_MS);
+    atomic_store(&trips[0].run.berth->kill_at, INT64_MAX);
+    assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+}
+
+/* Beyond its first end: the descriptor of the process is the worker's own, which goes on being set. */
+static void the_descriptor_tells_the_end_of_the_lock_and_no_extension(void **state)
+{
+    (void)state;
+    trip_start(&trips[0], "[\"poll\"]");
+    trip_await_begin(&trips[0]);
+    loop_for(loop, (TTL_MS + TTL_MS / 4) * NS_PER_MS);
+    assert_false(trips[0].has_ended);
+    assert_int_equal(probe.losses, 0);
+    redlock_lock_forfeit(probe.lock);
+    atomic_store(&trips[0].run.berth->is_locked, false); /* or it would be killed */
+    assert_int_equal(trip_await(&trips[0]), HF_DISCARD);
+}
+
+static void a_run_is_killed_when_its_lock_ends(void **state)
+{
+    (void)state;
+    trip_start(&trips[0], "[\"loop\"]");
+    trip_await_begin(&trips[0]);
+    redlock_lock_forfeit(probe.lock);
+    launcher_ring(launcher);
+    assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
+}
+
+/* Nobody extends it, and nobody says so: the zygote goes by what it can see. */
+static void a_run_is_killed_when_its_lock_runs_out(void **state)
+{
+    (void)state;
+    trip_start(&trips[0], "[\"loop\"]");
+    trip_await_begin(&trips[0]);
+    pause_first(NODES);
+    assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
+    resume_first(NODES);
+    assert_false(job_lock_is_valid(&trips[0].job));
+}
+
+#define lock_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        lock_test(a_handler_is_told_of_its_lock),
+        lock_test(a_held_lock_is_confirmed_and_extended),
+        lock_test(a_deleted_lock_is_not_confirmed),
+        lock_test(a_question_ends_with_its_run),
+        lock_test(the_descriptor_tells_the_end_of_the_lock_and_no_extension),
+        lock_test(a_run_is_killed_when_its_lock_ends),
+        lock_test(a_run_is_killed_when_its_lock_runs_out),
+    };
+    return cmocka_run_group_tests_name("crew_lock", tests, group_set_up, group_tear_down);
+}

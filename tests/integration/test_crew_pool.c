@@ -1,0 +1,252 @@
+/* Which process runs what: when one is made, kept, replaced and given up, and what becomes of runs for which there is
+ * none. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "tests/support/crew_fixture.h"
+#include "tests/support/lock_cluster.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/private_directory.h"
+
+static pid_t runner_pid(void)
+{
+    assert_int_equal(trip_run("[\"tell\"]"), HF_OK);
+    return (pid_t)trip_number(&trips[0], "pid");
+}
+
+static void one_process_serves_run_after_run(void **state)
+{
+    (void)state;
+    pid_t pid = runner_pid();
+    for (int runs = 2; runs <= 5; runs++) {
+        assert_int_equal(runner_pid(), pid);
+        assert_int_equal(trip_number(&trips[0], "runs"), runs);
+    }
+}
+
+static void there_are_no_more_processes_than_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        trip_start(&trips[i], "[\"listen\"]");
+    trip_await_begin(&trips[0]);
+    trip_await_begin(&trips[1]);
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_int_equal(trips[2].begun, 0);
+    job_cancel(&trips[1].job, HF_USER);
+    trip_await_begin(&trips[2]);
+    assert_true(trips[1].has_ended);
+    assert_false(trips[0].has_ended);
+}
+
+static void a_run_that_waits_can_be_withdrawn(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        trip_start(&trips[i], "[\"listen\"]");
+    trip_await_begin(&trips[1]);
+    assert_false(crew_withdraw(crew, &trips[0].run));
+    assert_true(crew_withdraw(crew, &trips[2].run));
+    job_cancel(&trips[0].job, HF_USER);
+    assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_int_equal(trips[2].begun, 0);
+}
+
+static void a_process_is_replaced_after_so_many_tasks(void **state)
+{
+    (void)state;
+    trips[0].rules.tasks_per_process = 2;
+    pid_t first = runner_pid();
+    assert_int_equal(runner_pid(), first);
+    pid_t second = runner_pid();
+    assert_int_not_equal(second, first);
+    assert_int_equal(trip_number(&trips[0], "runs"), 1);
+    test_await(process_is_dead(first));
+}
+
+/* Its memory is looked at in one of sixteen runs at least. */
+static void a_process_that_has_grown_is_replaced(void **state)
+{
+    (void)state;
+    trips[0].rules.memory_per_process = 256 << 20;
+    pid_t first = runner_pid();
+    assert_int_equal(trip_run("[\"leak\",300000000]"), HF_OK);
+    pid_t now = first;
+    for (int i = 0; i < 16 && now == first; i++)
+        now = runner_pid();
+    assert_int_not_equal(now, first);
+}
+
+/* Processes with other limits are other processes; the one that was idle makes room when there is none. */
+static void limits_are_those_of_the_class(void **state)
+{
+    (void)state;
+    crew_config->worker.threads = 1;
+    pid_t first = runner_pid();
+    trips[0].rules.open_files_limit = 64;
+    pid_t second = runner_pid();
+    assert_int_not_equal(second, first);
+    char line[64] = "", path[64];
+    snprintf(path, sizeof path, "/proc/%d/limits", (int)second);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (strncmp(line, "Max open files", 14) != 0)
+        assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_contains(line, " 64 ");
+    test_await(process_is_dead(first));
+}
+
+static void a_renewed_crew_has_new_processes(void **state)
+{
+    (void)state;
+    pid_t first = runner_pid();
+    trip_start(&trips[1], "[\"listen\"]");
+    trip_await_begin(&trips[1]);
+    crew_renew(crew);
+    assert_int_not_equal(runner_pid(), first);
+    assert_false(trips[1].has_ended); /* what runs goes on */
+    job_cancel(&trips[1].job, HF_USER);
+    assert_int_equal(trip_await(&trips[1]), HF_CANCELLED);
+}
+
+static void an_idle_process_that_dies_is_replaced(void **state)
+{
+    (void)state;
+    pid_t first = runner_pid();
+    assert_int_equal(kill(first, SIGKILL), 0);
+    test_await(process_is_dead(first));
+    loop_for(loop, 20 * NS_PER_MS);
+    assert_int_not_equal(runner_pid(), first);
+}
+
+static void a_plugin_is_closed_when_its_process_ends(void **state)
+{
+    (void)state;
+    char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 32];
+    private_directory_create(directory);
+    snprintf(path, sizeof path, "%s/farewell", directory);
+    restless_set("farewell", path);
+    assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+    assert_int_not_equal(access(path, F_OK), 0);
+    crew_renew(crew);
+    test_await(access(path, F_OK) == 0);
+    unlink(path);
+    rmdir(directory);
+}
+
+/* --- plugins that do not open ----------------------------------------------------------------------------------- */
+
+static void a_plugin_that_does_not_open_puts_its_tasks_off(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"refuse", "crash"};
+    for (int i = 0; i < 2; i++) {
+        restless_set("opening", ways[i]);
+        assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
+        assert_int_equal(trips[0].job.outcome.retry_in_ms, 10000);
+        assert_int_equal(trips[0].begun, 0);
+        assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE); /* at once: it is not tried again that soon */
+        restless_set("none", "");
+        crew_renew(crew);
+        assert_int_equal(trip_run("[\"ok\"]"), HF_OK);
+        crew_renew(crew);
+    }
+}
+
+static void a_plugin_that_hangs_while_it_opens_is_given_up(void **state)
+{
+    (void)state;
+    crew->times.open_ns = 50 * NS_PER_MS;
+    restless_set("opening", "hang");
+    assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
+    loop_await(loop, crew_count(crew) == 0);
+}
+
+/* One process a time of back-off, however many tasks come. */
+static void opening_is_tried_again_after_a_while(void **state)
+{
+    (void)state;
+    crew->times.back_off_ns = 50 * NS_PER_MS;
+    restless_set("opening", "refuse");
+    assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
+    restless_set("none", "");
+    while (trip_run("[\"ok\"]") == HF_SNOOZE)
+        loop_for(loop, 5 * NS_PER_MS);
+    assert_int_equal(trips[0].code, HF_OK);
+}
+
+static void a_plugin_that_hangs_while_it_closes_is_killed(void **state)
+{
+    (void)state;
+    crew->times.leave_ns = 50 * NS_PER_MS;
+    restless_set("farewell", "hang");
+    pid_t pid = runner_pid();
+    crew_renew(crew);
+    assert_int_not_equal(runner_pid(), pid); /* which is not waited for */
+    test_await(process_is_dead(pid) || (loop_for(loop, NS_PER_MS), false));
+}
+
+static void a_process_that_was_idle_for_long_ends(void **state)
+{
+    (void)state;
+    crew->times.idle_ns = 50 * NS_PER_MS;
+    trip_start(&trips[1], "[\"listen\"]");
+    trip_await_begin(&trips[1]);
+    pid_t pid = runner_pid();
+    loop_await(loop, crew_count(crew) == 1);
+    assert_true(process_is_dead(pid));
+    assert_false(trips[1].has_ended);
+}
+
+static void a_run_whose_lock_is_gone_does_not_begin(void **state)
+{
+    (void)state;
+    struct redlock_validity gone = {.until = 0};
+    trips[0].job.validity = &gone;
+    assert_int_equal(trip_run("[\"ok\"]"), ISOLATION_NOT_STARTED);
+    assert_int_equal(trips[0].begun, 0);
+}
+
+/* --- what it costs ---------------------------------------------------------------------------------------------- */
+
+static void crashes_leak_no_descriptors(void **state)
+{
+    (void)state;
+    assert_int_equal(trip_run("[\"abort\"]"), HF_FAIL);
+    unsigned before = descriptors_open(getpid());
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(trip_run("[\"abort\"]"), HF_FAIL);
+    assert_int_equal(descriptors_open(getpid()), before);
+    pid_t pid = runner_pid();
+    unsigned of_runner = descriptors_open(pid);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(trip_run("[\"talk\"]"), HF_OK);
+    assert_int_equal(runner_pid(), pid);
+    assert_int_equal(descriptors_open(pid), of_runner);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        crew_test(one_process_serves_run_after_run),
+        crew_test(there_are_no_more_processes_than_threads),
+        crew_test(a_run_that_waits_can_be_withdrawn),
+        crew_test(a_process_is_replaced_after_so_many_tasks),
+        crew_test(a_process_that_has_grown_is_replaced),
+        crew_test(limits_are_those_of_the_class),
+        crew_test(a_renewed_crew_has_new_processes),
+        crew_test(an_idle_process_that_dies_is_replaced),
+        crew_test(a_plugin_is_closed_when_its_process_ends),
+        crew_test(a_plugin_that_does_not_open_puts_its_tasks_off),
+        crew_test(a_plugin_that_hangs_while_it_opens_is_given_up),
+        crew_test(opening_is_tried_again_after_a_while),
+        crew_test(a_plugin_that_hangs_while_it_closes_is_killed),
+        crew_test(a_process_that_was_idle_for_long_ends),
+        crew_test(a_run_whose_lock_is_gone_does_not_begin),
+        crew_test(crashes_leak_no_descriptors),
+    };
+    return cmocka_run_group_tests_name("crew_pool", tests, crew_group_set_up, crew_group_tear_down);
+}
