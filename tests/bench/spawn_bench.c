@@ -1,5 +1,6 @@
-/* What a program costs when the zygote starts it, beside posix_spawn of the same program in the same run: from the wish
- * until its end is known, one after the other, and several at once. The two take turns, because the machine may be half
+/* What a program costs when the zygote starts it, and when it is the handler of a task (exec: with its pipes, arguments
+ * and environment), beside posix_spawn of the same program in the same run: from the wish until its end is known, one
+ * after the other, and several at once. They take turns, because the machine may be half
  * as fast a moment later; the figures are medians of the rounds. Only the ratio means anything.
  *
  * posix_spawn is called by this process, which is small; in a worker, with its memory and threads, it is dearer.
@@ -15,6 +16,7 @@
 #include "base/invariant.h"
 #include "base/loop.h"
 #include "worker/isolation/launcher.h"
+#include "worker/isolation/program.h"
 
 enum { AT_ONCE_MAX = 64, ROUNDS_MAX = 1000, EXIT_USAGE = 2 };
 
@@ -27,12 +29,16 @@ static const char *arguments[] = {NULL, NULL};
 static struct loop *loop;
 static struct launcher *launcher;
 static struct child children[AT_ONCE_MAX];
+static struct board *board;
+static struct programs *programs;
+static struct hf_job jobs[AT_ONCE_MAX];
+static struct isolated_run runs[AT_ONCE_MAX];
 static unsigned to_start, to_end;
 
 static void usage(FILE *out)
 {
     fputs("usage: spawn-bench [options]\n"
-          "Runs a program by the zygote and by posix_spawn, and prints one line of JSON.\n"
+          "Runs a program by the zygote, as a handler, and by posix_spawn, and prints one line of JSON.\n"
           "  --rounds N    rounds, of which the median is taken, 1 to 1000 (25)\n"
           "  --runs N      runs of the program in a round, 1 to 100000 (40)\n"
           "  --at-once N   so many of them run at once, 1 to 64 (1)\n"
@@ -114,6 +120,56 @@ static double launched_round(void)
     return (double)instant_since(from, instant_now());
 }
 
+/* --- a task whose handler is the program ------------------------------------------------------------------------ */
+
+static void run_next(struct isolated_run *run)
+{
+    if (to_start == 0)
+        return;
+    to_start--;
+    berth_clear(run->berth);
+    berth_open(run->berth, run->job->jid, run->job->class_name);
+    programs_start(programs, run);
+}
+
+static void run_ended(struct isolated_run *run, int code)
+{
+    invariant(code == HF_OK);
+    berth_close(run->berth);
+    if (--to_end == 0)
+        loop_stop(loop);
+    else
+        run_next(run);
+}
+
+static double run_round(void)
+{
+    struct instant from = instant_now();
+    to_start = to_end = settings.runs;
+    for (unsigned i = 0; i < settings.at_once; i++)
+        run_next(&runs[i]);
+    loop_run(loop);
+    return (double)instant_since(from, instant_now());
+}
+
+static void runs_prepare(void)
+{
+    static const struct plugin_handler handler = {.class_name = "bench", .program = arguments};
+    static const struct task_rules rules = {.isolation = CONFIG_ISOLATION_EXEC};
+    programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .board = board});
+    atomic_store(&board->pulse, INT64_MAX);
+    for (unsigned i = 0; i < settings.at_once; i++) {
+        jobs[i] = (struct hf_job){.class_name = "bench",
+                                  .queue = "default",
+                                  .jid = "0123456789abcdef01234567",
+                                  .args = {"[1,2,3]", 7},
+                                  .berth = board_berth(board, i),
+                                  .board = board};
+        runs[i] = (struct isolated_run){
+            .job = &jobs[i], .berth = jobs[i].berth, .handler = &handler, .rules = &rules, .ended = run_ended};
+    }
+}
+
 /* --- posix_spawn ------------------------------------------------------------------------------------------------ */
 
 static void spawn_one(void)
@@ -161,17 +217,23 @@ static double median(double *values)
 
 static void measure(void)
 {
-    static double launched[ROUNDS_MAX], spawned[ROUNDS_MAX], ratios[ROUNDS_MAX];
+    static double launched[ROUNDS_MAX], spawned[ROUNDS_MAX], ran[ROUNDS_MAX], ratios[ROUNDS_MAX],
+        run_ratios[ROUNDS_MAX];
     launched_round();
+    run_round();
     spawned_round();
     for (unsigned i = 0; i < settings.rounds; i++) {
         launched[i] = launched_round();
         spawned[i] = spawned_round();
+        ran[i] = run_round();
         ratios[i] = launched[i] / spawned[i];
+        run_ratios[i] = ran[i] / spawned[i];
     }
     double runs_us = settings.runs * (double)NS_PER_US;
-    printf("{\"program\":\"%s\",\"at_once\":%u,\"zygote_us\":%.1f,\"posix_spawn_us\":%.1f,\"ratio\":%.3f}\n",
-           settings.program, settings.at_once, median(launched) / runs_us, median(spawned) / runs_us, median(ratios));
+    printf("{\"program\":\"%s\",\"at_once\":%u,\"zygote_us\":%.1f,\"posix_spawn_us\":%.1f,\"ratio\":%.3f,"
+           "\"exec_us\":%.1f,\"exec_ratio\":%.3f}\n",
+           settings.program, settings.at_once, median(launched) / runs_us, median(spawned) / runs_us, median(ratios),
+           median(ran) / runs_us, median(run_ratios));
 }
 
 int main(int count, char **words)
@@ -179,14 +241,16 @@ int main(int count, char **words)
     parse(count, words);
     struct error error = ERROR_NONE;
     struct zygote zygote;
-    struct board *board = board_create(1);
+    board = board_create(AT_ONCE_MAX);
     struct zygote_options options = {.board = board, .log = {.level = LOG_WARN, .fd = 2}};
     if (board == NULL || !zygote_start(&zygote, &options, &error) || (loop = loop_create(&error)) == NULL) {
         fprintf(stderr, "spawn-bench: %s\n", error.text);
         return EXIT_FAILURE;
     }
     launcher = launcher_create(loop, &zygote, board, zygote_lost, NULL);
+    runs_prepare();
     measure();
+    programs_destroy(programs);
     launcher_destroy(launcher);
     loop_destroy(loop);
     board_destroy(board);

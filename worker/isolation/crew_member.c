@@ -11,6 +11,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/isolation/child_end.h"
 #include "worker/isolation/crew_private.h"
 #include "worker/lock_setup.h"
 

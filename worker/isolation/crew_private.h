@@ -123,7 +123,5 @@ void member_unask(struct crew_member *member);
  * the worker killed the process, "" = it did not. */
 int crew_verdict(struct isolated_run *run, uint64_t run_number, const struct board *board, const struct child_exit *end,
                  const char *complaint);
-/* "was killed by signal 11 (Segmentation fault)", "exited with status 3". */
-void child_end_describe(int wait_status, char *text, size_t size);
 
 #endif

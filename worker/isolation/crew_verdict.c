@@ -1,21 +1,8 @@
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
+#include "worker/isolation/child_end.h"
 #include "worker/isolation/crew_private.h"
 #include "worker/isolation/runner_process.h"
-
-void child_end_describe(int wait_status, char *text, size_t size)
-{
-    if (!WIFSIGNALED(wait_status)) {
-        snprintf(text, size, "exited with status %d", WEXITSTATUS(wait_status));
-        return;
-    }
-    int number = WTERMSIG(wait_status);
-    const char *name = sigdescr_np(number);
-    snprintf(text, size, "was killed by signal %d (%s)%s", number, name != NULL ? name : "unknown",
-             number == SIGKILL ? "; the kernel does so when memory is short" : "");
-}
 
 /* The zygote did, because the time of the run was over: whose time that was is on the board. */
 static int killed_in_time(struct isolated_run *run, const struct board *board)

@@ -14,8 +14,10 @@ struct line {
 };
 
 struct output {
+    struct loop *loop;
     int fd;
-    struct loop_watch *watch; /* NULL when the end was met */
+    struct loop_watch *watch; /* NULL = not yet, or no more */
+    bool has_ended;
     struct output_budget *budget;
     void (*told)(void *context, const char *line, size_t length);
     void *context;
@@ -113,8 +115,10 @@ static void lines_take(struct output *output, const char *bytes, size_t length)
 
 static void end_meet(struct output *output)
 {
-    loop_watch_stop(output->watch);
+    if (output->watch != NULL)
+        loop_watch_stop(output->watch);
     output->watch = NULL;
+    output->has_ended = true;
     line_end(output);
     output->told(output->context, NULL, 0);
 }
@@ -140,22 +144,36 @@ static void output_ready(void *context, int events)
     output_read(context);
 }
 
-struct output *output_open(struct loop *loop, int fd, struct output_budget *budget,
-                           void (*told)(void *context, const char *line, size_t length), void *context)
+struct output *output_open_unwatched(struct loop *loop, int fd, struct output_budget *budget,
+                                     void (*told)(void *context, const char *line, size_t length), void *context)
 {
     struct output *output = memory_new(struct output);
+    output->loop = loop;
     output->fd = fd;
     output->budget = budget;
     output->told = told;
     output->context = context;
-    output->watch = loop_watch_start(loop, fd, LOOP_READABLE, output_ready, output);
+    return output;
+}
+
+void output_watch(struct output *output)
+{
+    if (output->watch == NULL && !output->has_ended)
+        output->watch = loop_watch_start(output->loop, output->fd, LOOP_READABLE, output_ready, output);
+}
+
+struct output *output_open(struct loop *loop, int fd, struct output_budget *budget,
+                           void (*told)(void *context, const char *line, size_t length), void *context)
+{
+    struct output *output = output_open_unwatched(loop, fd, budget, told, context);
+    output_watch(output);
     return output;
 }
 
 void output_drain(struct output *output)
 {
     size_t total = 0, length = 0;
-    while (output->watch != NULL && total < OUTPUT_DRAIN_MAX && (length = output_read(output)) > 0)
+    while (!output->has_ended && total < OUTPUT_DRAIN_MAX && (length = output_read(output)) > 0)
         total += length;
     line_end(output);
 }
@@ -172,7 +190,7 @@ void output_close(struct output *output)
 
 bool output_has_ended(const struct output *output)
 {
-    return output->watch == NULL;
+    return output->has_ended;
 }
 
 const char *output_last(const struct output *output, size_t *length)

@@ -49,6 +49,11 @@ bool output_pipe(int ends[2]) MUST_CHECK;
  * latter only when `line` is NULL. */
 struct output *output_open(struct loop *loop, int fd, struct output_budget *budget,
                            void (*told)(void *context, const char *line, size_t length), void *context);
+/* The same, but nothing is read before output_watch or output_drain: for a child that has probably ended by then, so
+ * that the loop need not wake up for each of its pipes. */
+struct output *output_open_unwatched(struct loop *loop, int fd, struct output_budget *budget,
+                                     void (*told)(void *context, const char *line, size_t length), void *context);
+void output_watch(struct output *output);
 /* Reads what is there, without waiting and at most OUTPUT_DRAIN_MAX, and tells a line that has not ended as one. The
  * end of the stream, if it is met, is told too, and `told` may then not close. */
 void output_drain(struct output *output);

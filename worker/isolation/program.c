@@ -15,6 +15,10 @@
 /* When the worker itself lacks something. */
 enum { WORKER_TROUBLE_RETRY_MS = 10000 };
 
+/* Most programs that do little have ended by then, and what they said is read at once: it costs the loop one turn and
+ * not four. */
+#define WATCH_AFTER_NS (10 * NS_PER_MS)
+
 enum { STDOUT, STDERR, STREAMS };
 
 struct programs {
@@ -35,6 +39,7 @@ struct program {
     struct output_budget budget;
     int report_fd; /* -1 = none */
     struct loop_watch *report_watch;
+    struct loop_timer watch_later;
     struct program_report report;
     bool was_interrupted;
     enum hf_cancel_reason interrupted_for;
@@ -98,12 +103,22 @@ static void report_drain(struct program *program)
     program_report_end(&program->report, program->run->job);
 }
 
+static void pipes_watch(struct loop_timer *timer)
+{
+    struct program *program = list_owner(timer, struct program, watch_later);
+    for (int i = 0; i < STREAMS; i++)
+        output_watch(program->streams[i]);
+    program->report_watch =
+        loop_watch_start(program->programs->options.loop, program->report_fd, LOOP_READABLE, report_ready, program);
+}
+
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
 static void program_free(struct program *program)
 {
     list_remove(&program->link);
     loop_hook_cancel(&program->refused);
+    loop_timer_clear(program->programs->options.loop, &program->watch_later);
     for (int i = 0; i < STREAMS; i++)
         output_close(program->streams[i]);
     report_close(program);
@@ -215,8 +230,8 @@ static bool stream_open(struct program *program, int stream, int *end)
     int pair[2];
     if (!output_pipe(pair))
         return false;
-    program->streams[stream] = output_open(program->programs->options.loop, pair[0], &program->budget,
-                                           stream == STDOUT ? stdout_told : stderr_told, program);
+    program->streams[stream] = output_open_unwatched(program->programs->options.loop, pair[0], &program->budget,
+                                                     stream == STDOUT ? stdout_told : stderr_told, program);
     *end = pair[1];
     return true;
 }
@@ -227,8 +242,6 @@ static bool report_open(struct program *program, int *end)
     if (!output_pipe(pair))
         return false;
     program->report_fd = pair[0];
-    program->report_watch =
-        loop_watch_start(program->programs->options.loop, pair[0], LOOP_READABLE, report_ready, program);
     *end = pair[1];
     return true;
 }
@@ -262,6 +275,7 @@ static void program_order(struct program *program)
     memcpy(plan.descriptors, ends, sizeof ends);
     launcher_spawn(programs->options.launcher, &program->child, &plan);
     ends_close(ends);
+    loop_timer_set(programs->options.loop, &program->watch_later, loop_after(programs->options.loop, WATCH_AFTER_NS));
 }
 
 void programs_start(struct programs *programs, struct isolated_run *run)
@@ -275,6 +289,7 @@ void programs_start(struct programs *programs, struct isolated_run *run)
     list_append(&programs->all, &program->link);
     child_init(&program->child, program_spawned, program_exited);
     loop_hook_init(&program->refused, refused_tell);
+    loop_timer_init(&program->watch_later, pipes_watch);
     if (!job_lock_is_valid(run->job))
         program_refuse(program, ISOLATION_NOT_STARTED);
     else if (job_is_unwanted(run->job))

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
+#include "worker/isolation/child_end.h"
+
 enum { STATUS_SNOOZE = 98, STATUS_DISCARD = 99, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
 
 struct meaning {
@@ -67,9 +69,9 @@ static int signal_verdict(const struct program_end *end, struct failure *failure
         failure_clear(failure);
         return stop_code(end);
     }
-    const char *name = sigdescr_np(number);
-    failure_set(failure, "HF::Crashed", "it was killed by signal %d (%s)%s", number, name != NULL ? name : "unknown",
-                number == SIGKILL ? "; the kernel does so when memory is short" : "");
+    char text[128];
+    child_end_describe(end->wait_status, text, sizeof text);
+    failure_set(failure, "HF::Crashed", "it %s", text);
     return HF_FAIL;
 }
 
