@@ -6,7 +6,7 @@
  * How it ends: as its exit status says (the table below). What it writes is told line by line in the log, and its last
  * line on stderr is part of the error.
  *
- * Cancellation. The program, and all of its process group, gets SIGTERM and two seconds later SIGKILL; when the lock is
+ * Cancellation. The program, and all of its process group, gets SIGTERM and a little later SIGKILL; when the lock is
  * lost or the task may be somebody else's it gets SIGKILL at once. run() returns only when it was reaped, so the lock
  * is not free while it runs. What has left the group is out of reach.
  *
@@ -14,7 +14,7 @@
  * can also report progress and a result, and are killed in time although the worker stands still.
  *
  * Settings: programs and program_NAME (jobs/catalog.h; an absolute path and arguments, between blanks, without quotes),
- * directory (where they run, default "/"). */
+ * directory (where they run, default "/"), kill_after (milliseconds from SIGTERM to SIGKILL, default "2000"). */
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -29,12 +29,13 @@
 #include "jobs/kit.h"
 
 enum { WORDS_MAX = 64, REASON_MAX = 320, ASK_EVERY_MS = 20 };
-#define KILLED_AFTER_NS (2 * KIT_NS_PER_S)
+#define NS_PER_MS INT64_C(1000000)
 
 struct exec {
     struct kit kit;
     struct catalog programs;
     char *directory;
+    int64_t kill_after_ms;
 };
 
 /* A command line in pieces. */
@@ -141,7 +142,7 @@ static void stop_if_cancelled(struct run *run)
         return;
     int is_first = run->kill_at_ns == 0;
     if (is_first)
-        run->kill_at_ns = kit_now_ns() + KILLED_AFTER_NS;
+        run->kill_at_ns = kit_now_ns() + run->exec->kill_after_ms * NS_PER_MS;
     if (is_somebody_elses(cancel->reason(run->job)) || kit_now_ns() >= run->kill_at_ns)
         exec_process_signal(&run->process, SIGKILL);
     else if (is_first)
@@ -292,6 +293,9 @@ static int settings_read(struct exec *exec, const hf_host *host, char *reason, s
         snprintf(reason, reason_size, "the setting directory names no directory");
         return -1;
     }
+    exec->kill_after_ms = 2000;
+    if (kit_setting_number(host, "kill_after", 60000, &exec->kill_after_ms, reason, reason_size) != 0)
+        return -1;
     if (catalog_read(&exec->programs, host, "program", reason, reason_size) != 0)
         return -1;
     for (size_t i = 0; i < exec->programs.count; i++)

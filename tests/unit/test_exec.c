@@ -10,6 +10,7 @@
 
 struct shop {
     char directory[PRIVATE_DIRECTORY_MAX], script[300], command[340], left[300];
+    const char *kill_after;
     struct fake_setting settings[8];
     struct fake_plugin *plugin;
 };
@@ -21,6 +22,7 @@ static int enter(void **state)
     snprintf(shop->script, sizeof shop->script, "%s/script", shop->directory);
     snprintf(shop->left, sizeof shop->left, "%s/left", shop->directory);
     snprintf(shop->command, sizeof shop->command, "/bin/sh  %s one two ", shop->script);
+    shop->kill_after = "20000";
     *state = shop;
     return 0;
 }
@@ -44,8 +46,11 @@ static void script(struct shop *shop, const char *text)
     FILE *file = fopen(shop->script, "w");
     fputs(text, file);
     fclose(file);
-    const struct fake_setting settings[] = {
-        {"programs", " x "}, {"program_x", shop->command}, {"directory", shop->directory}, {NULL, NULL}};
+    const struct fake_setting settings[] = {{"programs", " x "},
+                                            {"program_x", shop->command},
+                                            {"directory", shop->directory},
+                                            {"kill_after", shop->kill_after},
+                                            {NULL, NULL}};
     memcpy(shop->settings, settings, sizeof settings);
     if (shop->plugin != NULL)
         fake_plugin_close(shop->plugin);
@@ -113,7 +118,7 @@ static void it_has_three_descriptors_and_the_usual_signals(void **state)
                      HF_OK);
     signal(SIGPIPE, SIG_DFL);
     close(forgotten);
-    assert_contains(job.last_event, "SigBlk: 0000000000000000 SigIgn: 0000000000000000");
+    assert_contains(job.last_event, "text=0 SigBlk: 0000000000000000 SigIgn: 0000000000000000");
 }
 
 /* --- how it ends -------------------------------------------------------------------------------------------- */
@@ -197,6 +202,14 @@ static void one_that_does_not_listen_is_killed_when_the_lock_is_lost(void **stat
 {
     hf_job job = {.when_asked = cancel_when_ready};
     assert_int_equal(run_with(*state, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
+}
+
+static void one_that_does_not_listen_is_killed_a_little_later(void **state)
+{
+    struct shop *shop = *state;
+    hf_job job = {.when_asked = cancel_when_ready, .reason = HF_SHUTDOWN};
+    shop->kill_after = "50";
+    assert_int_equal(run_with(shop, &job, "trap '' TERM; echo ready; while :; do :; done"), HF_CANCELLED);
 }
 
 static void one_that_is_asked_politely_can_clear_up(void **state)
@@ -283,7 +296,8 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
                  {{{"programs", "x"}, {"program_x", "/none"}}, "program_x"},
                  {{{"programs", "x"}, {"program_x", "/etc/passwd"}}, "program_x"},
                  {{{"programs", "x"}, {"program_x", "/tmp"}}, "program_x"},
-                 {{{"directory", "/none"}}, "directory"}};
+                 {{{"directory", "/none"}}, "directory"},
+                 {{{"kill_after", "60001"}}, "kill_after"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char reason[512] = "";
         assert_null(fake_plugin_open("exec", cases[i].settings, reason));
@@ -305,6 +319,7 @@ int main(void)
         TEST(one_that_is_gone_was_not_started),
         TEST(output_without_end_is_bounded),
         TEST(one_that_does_not_listen_is_killed_when_the_lock_is_lost),
+        TEST(one_that_does_not_listen_is_killed_a_little_later),
         TEST(one_that_is_asked_politely_can_clear_up),
         TEST(nothing_of_the_group_outlives_it),
         TEST(a_program_does_not_outlive_who_started_it),

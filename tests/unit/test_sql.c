@@ -274,6 +274,20 @@ static void a_statement_without_end_stops_when_cancelled(void **state)
     fake_job_clear(&job);
 }
 
+static void waiting_for_others_ends_when_cancelled(void **state)
+{
+    struct office *office = *state;
+    char reason[512] = "";
+    hf_job job = task("1", "10", "[\"main\",\"add\",[\"a\",1]]");
+    job.when_asked = cancel_at_the_third_question;
+    office->settings[13].value = "600000";
+    struct fake_plugin *patient = fake_plugin_open("sql", office->settings, reason);
+    execute(office, "BEGIN IMMEDIATE");
+    assert_int_equal(fake_plugin_run(patient, &job), HF_CANCELLED);
+    execute(office, "COMMIT");
+    fake_plugin_close(patient);
+}
+
 static void cancel_at_once(hf_job *job)
 {
     job->is_cancelled = true;
@@ -354,6 +368,7 @@ int main(void)
         TEST(without_a_token_it_runs_only_when_that_is_set),
         TEST(a_database_that_stays_busy_fails),
         TEST(a_statement_without_end_stops_when_cancelled),
+        TEST(waiting_for_others_ends_when_cancelled),
         TEST(a_lock_lost_before_the_commit_leaves_nothing_behind),
         TEST(threads_do_not_disturb_each_other),
         cmocka_unit_test(wrong_settings_are_refused_with_a_reason),
