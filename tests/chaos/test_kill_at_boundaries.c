@@ -31,14 +31,14 @@ struct point {
 };
 
 static const struct point points[] = {
-    {"orphans", BY_DEATH},  {"recover", BY_DEATH},       {"enlist", BY_WORK},          {"beat", BY_WORK},
-    {"heartbeat", BY_WORK}, {"brpop", BY_WORK},          {"claim", BY_WORK},           {"heir", BY_WORK},
-    {"free", BY_WORK},      {"open", BY_WORK},           {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
-    {"finish", BY_WORK},    {"postpone@retry", BY_WORK}, {"postpone@dead", BY_WORK},   {"park", BY_WORK},
-    {"due", BY_WORK},       {"promote", BY_WORK},        {"blmove", BY_WORK},          {"client", BY_WORK},
-    {"grant", BY_WORK},     {"grant", BY_WORK},          {"extend", BY_WORK},          {"release", BY_WORK},
-    {"give_back", BY_STOP}, {"leave", BY_STOP},          {"unlink", BY_STOP},          {"lmove", BY_RINGS},
-    {"hdel", BY_SLEEP},
+    {"orphans", BY_DEATH},  {"recover", BY_DEATH},    {"enlist", BY_WORK},          {"beat", BY_WORK},
+    {"heartbeat", BY_WORK}, {"brpop", BY_WORK},       {"claim", BY_WORK},           {"heir", BY_WORK},
+    {"free", BY_WORK},      {"open", BY_WORK},        {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
+    {"finish", BY_WORK},    {"finish_with", BY_WORK}, {"postpone@retry", BY_WORK},  {"postpone@dead", BY_WORK},
+    {"park", BY_WORK},      {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
+    {"client", BY_WORK},    {"grant", BY_WORK},       {"grant", BY_WORK},           {"extend", BY_WORK},
+    {"release", BY_WORK},   {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
+    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},
 };
 
 enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, ALL = OF_POINTS + 2 * PAIRS_MAX };
@@ -82,6 +82,15 @@ static void task_push_unique(unsigned point, unsigned number)
     task_push(point, number, "work", "1,\"ok\"", member);
 }
 
+/* The next number is that of the task that follows from it, which is pushed by nobody else. */
+static void task_push_parent(unsigned point, unsigned number)
+{
+    char args[160];
+    snprintf(args, sizeof args,
+             "1,\"parent\",\"{\\\"class\\\":\\\"work\\\",\\\"args\\\":[1],\\\"jid\\\":\\\"k%u\\\"}\"", number + 1);
+    task_push(point, number, "work", args, "");
+}
+
 /* One of every kind in turn. */
 static void task_of_kind(unsigned point, unsigned number)
 {
@@ -123,8 +132,8 @@ static unsigned first_of(unsigned point)
     return first + point * TASKS;
 }
 
-/* One waits for a lock that somebody holds, one holds its lock long enough to extend it, one fails under a lock, and
- * some want the same lock, so that its holder claims an heir. */
+/* One waits for a lock that somebody holds, one holds its lock long enough to extend it, one fails under a lock, some
+ * want the same lock, so that its holder claims an heir, and one follows from another. */
 static void tasks_push(unsigned point, unsigned from, unsigned to)
 {
     char alone[64], same[64];
@@ -137,6 +146,10 @@ static void tasks_push(unsigned point, unsigned from, unsigned to)
             task_push(point, first_of(point) + i, "work", "1500", alone);
         else if (i >= 10 && i < 15)
             task_push(point, first_of(point) + i, "work", "200", same);
+        else if (i == 16)
+            task_push_parent(point, first_of(point) + i);
+        else if (i == 17)
+            continue; /* follows from the one before */
         else if (i == 15)
             task_push(point, first_of(point) + i, "work", "2,\"fail\"", same);
         else

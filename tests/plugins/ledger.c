@@ -5,7 +5,7 @@
  *     begin JID PROCESS             ok JID PROCESS, fail JID PROCESS, ...
  *
  * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash (the
- * process kills itself). Classes: work; once, which runs at most once; steps, which reports progress. */
+ * process kills itself); parent (the third argument is a task that follows from it, as JSON, and it has a result). Classes: work; once, which runs at most once; steps, which reports progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +16,7 @@
 struct ledger {
     struct kit kit;
     const hf_report_api *report;
+    const hf_push_api *push;
     const char *journal, *process;
 };
 
@@ -36,6 +37,16 @@ static void work(int64_t ms)
         ;
 }
 
+/* Nothing else would see that it could not. */
+static void child_push(const struct ledger *ledger, hf_job *job)
+{
+    const char *child = "";
+    char reason[200];
+    if (!ledger->kit.job->arg_text(job, 2, &child) || !ledger->push->add(job, child, reason, sizeof reason) ||
+        !ledger->report->result(job, "1"))
+        abort();
+}
+
 static int run(hf_job *job, void *state)
 {
     const struct ledger *ledger = state;
@@ -47,6 +58,8 @@ static int run(hf_job *job, void *state)
     work(ms);
     if (strcmp(fate, "crash") == 0)
         kill(getpid(), SIGKILL);
+    if (strcmp(fate, "parent") == 0)
+        child_push(ledger, job);
     int code = strcmp(fate, "discard") == 0 ? HF_DISCARD : strcmp(fate, "bury") == 0 ? HF_BURY : HF_OK;
     if (strcmp(fate, "fail") == 0 && ledger->kit.job->attempt(job) == 0)
         code = HF_FAIL;
@@ -67,8 +80,9 @@ static int open_ledger(const hf_host *host, void **state, char *reason, size_t r
     if (ledger == NULL)
         return -1;
     ledger->report = host->api("report", 1);
-    if (ledger->report == NULL) {
-        snprintf(reason, reason_size, "the host lacks the function report");
+    ledger->push = host->api("push", 1);
+    if (ledger->report == NULL || ledger->push == NULL) {
+        snprintf(reason, reason_size, "the host lacks the functions report or push");
         free(ledger);
         return -1;
     }
