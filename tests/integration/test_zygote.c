@@ -66,8 +66,10 @@ static void long_arguments_and_environments_arrive_whole(void **state)
     const char *const arguments[] = {"/bin/sh", "-c", "test ${#1} = 60000 && test ${#B} = 59998", "sh", first, NULL};
     struct child_plan plan = {.kind = CHILD_PROGRAM, .arguments = arguments, .environment = environment};
     struct kid kid;
+    unsigned ours = descriptors_open(getpid());
     kid_start_plan(&kid, &plan);
     assert_int_equal(kid_await_end(&kid), 0);
+    assert_int_equal(descriptors_open(getpid()), ours);
     const char *const too_long[] = {second, second, NULL};
     plan.environment = too_long;
     kid_start_plan(&kid, &plan);

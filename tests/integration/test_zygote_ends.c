@@ -26,6 +26,23 @@ static void at_the_end_of_a_program_nobody_of_its_group_is_left(void **state)
     close(file);
 }
 
+/* Who gives back much memory dies after its leader, though they are killed together. */
+static void an_end_is_told_when_the_last_of_the_group_is_gone(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid other, kid;
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    script_start(&kid, file, "dd if=/dev/zero of=/dev/null bs=200M & echo $!; wait", NULL);
+    pid_t member = number_await(file, 0);
+    test_await(strtol(process_status(member, "VmRSS"), NULL, 10) > 190 * 1024);
+    launcher_kill(launcher, &kid.child, SIGKILL);
+    (void)kid_await_end(&kid);
+    assert_true(process_is_dead(member));
+    launcher_stop();
+    close(file);
+}
+
 static void what_left_its_group_ends_with_the_last_child(void **state)
 {
     (void)state;
@@ -228,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         launcher_test(at_the_end_of_a_program_nobody_of_its_group_is_left),
+        launcher_test(an_end_is_told_when_the_last_of_the_group_is_gone),
         launcher_test(what_left_its_group_ends_with_the_last_child),
         launcher_test(strays_of_strays_end_with_the_zygote),
         launcher_test(a_signal_goes_to_the_whole_group),

@@ -104,18 +104,6 @@ static void turn_take(struct zygote_process *zygote)
         zygote_order_take(zygote);
 }
 
-/* Its last orders may contain its good-bye. */
-static void last_orders_take(struct zygote_process *zygote)
-{
-    struct pollfd watched = {.fd = ZYGOTE_SOCKET, .events = POLLIN};
-    while (!zygote->has_said_good_bye && poll(&watched, 1, 0) > 0 && (watched.revents & POLLIN)) {
-        char first;
-        if (recv(ZYGOTE_SOCKET, &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
-            return;
-        zygote_order_take(zygote);
-    }
-}
-
 _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
 {
     while (!zygote->worker_is_gone) {
@@ -124,7 +112,6 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
         turn_take(zygote);
     }
     zygote_children_kill_all(zygote);
-    last_orders_take(zygote);
     if (!zygote->has_said_good_bye)
         zygote_obituary_log(&zygote->options, worker);
     _exit(zygote_strays_end(zygote, END_NS) ? 0 : 1);
