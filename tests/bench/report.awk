@@ -6,6 +6,7 @@
 #   task-name NAME|TASKS|LOCKED|THREADS|YARDSTICK|FLOOR|REACH, task-limit ROUND YARDSTICK RATE and
 #   task ROUND INDEX {"tasks": ...} likewise
 #   latency ROUND open|locked {"rate": ...}
+#   hand-over ROUND {...}, spawn ROUND {...} and away ROUND thread|process|program {"tasks": ...}
 # A task is kept under the index of its case with a "t" before it, a hot case with an "h".
 
 function field(text, name,    at) {
@@ -81,6 +82,18 @@ $1 == "latency" {
     data["ratio", $3, $2] = field($0, "p50_to_bare_fetch")
 }
 
+$1 == "hand-over" {
+    data["one", "hand-over", $2] = field($0, "cpu_us_one_at_a_time")
+    data["all", "hand-over", $2] = field($0, "cpu_us_all_at_once")
+}
+
+$1 == "spawn" {
+    data["spawn", "program", $2] = field($0, "posix_spawn_us")
+    data["spawn-ratio", "program", $2] = field($0, "ratio")
+}
+
+$1 == "away" { data["cycles", $3, $2] = field($0, "tasks_per_s") }
+
 $1 == "task" {
     data["cycles", "t" $3, $2] = field($0, "tasks_per_s")
     data["acquire", "t" $3, $2] = field($0, "lock_p50_us")
@@ -132,6 +145,32 @@ function task_table(    which) {
     latency_line("locked", "under a lock on 5 nodes")
 }
 
+function away_ratios(    round) {
+    for (round = 1; round <= rounds; round++) {
+        data["ratio", "process", round] = data["cycles", "process", round] / data["cycles", "thread", round]
+        data["run-us", "program", round] = 1e6 / data["cycles", "program", round]
+        data["ratio", "program", round] = data["run-us", "program", round] / data["spawn", "program", round]
+    }
+}
+
+function print_figure(name, which, format) {
+    spread(name, which)
+    printf format, middle, low, high
+}
+
+function handler_table() {
+    print "\nwhere handlers run, tasks that do nothing"
+    print_figure("one", "hand-over", "hand-over to a thread and back          %.1f us of CPU (%.1f-%.1f) one at a time,")
+    print_figure("all", "hand-over", " %.1f (%.1f-%.1f) four at once; wanted 10\n")
+    print_figure("cycles", "thread", "4 threads                          %7.0f tasks/s (%.0f-%.0f)\n")
+    print_figure("cycles", "process", "4 processes                        %7.0f tasks/s (%.0f-%.0f); wanted 15000;")
+    print_figure("ratio", "process", " %.2f of threads (%.2f-%.2f)\n")
+    print_figure("run-us", "program", "a program, one after the other     %7.0f us (%.0f-%.0f),")
+    print_figure("spawn", "program", " posix_spawn of it %.0f us (%.0f-%.0f):")
+    print_figure("ratio", "program", " %.2f times (%.2f-%.2f); wanted 1.3;")
+    print_figure("spawn-ratio", "program", " its start and end alone %.2f (%.2f-%.2f)\n")
+}
+
 function hot_table(    which) {
     printf "\n%-38s %23s  %20s  %5s %5s  %-8s %13s  %6s %6s %7s\n", "held for 1 ms",
         "holds/s (low to high)", "share of 1 / hold", "floor", "reach", "", "wait us", "CPU us", "passes", "held us"
@@ -157,6 +196,7 @@ function table(    which) {
     }
     hot_table()
     task_table()
+    handler_table()
     printf "\nMedians of %d round%s with the lowest and highest; acquire: p50 and p99; CPU: of the client, a cycle or task.\n",
         rounds, rounds == 1 ? "" : "s"
 }
@@ -187,8 +227,14 @@ function print_json(    which) {
         printf "%s\n%s", which ? "," : "", json_case("t" which, "tasks_per_s")
     printf "\n ],\n \"push_to_start_p50_us\": {\"open\": %s, \"locked\": %s},\n", json_spread("start", "open"),
         json_spread("start", "locked")
-    printf " \"times_a_bare_fetch\": {\"open\": %s, \"locked\": %s}}\n", json_spread("ratio", "open"),
+    printf " \"times_a_bare_fetch\": {\"open\": %s, \"locked\": %s},\n", json_spread("ratio", "open"),
         json_spread("ratio", "locked")
+    printf " \"hand_over_cpu_us\": {\"one_at_a_time\": %s, \"four_at_once\": %s},\n", json_spread("one", "hand-over"),
+        json_spread("all", "hand-over")
+    printf " \"tasks_per_s_at_4\": {\"threads\": %s, \"processes\": %s},\n", json_spread("cycles", "thread"),
+        json_spread("cycles", "process")
+    printf " \"program\": {\"run_us\": %s, \"posix_spawn_us\": %s, \"times\": %s}}\n", json_spread("run-us", "program"),
+        json_spread("spawn", "program"), json_spread("ratio", "program")
 }
 
 END {
@@ -200,6 +246,7 @@ END {
         for (which = 0; which < tasks; which++)
             data["ratio", "t" which, round] = data["cycles", "t" which, round] / data["cycles", "limit-" yardsticks[which], round]
     }
+    away_ratios()
     if (json == "yes") print_json()
     else table()
 }
