@@ -1,8 +1,10 @@
 #include "worker/plugin_reload.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/startup.h"
@@ -74,6 +76,16 @@ static void losses_tell(const struct plugins *running, const struct plugins *fre
                       log_quote(plugin_name(plugins_at(running, i)), name));
 }
 
+void worker_classes_take(struct worker *worker)
+{
+    const struct plugins *plugins = worker->options.plugins;
+    free(worker->class_names);
+    worker->class_count = (unsigned)plugins_handler_count(plugins);
+    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
+    for (unsigned i = 0; i < worker->class_count; i++)
+        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
+}
+
 void plugin_reload_take(struct worker *worker, struct plugins *fresh)
 {
     struct plugins *running = worker->options.plugins;
@@ -83,7 +95,8 @@ void plugin_reload_take(struct worker *worker, struct plugins *fresh)
         return;
     }
     losses_tell(running, fresh);
-    worker_plugins_take(worker, fresh);
+    plugins_become(running, fresh);
+    worker_classes_take(worker);
     isolation_renew(worker->isolation);
     plugins_tell(running, before);
     unsigned generation = plugins_generation(running);

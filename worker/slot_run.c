@@ -2,6 +2,7 @@
  * is on a runner, between the two hand-offs, and touches nothing but the job, the code and the two facts about the
  * run. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -186,6 +187,12 @@ static struct serial *serial_of(struct slot *slot)
     list_init(&serial->link);
     list_append(serials, &serial->link);
     return serial;
+}
+
+void serials_free(struct worker *worker)
+{
+    for (struct list *link; worker->slots != NULL && (link = list_take_first(&worker->serials)) != NULL;)
+        free(list_owner(link, struct serial, link));
 }
 
 static int64_t lock_hold_until(const struct slot *slot)

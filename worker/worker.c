@@ -202,22 +202,6 @@ static bool periodic_build(struct worker *worker, struct error *error)
     return worker->periodic != NULL;
 }
 
-static void classes_build(struct worker *worker)
-{
-    const struct plugins *plugins = worker->options.plugins;
-    free(worker->class_names);
-    worker->class_count = (unsigned)plugins_handler_count(plugins);
-    worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
-    for (unsigned i = 0; i < worker->class_count; i++)
-        worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
-}
-
-void worker_plugins_take(struct worker *worker, struct plugins *fresh)
-{
-    plugins_become(worker->options.plugins, fresh);
-    classes_build(worker);
-}
-
 static void slots_build(struct worker *worker)
 {
     worker->slots = memory_zeroed(worker->slot_count, sizeof worker->slots[0]);
@@ -262,7 +246,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->loop == NULL || !locks_create(worker, error))
         return false;
     isolation_build(worker);
-    classes_build(worker);
+    worker_classes_take(worker);
     slots_build(worker);
     worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
     worker->pool = runner_pool_create(worker->loop, worker->runner_count, error);
@@ -281,12 +265,6 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     return true;
-}
-
-static void serials_free(struct worker *worker)
-{
-    for (struct list *link; worker->slots != NULL && (link = list_take_first(&worker->serials)) != NULL;)
-        free(list_owner(link, struct serial, link));
 }
 
 static void worker_free(struct worker *worker)

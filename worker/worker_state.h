@@ -212,6 +212,7 @@ void slot_run_start(struct slot *slot);
 void slot_run(struct work *work);            /* on a runner */
 void slot_ran(struct loop_message *message); /* back on the loop */
 void slot_serial_leave(struct slot *slot);
+void serials_free(struct worker *worker);
 void slot_run_ended(struct slot *slot);
 
 /* slot_away.c */
@@ -258,8 +259,9 @@ void worker_listen(struct worker *worker); /* after a change of what is idle or 
 /* From the configuration, which may have changed. The former ones are the caller's. */
 struct class_resources *worker_resources_take(struct worker *worker);
 void worker_limits_take(struct worker *worker); /* as well */
-/* What runs tasks that are claimed from here on. */
-void worker_plugins_take(struct worker *worker, struct plugins *fresh);
+
+/* plugin_reload.c: the names of the classes that its plugins serve. */
+void worker_classes_take(struct worker *worker);
 
 /* look.c: of the timer `look`, which it sets again until the worker stops. */
 void worker_look(struct loop_timer *timer);

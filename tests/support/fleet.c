@@ -118,8 +118,8 @@ static void plugin_write(const struct fleet *fleet, const char *name, const stru
     if (is_ours || setup->jobs != NULL)
         fprintf(file,
                 "plugin_settings = ({ plugin = \"%s\"; settings = { journal = \"%s/journal\"; "
-                "directory = \"%s\"; process = \"%s\"; }; });\n",
-                plugin, fleet->directory, fleet->directory, name);
+                "directory = \"%s\"; process = \"%s\"; %s }; });\n",
+                plugin, fleet->directory, fleet->directory, name, or_nothing(setup->settings));
     free(home);
 }
 

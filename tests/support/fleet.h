@@ -38,6 +38,7 @@ struct fleet_setup {
     const char *plugin; /* NULL = witness; "ledger", "fenced_witness"; else a file of build/jobs */
     const char
         *jobs; /* a directory of plugins, all of which are loaded; `plugin` has the settings. NULL = one plugin */
+    const char *settings;   /* more settings of `plugin` */
     const char *fault;      /* HOLDFAST_FAULT for the program with fault points (base/fault.h); NULL = the usual one */
     const char *worker;     /* more settings of the section worker */
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */

@@ -275,7 +275,7 @@ static void members_are_as_they_were(const struct plugins *plugins)
     assert_true(handler->retries == 3 && handler->retry_for_ms == 4 && handler->expires_in_ms == 5);
     assert_string_equal(handler->retry_queue, "abi_later");
     assert_true(handler->mode == HF_EFFICIENCY && handler->on_conflict == HF_CONFLICT_DELAY);
-    assert_string_equal(handler->resources[1], "abi:b");
+    assert_string_equal(handler->resources[1], "abi_members");
     assert_int_equal(handler->isolation, HF_ISOLATION_PROCESS);
     assert_true(handler->hold_at_least_ms == 6 && handler->timeout_ms == 7 && handler->grace_ms == 8 &&
                 handler->max_hold_ms == 9);

@@ -14,6 +14,7 @@ extern const struct command command_nodes;
 extern const struct command command_pause;
 extern const struct command command_periodic;
 extern const struct command command_plugin;
+extern const struct command command_plugins;
 extern const struct command command_push;
 extern const struct command command_queues;
 extern const struct command command_quiet;

@@ -149,6 +149,7 @@ static const hf_handler all = {.size = sizeof all,
                                .isolation = HF_ISOLATION_THREAD};
 static const hf_handler follower = {
     .size = sizeof follower, .name = "abi.follower", .run = run_follower, .isolation = HF_ISOLATION_THREAD};
+static const char *const other_resources[] = {"abi_member:{0}", "abi_members", NULL};
 /* Each member with a value of its own. */
 static const hf_handler members = {.size = sizeof members,
                                    .name = "abi.members",
@@ -161,7 +162,7 @@ static const hf_handler members = {.size = sizeof members,
                                    .retry_queue = "abi_later",
                                    .expires_in_ms = 5,
                                    .mode = HF_EFFICIENCY,
-                                   .resources = resources,
+                                   .resources = other_resources,
                                    .on_conflict = HF_CONFLICT_DELAY,
                                    .hold_at_least_ms = 6,
                                    .isolation = HF_ISOLATION_PROCESS,

@@ -1,0 +1,98 @@
+/* The plugin that was built against version 1.0 of the interface, in a worker of today: it uses every function that 1.0
+ * has, and buries its task when one is not as it was. In a thread, and in a process. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/one_fleet.h"
+
+static char jobs[128];
+
+/* A checkout may have a mask of its own, and a worker refuses what others may write. */
+static void install(const char *from)
+{
+    char to[160], bytes[4096];
+    snprintf(jobs, sizeof jobs, "%s/jobs", fleet.directory);
+    snprintf(to, sizeof to, "%s/abi.so", jobs);
+    assert_int_equal(mkdir(jobs, 0755), 0);
+    assert_int_equal(chmod(jobs, 0755), 0);
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, length, out), length);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0644), 0);
+}
+
+/* It fails once, on purpose, and finds in its second run what the first has saved. */
+static void runs(const char *isolation)
+{
+    char classes[400];
+    snprintf(classes, sizeof classes,
+             "{ class = \"abi.all\"; isolation = \"%s\"; }, { class = \"abi.follower\"; isolation = \"%s\"; "
+             "lock = \"none\"; }",
+             isolation, isolation);
+    struct fleet_setup setup = {.jobs = jobs,
+                                .classes = classes,
+                                .plugin = "abi_1_0",
+                                .settings = "word = \"seven\";",
+                                .worker = "log_level = \"debug\";"};
+    unsigned worker = fleet_work(&fleet, &setup);
+    fleet_push(&fleet, "{\"class\":\"abi.all\",\"args\":[7,\"seven\"],\"jid\":\"whole\"}");
+    test_await(fleet_logged(&fleet, worker, "text=followed") || fleet_number(&fleet, "ZCARD dead") > 0);
+    if (fleet_number(&fleet, "ZCARD dead") > 0)
+        fail_msg("buried: %s", fleet_ask(&fleet, "ZRANGE dead 0 -1"));
+    assert_true(fleet_logged(&fleet, worker, "event=abi_event"));
+    char *kept = fleet_ask(&fleet, "GET hf:2:result:whole");
+    assert_contains(kept, "{\"abi\":\"1.0\"}");
+    free(kept);
+    test_await(fleet_left(&fleet) == 0);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void anew(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/plugins/abi_1_0/plugin.so", test_build());
+    install(path);
+}
+
+static void a_plugin_of_1_0_runs_in_a_thread(void **state)
+{
+    (void)state;
+    anew();
+    runs("thread");
+}
+
+static void a_plugin_of_1_0_runs_in_a_process(void **state)
+{
+    (void)state;
+    anew();
+    runs("process");
+}
+
+static void a_plugin_that_was_built_then_runs(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    install("tests/plugins/abi_1_0/x86_64.so");
+    runs("thread");
+#else
+    skip();
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_plugin_of_1_0_runs_in_a_thread),
+        fleet_test(a_plugin_of_1_0_runs_in_a_process),
+        fleet_test(a_plugin_that_was_built_then_runs),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,271 @@
+/* holdfast plugins, and what the configuration has to say about where classes run. No server is needed. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/private_directory.h"
+#include "tests/support/program_run.h"
+
+enum { FILES_MAX = 8, PATH_SIZE = PRIVATE_DIRECTORY_MAX + 32 };
+
+static char directory[PRIVATE_DIRECTORY_MAX];
+static char files[FILES_MAX][PATH_SIZE];
+static unsigned file_count;
+static struct program_result result;
+
+static int enter(void **state)
+{
+    (void)state;
+    private_directory_create(directory);
+    file_count = 0;
+    result = (struct program_result){.out = NULL};
+    return 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    program_result_free(&result);
+    for (unsigned i = 0; i < file_count; i++)
+        unlink(files[i]);
+    return rmdir(directory);
+}
+
+static const char *file_write(const char *name, const char *text, mode_t mode)
+{
+    char *path = files[file_count++];
+    snprintf(path, PATH_SIZE, "%s/%s", directory, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+    return path;
+}
+
+static const char *plugin_put(const char *plugin, const char *name)
+{
+    char from[600], bytes[4096], *path = files[file_count++];
+    snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
+    snprintf(path, PATH_SIZE, "%s/%s", directory, name);
+    FILE *in = fopen(from, "re"), *out = fopen(path, "we");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, length, out), length);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(path, 0644), 0);
+    return path;
+}
+
+static void holdfast(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void holdfast(const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    program_result_free(&result);
+    result = program_run(line);
+}
+
+/* A configuration with these classes, the plugins of the directory, and no lock node. */
+static const char *config_write(const char *classes)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+             "worker = { threads = 1; queues = [\"q\"]; jobs_directory = \"%s\"; };\n"
+             "queue_node = { host = \"127.0.0.1\"; port = 1; };\nclasses = (%s);\n",
+             directory, classes);
+    return file_write("t.conf", text, 0600);
+}
+
+#define UNLOCKED "{ class = \"shows.anywhere\"; lock = \"none\"; }"
+
+/* --- list ------------------------------------------------------------------------------------------------------- */
+
+static void everything_that_runs_tasks_is_listed(void **state)
+{
+    (void)state;
+    char classes[2048];
+    plugin_put("shows", "shows.so");
+    const char *program = file_write("run.sh", "#!/bin/sh\n", 0755);
+    snprintf(classes, sizeof classes,
+             UNLOCKED
+             ", { class = \"shows.inside\"; lock = \"none\"; isolation = \"process\"; timeout = \"2m\"; },"
+             " { class = \"shows.outside\"; lock = \"none\"; },"
+             " { class = \"resize\"; program = [\"%s\", \"--fast\"]; lock = \"none\"; resource = \"image:{0}\"; }",
+             program);
+    const char *config = config_write(classes);
+    holdfast("plugins list -c %s", config);
+    assert_string_equal(result.error, "");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "shows   0.9      b17    ");
+    assert_contains(result.out, "/shows.so  1.0\n");
+    assert_contains(result.out, "shows.anywhere  shows      process");
+    assert_contains(result.out, "shows.inside    shows      process  none  -               2m");
+    assert_contains(result.out, "shows.outside   shows      process  none  thing:{0}    1.5 s  never inside");
+    assert_contains(result.out, "resize          (program)  exec     none  image:{0}        -  runs ");
+    holdfast("plugins -c %s --json", config);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "\"name\":\"shows\",\"version\":\"0.9\",\"build\":\"b17\",\"interface\":\"1.0\"");
+    assert_contains(result.out, "{\"class\":\"shows.inside\",\"isolation\":\"process\",\"mode\":\"none\",\"resources\":"
+                                "\"\",\"timeout_ms\":120000,\"about\":null}");
+    assert_contains(result.out, "/run.sh\",\"--fast\"],\"where\":\"");
+    holdfast("check -c %s --no-nodes", config);
+    assert_contains(result.out, " shows.anywhere (process) shows.inside (process)");
+    assert_contains(result.out, "/run.sh: resize\n");
+}
+
+static void what_is_wrong_with_a_configuration_is_told_with_the_list(void **state)
+{
+    (void)state;
+    plugin_put("good", "good.so");
+    holdfast("plugins list -c %s", config_write("{ class = \"good.first\"; lock = \"wrong\"; }"));
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "lock");
+    assert_contains(result.out, "good.first");
+}
+
+/* --- where classes run ------------------------------------------------------------------------------------------ */
+
+static void a_handler_that_must_not_run_inside_does_not(void **state)
+{
+    (void)state;
+    plugin_put("shows", "shows.so");
+    const char *config =
+        config_write(UNLOCKED ", { class = \"shows.inside\"; lock = \"none\"; },\n"
+                              "{ class = \"shows.outside\"; lock = \"none\"; isolation = \"thread\"; }");
+    holdfast("check -c %s --no-nodes", config);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "t.conf:4: isolation = \"thread\": the handler of shows.outside (");
+    assert_contains(result.error, "/shows.so) says that it must never run inside the worker");
+}
+
+static void limits_of_processes_are_of_no_use_in_a_thread(void **state)
+{
+    (void)state;
+    plugin_put("shows", "shows.so");
+    const char *config =
+        config_write(UNLOCKED ", { class = \"shows.inside\"; lock = \"none\"; memory_limit = \"1GiB\"; },\n"
+                              "{ class = \"shows.outside\"; lock = \"none\"; memory_limit = \"1GiB\"; }");
+    holdfast("check -c %s --no-nodes", config);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "t.conf:3: memory_limit has no effect: the class shows.inside runs in a thread");
+    assert_lacks(result.error, "shows.outside");
+}
+
+/* --- programs --------------------------------------------------------------------------------------------------- */
+
+static void assert_program_refused(const char *program, const char *reason)
+{
+    char classes[1024];
+    snprintf(classes, sizeof classes,
+             "{ class = \"good.first\"; lock = \"none\"; }, { class = \"another\"; lock = \"none\"; },\n"
+             "{ class = \"p\"; lock = \"none\"; program = \"%s\"; }",
+             program);
+    const char *config = config_write(classes);
+    holdfast("check -c %s --no-nodes", config);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "t.conf:4: program: ");
+    assert_contains(result.error, reason);
+    unlink(files[--file_count]);
+}
+
+static void a_program_that_others_could_change_is_refused(void **state)
+{
+    (void)state;
+    plugin_put("good", "good.so");
+    assert_program_refused(file_write("open.sh", "#!/bin/sh\n", 0775), "/open.sh (mode 775), and it runs with the");
+    assert_program_refused(file_write("plain.sh", "#!/bin/sh\n", 0644), "/plain.sh cannot be executed (mode 644)");
+    assert_program_refused(directory, "is no regular file");
+    assert_program_refused("/nowhere/at/all", "/nowhere/at/all: No such file or directory");
+    if (geteuid() != 0)
+        return;
+    const char *other = file_write("other.sh", "#!/bin/sh\n", 0755);
+    assert_int_equal(chown(other, 12345, 0), 0);
+    assert_program_refused(other, "/other.sh belongs to user 12345; it runs with the worker's rights");
+}
+
+static void a_class_has_a_program_or_a_plugin(void **state)
+{
+    (void)state;
+    plugin_put("good", "good.so");
+    const char *config = config_write("{ class = \"good.first\"; lock = \"none\"; program = \"/bin/true\"; },\n"
+                                      "{ class = \"another\"; lock = \"none\"; }");
+    holdfast("check -c %s --no-nodes", config);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "t.conf:3: the class good.first has a program, and the plugin ");
+    assert_contains(result.error, "/good.so serves it too; remove one of them");
+}
+
+/* --- check ------------------------------------------------------------------------------------------------------ */
+
+static void files_are_checked_as_a_worker_would(void **state)
+{
+    (void)state;
+    const char *shows = plugin_put("shows", "shows.so"), *crash = plugin_put("wild", "crash.so");
+    holdfast("plugins check %s", shows);
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "/shows.so: would be loaded\n");
+    assert_contains(result.error, "shows 2 names besides holdfast_plugin (shows_");
+    assert_contains(result.error, "the handler of shows.anywhere does not say where it runs");
+    assert_lacks(result.error, "shows.inside");
+    holdfast("plugins check %s %s --json", shows, crash);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "/shows.so\",\"ok\":true,\"plugins\":[{\"name\":\"shows\"");
+    assert_contains(result.out, "/crash.so\",\"ok\":false,\"plugins\":[],\"programs\":[],\"errors\":[\"");
+    assert_contains(result.out, "its constructor crashed: killed by signal 11 (Segmentation fault)\"]");
+    assert_int_equal(chmod(shows, 0666), 0);
+    holdfast("plugins check %s", shows);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "others may write it (mode 666)");
+    holdfast("plugins check %s/nothing.so", directory);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "No such file or directory");
+    holdfast("plugins check %s", directory);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "a plugin has a name that ends with .so");
+}
+
+static void a_plugin_without_a_word_of_warning(void **state)
+{
+    (void)state;
+    holdfast("plugins check %s", plugin_put("witness", "witness.so"));
+    assert_int_equal(result.exit_code, 0);
+    assert_string_equal(result.error, "");
+}
+
+static void a_wrong_call_is_told(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "plugins", "plugins list", "plugins check", "plugins check -c f x.so", "plugins list x -c f", "plugins load"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        holdfast("%s", lines[i]);
+        assert_int_equal(result.exit_code, 2);
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(everything_that_runs_tasks_is_listed),
+        TEST(what_is_wrong_with_a_configuration_is_told_with_the_list),
+        TEST(a_handler_that_must_not_run_inside_does_not),
+        TEST(limits_of_processes_are_of_no_use_in_a_thread),
+        TEST(a_program_that_others_could_change_is_refused),
+        TEST(a_class_has_a_program_or_a_plugin),
+        TEST(files_are_checked_as_a_worker_would),
+        TEST(a_plugin_without_a_word_of_warning),
+        TEST(a_wrong_call_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
