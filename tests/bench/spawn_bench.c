@@ -1,7 +1,7 @@
 /* What a program costs when the zygote starts it, and when it is the handler of a task (exec: with its pipes, arguments
  * and environment), beside posix_spawn of the same program in the same run: from the wish until its end is known, one
- * after the other, and several at once. They take turns, because the machine may be half
- * as fast a moment later; the figures are medians of the rounds. Only the ratio means anything.
+ * after the other, and several at once. They take turns, because the machine may be half as fast a moment later; the
+ * figures are medians of the rounds. Only the ratios mean anything.
  *
  * posix_spawn is called by this process, which is small; in a worker, with its memory and threads, it is dearer.
  *

@@ -141,6 +141,26 @@ static void a_worker_that_stops_gives_its_task_back(void **state)
     assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
 }
 
+/* It is asked before, because its lock is in danger then. */
+static void a_program_that_holds_its_lock_for_too_long_loses_it(void **state)
+{
+    (void)state;
+    script("tell", "cat >>$D/told");
+    static char sections[256];
+    snprintf(sections, sizeof sections, "on_event = { command = \"%s/tell\"; };", fleet.directory);
+    unsigned worker = work("trap 'echo asked >>$D/out' TERM; echo $$ >$D/out; while :; do sleep 0.02; done",
+                           "max_hold = \"2s\";", sections);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    assert_contains(content_of("out"), "\nasked\n");
+    assert_true(process_is_dead(pid_in("out")));
+    char *retry = fleet_ask(&fleet, "zrange retry 0 -1");
+    assert_contains(retry, "HF::LockLost");
+    free(retry);
+    test_await(strstr(content_of("told"), "{\"event\":\"lock_lost\",\"jid\":\"one\"") != NULL);
+    stop(worker);
+}
+
 /* The zygote keeps the deadline for it. */
 static void a_program_does_not_outlive_its_lock_when_its_worker_is_stopped(void **state)
 {
@@ -214,6 +234,7 @@ int main(void)
         fleet_test(a_failure_is_tried_again_and_a_burial_is_not),
         fleet_test(a_run_that_takes_too_long_is_killed_and_has_failed),
         fleet_test(a_worker_that_stops_gives_its_task_back),
+        fleet_test(a_program_that_holds_its_lock_for_too_long_loses_it),
         fleet_test(a_program_does_not_outlive_its_lock_when_its_worker_is_stopped),
         fleet_test(a_program_dies_with_its_worker),
         fleet_test(somebody_is_told_of_a_burial),
