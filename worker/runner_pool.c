@@ -8,6 +8,7 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "worker/crash_note.h"
 
 struct runner_pool {
     struct loop *loop;
@@ -49,6 +50,8 @@ static void *runner_run(void *argument)
 {
     struct runner_pool *pool = argument;
     struct work *work = NULL;
+    struct crash_stack stack;
+    crash_note_thread_begin(&stack);
     pthread_mutex_lock(&pool->mutex);
     while ((work = work_wait(pool)) != NULL) {
         pthread_mutex_unlock(&pool->mutex);
@@ -87,7 +90,7 @@ bool runner_pool_withdraw(struct runner_pool *pool, struct work *work)
     return waits;
 }
 
-/* Signals belong to the loop thread. */
+/* Signals belong to the loop thread, but those of a crash. */
 static bool runner_start(struct runner_pool *pool, unsigned number)
 {
     sigset_t all, before;

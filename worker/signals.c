@@ -49,12 +49,23 @@ static void signal_caught(void *context, int number)
             meanings[i].act(signals->worker, meanings[i].name);
 }
 
+/* Whoever started the process may have kept them back until now. */
+static void signals_let_in(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < MEANINGS; i++)
+        sigaddset(&set, meanings[i].number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 struct signals *signals_create(struct worker *worker)
 {
     struct signals *signals = memory_new(struct signals);
     signals->worker = worker;
     for (unsigned i = 0; i < MEANINGS; i++)
         signals->watches[i] = loop_signal_start(worker->loop, meanings[i].number, signal_caught, signals);
+    signals_let_in();
     return signals;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/crash_note.h"
 #include "worker/run_result.h"
 #include "worker/worker_state.h"
 
@@ -28,10 +29,13 @@ void slot_run(struct work *work)
     struct slot *slot = list_owner(work, struct slot, work);
     slot->run_started = instant_now();
     slot->started = job_lock_is_valid(&slot->job);
-    if (slot->started)
-        slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED
-                     : arguments_pass(slot)      ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler))
-                                                 : HF_BURY;
+    if (!slot->started)
+        return;
+    crash_note_run_begin(slot->number);
+    slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED
+                 : arguments_pass(slot)      ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler))
+                                             : HF_BURY;
+    crash_note_run_end();
 }
 
 enum flow_result slot_failed_result(struct slot *slot)

@@ -380,6 +380,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu",
               log_quote(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
               options->config->lock_node_count, plugins_handler_count(options->plugins));
+    atomic_store(&options->board->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
     report_finish(worker);

@@ -30,6 +30,24 @@ static int segv(struct restless *restless, hf_job *job)
     return HF_OK;
 }
 
+static int writes_nowhere(struct restless *restless, hf_job *job)
+{
+    (void)restless;
+    (void)job;
+    volatile int *volatile nowhere = NULL;
+    *nowhere = 1;
+    return HF_OK;
+}
+
+/* Until the stack is used up. */
+static int goes_deep(struct restless *restless, hf_job *job)
+{
+    static volatile int goes_on = 1;
+    volatile char room[4096];
+    room[0] = goes_on && goes_deep(restless, job) == HF_OK;
+    return room[0];
+}
+
 static int aborts(struct restless *restless, hf_job *job)
 {
     (void)restless;
@@ -303,6 +321,8 @@ static int run(hf_job *job, void *state)
         const char *name;
         int (*act)(struct restless *restless, hf_job *job);
     } acts[] = {{"segv", segv},
+                {"nowhere", writes_nowhere},
+                {"deep", goes_deep},
                 {"abort", aborts},
                 {"exit", exits},
                 {"throw", throws},

@@ -9,15 +9,25 @@
 #include "base/quantity.h"
 #include "base/log.h"
 #include "worker/config/config.h"
+#include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin_reload.h"
 #include "worker/startup.h"
+#include "worker/supervisor.h"
 #include "worker/worker.h"
 
-enum { OPTION_CONFIG, OPTION_QUEUES, OPTION_MAX_TASKS, OPTION_DRAIN, OPTION_REPORT, OPTION_ALLOW_ROOT };
+enum {
+    OPTION_CONFIG,
+    OPTION_QUEUES,
+    OPTION_MAX_TASKS,
+    OPTION_DRAIN,
+    OPTION_REPORT,
+    OPTION_PROCESSES,
+    OPTION_ALLOW_ROOT
+};
 
 static const struct command_option options[] = {
     [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the worker (required)"},
@@ -25,6 +35,7 @@ static const struct command_option options[] = {
     [OPTION_MAX_TASKS] = {0, "max-tasks", "N", "stop after N tasks were taken"},
     [OPTION_DRAIN] = {0, "drain", NULL, "stop when the queues are empty and nothing that was parked is due soon"},
     [OPTION_REPORT] = {0, "report", "FILE", "write what was done, as one JSON object, at the end"},
+    [OPTION_PROCESSES] = {0, "processes", "N", "keep N worker processes running (1 to 64)"},
     [OPTION_ALLOW_ROOT] = {0, "allow-root", NULL, "run although the user is root (or worker.allow_root)"},
     {0, NULL, NULL, NULL},
 };
@@ -35,6 +46,8 @@ static const struct command_option options[] = {
 struct work_command {
     const char *path;
     bool allow_root;
+    int64_t processes;                        /* 0 = this one alone */
+    const struct supervised_process *process; /* which of them this is; NULL = of none */
     struct worker_options worker;
     struct findings findings;
     struct config *config;
@@ -63,23 +76,36 @@ static struct log_options log_options_of(const struct config *config)
         .level = worker->log_level, .fd = STDERR_FILENO, .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
 }
 
+/* A supervisor has made it, from the configuration as it was a moment before. */
+static void board_begin(struct work_command *command)
+{
+    const struct config *config = command->config;
+    unsigned berths = WORKER_SLOTS(config->worker.threads);
+    command->board = command->process != NULL ? command->process->board : board_create(berths);
+    if (command->board == NULL)
+        findings_error(&command->findings, "%s: there is no memory for worker.threads = %u", config->path,
+                       config->worker.threads);
+    else if (command->board->berth_count < berths)
+        findings_error(&command->findings, "%s: worker.threads was changed in this moment", config->path);
+}
+
 /* Before plugins are loaded, which may start threads. */
 static void zygote_begin(struct work_command *command)
 {
     struct error error = ERROR_NONE;
     const struct config *config = command->config;
-    command->board = board_create(WORKER_SLOTS(config->worker.threads));
-    if (command->board == NULL)
-        findings_error(&command->findings, "%s: there is no memory for worker.threads = %u", config->path,
-                       config->worker.threads);
-    else if (!zygote_start(&command->zygote,
-                           &(struct zygote_options){
-                               .board = command->board, .runner = runner_main, .log = log_options_of(config)},
-                           &error))
+    board_begin(command);
+    if (command->findings.errors > 0)
+        return;
+    if (!zygote_start(
+            &command->zygote,
+            &(struct zygote_options){.board = command->board, .runner = runner_main, .log = log_options_of(config)},
+            &error))
         findings_error(&command->findings, "%s: %s", config->path, error.text);
     else
         command->worker.zygote = &command->zygote;
     command->worker.board = command->board;
+    crash_notes_begin(command->board);
 }
 
 /* Everything that is wrong is said at once, as `holdfast check` does, and then nothing is started. */
@@ -98,7 +124,8 @@ static bool prepare(struct work_command *command)
         startup_check(command->config, command->plugins, findings);
         root_check(command, findings);
     }
-    findings_print(findings, stderr);
+    if (findings->errors > 0 || command->process == NULL || command->process->number == 1)
+        findings_print(findings, stderr); /* warnings are the same in all */
     return command->config != NULL && findings->errors == 0;
 }
 
@@ -127,6 +154,7 @@ static int work(struct work_command *command)
         plugins_tell(command->plugins, 0);
         code = (int)worker_run(&command->worker, &abandoned);
     }
+    atomic_store(&command->board->has_ended, true);
     log_event(LOG_INFO, "worker_stopped", "host=%s exit_code=%d", worker->host, code);
     log_stop();
     if (abandoned)
@@ -147,7 +175,84 @@ static int start(struct work_command *command)
         fprintf(stderr, "holdfast work: %s\n", error.text);
         return EXIT_CODE_FAILURE;
     }
+    if (command->process != NULL)
+        supervised_process_tell(command->process);
     return work(command);
+}
+
+static int run_worker(struct work_command *command)
+{
+    int code = start(command);
+    if (command->zygote.pid != 0)
+        zygote_end(&command->zygote);
+    crash_notes_end();
+    board_destroy(command->board);
+    config_free(command->config);
+    findings_fini(&command->findings);
+    return code;
+}
+
+/* --- several processes -------------------------------------------------------------------------------------------- */
+
+static struct supervisor_terms terms_of(const struct config *config)
+{
+    return (struct supervisor_terms){.log = log_options_of(config), .berths = WORKER_SLOTS(config->worker.threads)};
+}
+
+static void terms_renew(void *context, struct supervisor_terms *terms)
+{
+    struct work_command *command = context;
+    struct findings findings = {0};
+    struct config *fresh = config_read(command->path, &findings);
+    if (fresh != NULL && findings.errors == 0) {
+        *terms = terms_of(fresh);
+        config_free(command->config);
+        command->config = fresh;
+    } else {
+        config_free(fresh); /* whoever is started says what is wrong with it */
+    }
+    findings_fini(&findings);
+}
+
+/* A process of its own: it reads the configuration anew. */
+static int run_supervised(void *context, const struct supervised_process *process)
+{
+    struct work_command *command = context;
+    char *report_path = NULL;
+    config_free(command->config);
+    command->process = process;
+    if (command->worker.report_path != NULL &&
+        asprintf(&report_path, "%s.%u", command->worker.report_path, process->number) < 0)
+        return EXIT_CODE_FAILURE;
+    command->worker.report_path = report_path;
+    int code = run_worker(command);
+    free(report_path);
+    return code;
+}
+
+/* What is wrong with the plugins, only those find out who load them. */
+static int supervise(struct work_command *command)
+{
+    struct findings *findings = &command->findings;
+    int code = EXIT_CODE_FAILURE;
+    command->config = config_read(command->path, findings);
+    if (command->config != NULL && command->worker.queues != NULL)
+        config_serve_queues(command->config, command->worker.queues, findings);
+    if (command->config != NULL)
+        root_check(command, findings);
+    bool is_well = command->config != NULL && findings->errors == 0;
+    if (!is_well)
+        findings_print(findings, stderr);
+    findings_fini(findings);
+    *findings = (struct findings){0};
+    if (is_well)
+        code = supervisor_run(&(struct supervisor_options){.processes = (unsigned)command->processes,
+                                                           .terms = terms_of(command->config),
+                                                           .renew = terms_renew,
+                                                           .run = run_supervised,
+                                                           .context = command});
+    config_free(command->config);
+    return code;
 }
 
 static int run(int argc, char **argv)
@@ -166,7 +271,10 @@ static int run(int argc, char **argv)
             command.worker.drain = true;
         else if (option == OPTION_REPORT)
             command.worker.report_path = line.value;
-        else if (!count_parse(line.value, 1, INT64_MAX, &max_tasks))
+        else if (option == OPTION_PROCESSES && !count_parse(line.value, 1, SUPERVISION_MAX, &command.processes))
+            return command_misused(&command_work, "--processes wants a number from 1 to %d, not '%s'", SUPERVISION_MAX,
+                                   line.value);
+        else if (option == OPTION_MAX_TASKS && !count_parse(line.value, 1, INT64_MAX, &max_tasks))
             return command_misused(&command_work, "--max-tasks wants a number from 1 on, not '%s'", line.value);
     }
     if (line.is_over)
@@ -174,19 +282,15 @@ static int run(int argc, char **argv)
     command.worker.max_tasks = (uint64_t)max_tasks;
     if (command.path == NULL)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
-    int code = start(&command);
-    if (command.zygote.pid != 0)
-        zygote_end(&command.zygote);
-    board_destroy(command.board);
-    config_free(command.config);
-    findings_fini(&command.findings);
-    return code;
+    if (command.processes > 0 && max_tasks > 0)
+        return command_misused(&command_work, "--max-tasks counts in one process: leave it out with --processes");
+    return command.processes > 0 ? supervise(&command) : run_worker(&command);
 }
 
 const struct command command_work = {
     .name = "work",
     .summary = "run tasks from the queues",
-    .synopsis = "-c FILE [--queues A,B] [--drain] [--max-tasks N] [--report FILE]",
+    .synopsis = "-c FILE [--queues A,B] [--drain] [--max-tasks N] [--report FILE] [--processes N]",
     .about =
         "Takes tasks from the queues of the configuration, locks what each of them names, runs its handler on one of\n"
         "the worker's threads while the lock is extended in the background, and settles it.\n"
@@ -201,9 +305,15 @@ const struct command command_work = {
         "  SIGUSR1          open the log file again\n"
         "  SIGTTIN          write a line into the log for each task that runs\n"
         "\n"
+        "With --processes the command does no work itself: it keeps that many worker processes running, forwards "
+        "these\n"
+        "signals to them, and starts again who crashed or failed, after 1 s, 2 s, 4 s and so on up to 60 s. Its exit\n"
+        "code is the worst of theirs. The reports go to FILE.1, FILE.2 and so on.\n"
+        "\n"
         "A worker refuses to run as root unless it is allowed to. Run as many workers, on as many hosts, as you "
         "like.\n",
     .examples = "  holdfast work -c holdfast.conf\n"
+                "  holdfast work -c holdfast.conf --processes 4\n"
                 "  holdfast work -c holdfast.conf --drain --report report.json\n",
     .options = options,
     .run = run,

@@ -36,6 +36,12 @@ struct berth *board_berth(struct board *board, unsigned number)
     return &board->berths[number];
 }
 
+const struct berth *board_culprit(const struct board *board)
+{
+    unsigned crashed = atomic_load(&board->crashed);
+    return crashed > 0 && crashed <= board->berth_count ? &board->berths[crashed - 1] : NULL;
+}
+
 /* The last byte is never written, so that there is an end for whoever reads after a crash in the middle of this. */
 static void text_set(char *to, size_t size, const char *from)
 {

@@ -53,8 +53,10 @@ struct board {
     atomic_bool must_stop;    /* the process gives its handlers no more time */
     _Atomic int64_t pulse;    /* until then the process has not been away for as long as its lease */
     _Atomic int64_t wakes_at; /* when the zygote will look by itself */
+    atomic_bool is_up;        /* the process serves its queues, or did */
+    atomic_bool has_ended;    /* it has come to its end by itself: its exit was nobody else's */
     _Atomic int crash_signal; /* 0 = the process did not crash */
-    _Atomic unsigned crashed; /* the berth whose thread crashed, plus 1; 0 = none of them */
+    _Atomic unsigned crashed; /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
     unsigned berth_count;
     struct berth berths[];
 };
@@ -63,6 +65,8 @@ struct board {
 struct board *board_create(unsigned berths);
 void board_destroy(struct board *board);
 struct berth *board_berth(struct board *board, unsigned number);
+/* Of a process that has ended: whose thread crashed; NULL = none, or not known. */
+const struct berth *board_culprit(const struct board *board);
 
 /* Before anything is written about a new task. */
 void berth_clear(struct berth *berth);

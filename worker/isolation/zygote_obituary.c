@@ -1,33 +1,36 @@
 /* The zygote is the only one who can say what a worker was doing when it died: it still has the board. These are its
  * last words, so it may use up what it has. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "worker/isolation/zygote.h"
 
-static void crash_log(const struct board *board, int signal, pid_t worker)
+/* " slot=... jid=... class=...", or nothing. */
+static const char *culprit_text(const struct board *board, char text[2 * LOG_QUOTE_MAX + 40])
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
-    unsigned crashed = atomic_load(&board->crashed);
-    if (crashed == 0 || crashed > board->berth_count) {
-        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s", (int)worker, name);
-        return;
-    }
-    const struct berth *berth = &board->berths[crashed - 1];
-    log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s slot=%u jid=%s class=%s", (int)worker, name, crashed - 1,
-              log_quote(berth->jid, jid), log_quote(berth->class_name, class_name));
+    const struct berth *berth = board_culprit(board);
+    text[0] = '\0';
+    if (berth != NULL)
+        snprintf(text, 2 * LOG_QUOTE_MAX + 40, " slot=%u jid=%s class=%s", (unsigned)(berth - board->berths),
+                 log_quote(berth->jid, jid), log_quote(berth->class_name, class_name));
+    return text;
 }
 
+/* A worker that died without a signal of its own making was killed, or a handler called exit(). */
 static void board_log(const struct board *board, pid_t worker)
 {
+    char culprit[2 * LOG_QUOTE_MAX + 40];
     int signal = atomic_load(&board->crash_signal);
+    const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
+    culprit_text(board, culprit);
     if (signal != 0)
-        crash_log(board, signal, worker);
+        log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, culprit);
     else
-        log_event(LOG_WARN, "worker_died", "pid=%d", (int)worker);
+        log_event(LOG_WARN, "worker_died", "pid=%d%s", (int)worker, culprit);
     for (unsigned i = 0; i < board->berth_count; i++) {
         const struct berth *berth = &board->berths[i];
         char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];

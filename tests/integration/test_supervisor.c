@@ -1,0 +1,394 @@
+/* Workers that crash, and `holdfast work --processes`: who did it is named, the process is started again, the others go
+ * on. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "tests/support/one_fleet.h"
+
+#define IN_A_THREAD "{ class = \"restless\"; isolation = \"thread\"; }"
+
+static const struct fleet_setup alone = {
+    .plugin = "restless", .threads = 2, .worker = "lease = \"1s\";", .classes = IN_A_THREAD};
+static const struct fleet_setup pair = {.plugin = "restless",
+                                        .threads = 2,
+                                        .worker = "lease = \"1s\";",
+                                        .classes = IN_A_THREAD,
+                                        .arguments = "--processes 2"};
+
+static void push(const char *act, const char *jid)
+{
+    fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"%s\",0],\"jid\":\"%s\"}", act, jid);
+}
+
+static unsigned logged_times(unsigned worker, const char *text)
+{
+    char *log = fleet_log(&fleet, worker);
+    unsigned count = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    free(log);
+    return count;
+}
+
+/* Of the process's latest start. */
+static pid_t pid_of(unsigned worker, unsigned process)
+{
+    char *log = fleet_log(&fleet, worker);
+    char started[64], restarted[64];
+    pid_t pid = 0;
+    snprintf(started, sizeof started, "process_started process=%u pid=", process);
+    snprintf(restarted, sizeof restarted, "process_restarted process=%u pid=", process);
+    for (char *at = log; (at = strstr(at, "started process=")) != NULL; at++) {
+        if (at - log < 10)
+            continue;
+        const char *first = strstr(at - 8, started), *again = strstr(at - 10, restarted);
+        if (first == at - 8)
+            pid = (pid_t)strtol(first + strlen(started), NULL, 10);
+        if (again == at - 10)
+            pid = (pid_t)strtol(again + strlen(restarted), NULL, 10);
+    }
+    free(log);
+    return pid;
+}
+
+static void await_ready(unsigned worker)
+{
+    test_await(fleet_logged(&fleet, worker, "supervisor_ready"));
+}
+
+static void end_well(unsigned worker)
+{
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+/* --- who did it --------------------------------------------------------------------------------------------------- */
+
+/* A sanitizer turns signals into an exit of its own. */
+static void assert_killed(int status, int signal)
+{
+    if (status >= 0)
+        assert_int_not_equal(status, 0);
+    else
+        assert_int_equal(status, -signal);
+}
+
+static void crash_is_named(const char *act, int number, const char *name)
+{
+    char culprit[200];
+    push(act, act);
+    unsigned worker = fleet_work(&fleet, &alone);
+    assert_killed(fleet_wait(&fleet, worker), number);
+    snprintf(culprit, sizeof culprit, " signal=%s slot=", name);
+    test_await(fleet_logged(&fleet, worker, culprit));
+    snprintf(culprit, sizeof culprit, " jid=%s class=restless", act);
+    char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_crashed pid=");
+    assert_non_null(line);
+    strchrnul(line, '\n')[0] = '\0';
+    assert_contains(line, culprit);
+    free(log);
+    test_await(fleet_logged(&fleet, worker, "task_was_running "));
+}
+
+static void a_write_to_nowhere_is_named(void **state)
+{
+    (void)state;
+    crash_is_named("nowhere", SIGSEGV, "SIGSEGV");
+}
+
+static void a_stack_that_is_used_up_is_named(void **state)
+{
+    (void)state;
+    crash_is_named("deep", SIGSEGV, "SIGSEGV");
+}
+
+static void an_abort_is_named(void **state)
+{
+    (void)state;
+    crash_is_named("abort", SIGABRT, "SIGABRT");
+}
+
+static void a_signal_that_a_handler_sends_itself_is_named(void **state)
+{
+    (void)state;
+    crash_is_named("segv", SIGSEGV, "SIGSEGV");
+}
+
+/* Among several that run, the one that did it. */
+static void the_others_that_ran_are_not_named(void **state)
+{
+    (void)state;
+    push("listen", "innocent");
+    unsigned worker = fleet_work(&fleet, &alone);
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    push("nowhere", "guilty");
+    assert_killed(fleet_wait(&fleet, worker), SIGSEGV);
+    test_await(logged_times(worker, "task_was_running ") == 2);
+    char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_crashed pid=");
+    assert_non_null(line);
+    strchrnul(line, '\n')[0] = '\0';
+    assert_contains(line, "jid=guilty class=restless");
+    free(log);
+    assert_true(fleet_logged(&fleet, worker, "jid=innocent class=restless"));
+}
+
+static void a_handler_that_calls_exit_is_named(void **state)
+{
+    (void)state;
+    push("exit", "quitter");
+    unsigned worker = fleet_work(&fleet, &alone);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    test_await(fleet_logged(&fleet, worker, "worker_died pid="));
+    char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_died pid=");
+    strchrnul(line, '\n')[0] = '\0';
+    assert_contains(line, "jid=quitter class=restless");
+    free(log);
+}
+
+/* Somebody else's signal is no handler's doing. */
+static void a_signal_from_outside_names_nobody(void **state)
+{
+    (void)state;
+    push("listen", "innocent");
+    unsigned worker = fleet_work(&fleet, &alone);
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0 && fleet_left(&fleet) == 1);
+    fleet_signal(&fleet, worker, SIGABRT);
+    assert_killed(fleet_wait(&fleet, worker), SIGABRT);
+    test_await(fleet_logged(&fleet, worker, "worker_crashed pid="));
+    assert_true(fleet_logged(&fleet, worker, "signal=SIGABRT\n"));
+    assert_false(fleet_logged(&fleet, worker, "signal=SIGABRT slot="));
+}
+
+/* --- started again ------------------------------------------------------------------------------------------------ */
+
+static void a_poisonous_task_ends_up_dead_and_the_others_are_done(void **state)
+{
+    (void)state;
+    push("nowhere", "killer");
+    unsigned worker = fleet_work(&fleet, &pair);
+    for (unsigned i = 0; i < 20; i++)
+        fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"ok\",0],\"jid\":\"t%u\"}", i);
+    test_await(fleet_number(&fleet, "ZCARD dead") == 1);
+    test_await(fleet_left(&fleet) == 1);
+    char *dead = fleet_ask(&fleet, "ZRANGE dead 0 -1");
+    assert_contains(dead, "\"jid\":\"killer\"");
+    assert_contains(dead, "\"error_class\":\"HF::PoisonPill\"");
+    free(dead);
+    await_ready(worker);
+    test_await(logged_times(worker, "restarted_after_crash ") == 3);
+    end_well(worker);
+    assert_int_equal(logged_times(worker, "process_ended "), 5);
+    assert_int_equal(logged_times(worker, " jid=killer class=restless seconds="), 3);
+    assert_int_equal(logged_times(worker, "process_restarted "), 3);
+    assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
+}
+
+static void a_process_that_exits_in_a_handler_is_started_again(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    push("exit", "quitter");
+    test_await(fleet_logged(&fleet, worker, " status=0 jid=quitter class=restless"));
+    test_await(fleet_logged(&fleet, worker, "restarted_after_crash process="));
+    end_well(worker);
+}
+
+static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    push("listen", "held");
+    test_await(fleet_left(&fleet) == 1 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    pid_t first = pid_of(worker, 1), second = pid_of(worker, 2);
+    assert_true(first > 0 && second > 0 && first != second);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(kill(second, SIGKILL), 0);
+    test_await(logged_times(worker, " signal=SIGKILL seconds=") == 2);
+    test_await(logged_times(worker, "restarted_after_crash process=") == 2);
+    assert_true(pid_of(worker, 1) != first);
+    test_await(fleet_logged(&fleet, worker, "task_recovered jid=held"));
+    end_well(worker);
+    assert_int_equal(fleet_left(&fleet), 1);
+}
+
+static void the_pauses_grow(void **state)
+{
+    (void)state;
+    struct fleet_setup one = pair;
+    one.arguments = "--processes 1";
+    unsigned worker = fleet_work(&fleet, &one);
+    await_ready(worker);
+    for (unsigned death = 1; death <= 2; death++) {
+        test_await(logged_times(worker, "worker_started ") == death);
+        kill(pid_of(worker, 1), SIGKILL);
+        test_await(logged_times(worker, "process_restarted ") == death);
+    }
+    assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
+    assert_true(fleet_logged(&fleet, worker, " after_s=2\n"));
+    test_await(logged_times(worker, "worker_started ") == 3);
+    end_well(worker);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+static void each_hears_of_a_reload(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(logged_times(worker, " reloaded changed=") == 2);
+    fleet_signal(&fleet, worker, SIGTTIN);
+    test_await(logged_times(worker, "process_running ") == 2 && logged_times(worker, "tasks_running ") == 2);
+    end_well(worker);
+    assert_int_equal(logged_times(worker, "worker_stopped "), 2);
+    assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
+}
+
+static void a_drain_ends_all(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    fleet_signal(&fleet, worker, SIGUSR2);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(logged_times(worker, "worker_draining "), 2);
+}
+
+/* Who dies then is not started again, or a stop would have no end. */
+static void nothing_is_started_again_while_it_ends(void **state)
+{
+    (void)state;
+    struct fleet_setup slow = pair;
+    slow.worker = "lease = \"1s\"; stop_timeout = \"10m\";";
+    unsigned worker = fleet_work(&fleet, &slow);
+    await_ready(worker);
+    for (unsigned i = 0; i < 4; i++)
+        fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"listen\",0],\"jid\":\"t%u\"}", i);
+    test_await(fleet_left(&fleet) == 4 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    fleet_signal(&fleet, worker, SIGTERM);
+    test_await(logged_times(worker, "worker_stopping ") == 2);
+    kill(pid_of(worker, 1), SIGKILL);
+    test_await(fleet_logged(&fleet, worker, " signal=SIGKILL "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_int_equal(logged_times(worker, "worker_stopping_now "), 1);
+    assert_false(fleet_logged(&fleet, worker, "process_restarted"));
+}
+
+static void without_a_supervisor_they_stop(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, &pair);
+    await_ready(worker);
+    fleet_signal(&fleet, worker, SIGKILL);
+    assert_int_equal(fleet_wait(&fleet, worker), -SIGKILL);
+    test_await(logged_times(worker, "worker_stopped ") == 2);
+    assert_int_equal(logged_times(worker, "exit_code=0"), 2);
+    test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 0);
+}
+
+/* --- what cannot start -------------------------------------------------------------------------------------------- */
+
+static void a_configuration_with_errors_starts_nothing(void **state)
+{
+    (void)state;
+    struct fleet_setup wrong = pair;
+    wrong.worker = "nonsense = 1;";
+    unsigned worker = fleet_work(&fleet, &wrong);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_int_equal(logged_times(worker, "nonsense"), 1);
+    assert_false(fleet_logged(&fleet, worker, "process_started"));
+}
+
+static void a_plugin_that_is_refused_is_refused_once(void **state)
+{
+    (void)state;
+    struct fleet_setup wrong = pair;
+    wrong.plugin = "no_handlers";
+    wrong.classes = NULL;
+    unsigned worker = fleet_work(&fleet, &wrong);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    assert_int_equal(logged_times(worker, "process_started "), 1);
+    assert_int_equal(logged_times(worker, "supervisor_gives_up "), 1);
+    assert_false(fleet_logged(&fleet, worker, "process_restarted"));
+}
+
+/* --- the service manager ------------------------------------------------------------------------------------------ */
+
+static int manager_open(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", name);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    assert_int_equal(bind(manager, (const struct sockaddr *)&address, length), 0);
+    return manager;
+}
+
+/* The next message about the state of the service; those with a text for people only are passed over. */
+static void assert_told(int manager, const char *state)
+{
+    char message[512];
+    struct pollfd watched = {.fd = manager, .events = POLLIN};
+    do {
+        assert_int_equal(poll(&watched, 1, (int)(TEST_PATIENCE_NS / NS_PER_MS)), 1);
+        ssize_t length = recv(manager, message, sizeof message - 1, 0);
+        assert_true(length > 0);
+        message[length] = '\0';
+    } while (strncmp(message, "STATUS=", strlen("STATUS=")) == 0);
+    assert_contains(message, state);
+}
+
+static void only_the_supervisor_speaks_to_the_service_manager(void **state)
+{
+    (void)state;
+    char name[64], message[16];
+    snprintf(name, sizeof name, "@holdfast-test-%d", (int)getpid());
+    int manager = manager_open(name + 1);
+    setenv("NOTIFY_SOCKET", name, 1);
+    unsigned worker = fleet_work(&fleet, &pair);
+    unsetenv("NOTIFY_SOCKET");
+    assert_told(manager, "READY=1");
+    fleet_signal(&fleet, worker, SIGHUP);
+    assert_told(manager, "RELOADING=1");
+    assert_told(manager, "READY=1");
+    test_await(logged_times(worker, " reloaded changed=") == 2);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_told(manager, "STOPPING=1");
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    for (ssize_t length; (length = recv(manager, message, sizeof message, MSG_DONTWAIT)) > 0;)
+        assert_memory_equal(message, "STATUS=", strlen("STATUS="));
+    close(manager);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fleet_test(a_write_to_nowhere_is_named),
+        fleet_test(a_stack_that_is_used_up_is_named),
+        fleet_test(an_abort_is_named),
+        fleet_test(a_signal_that_a_handler_sends_itself_is_named),
+        fleet_test(the_others_that_ran_are_not_named),
+        fleet_test(a_handler_that_calls_exit_is_named),
+        fleet_test(a_signal_from_outside_names_nobody),
+        fleet_test(a_poisonous_task_ends_up_dead_and_the_others_are_done),
+        fleet_test(a_process_that_exits_in_a_handler_is_started_again),
+        fleet_test(a_killed_process_is_started_again_and_its_task_with_it),
+        fleet_test(the_pauses_grow),
+        fleet_test(each_hears_of_a_reload),
+        fleet_test(a_drain_ends_all),
+        fleet_test(nothing_is_started_again_while_it_ends),
+        fleet_test(without_a_supervisor_they_stop),
+        fleet_test(a_configuration_with_errors_starts_nothing),
+        fleet_test(a_plugin_that_is_refused_is_refused_once),
+        fleet_test(only_the_supervisor_speaks_to_the_service_manager),
+    };
+    return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
+}

@@ -1,0 +1,178 @@
+/* Who of several processes is started when: the rule alone, without processes. */
+#include "tests/support/test.h"
+
+#include "worker/supervision.h"
+
+static struct supervision supervision;
+static struct instant now;
+
+static void later(int64_t seconds)
+{
+    now = instant_after(now, seconds * NS_PER_S);
+}
+
+static void begin(unsigned count)
+{
+    now = (struct instant){1000 * NS_PER_S};
+    supervision_begin(&supervision, count, now);
+}
+
+static void start_due(void)
+{
+    unsigned due;
+    while ((due = supervision_due(&supervision, now)) < supervision.count)
+        supervision_started(&supervision, due, now);
+}
+
+/* All run and are up. */
+static void begin_up(unsigned count)
+{
+    begin(count);
+    start_due();
+    supervision_up(&supervision, 0);
+    start_due();
+    for (unsigned i = 1; i < count; i++)
+        supervision_up(&supervision, i);
+    assert_int_equal(supervision_alive(&supervision), count);
+}
+
+/* The process dies at once, and comes up again after that many seconds, and not before. */
+static void assert_pause(int64_t seconds)
+{
+    assert_int_equal(supervision_ended(&supervision, 0, 1, now), SUPERVISION_RESTART);
+    assert_int_equal(instant_since(now, supervision_next(&supervision)), seconds * NS_PER_S);
+    later(seconds - 1);
+    assert_int_equal(supervision_due(&supervision, now), supervision.count);
+    later(1);
+    assert_int_equal(supervision_due(&supervision, now), 0);
+    start_due();
+}
+
+static void the_first_is_started_alone(void **state)
+{
+    (void)state;
+    begin(3);
+    assert_int_equal(supervision_due(&supervision, now), 0);
+    start_due();
+    assert_int_equal(supervision_alive(&supervision), 1);
+    assert_true(supervision_awaits(&supervision));
+    assert_int_equal(supervision_next(&supervision).ns, INSTANT_NEVER.ns);
+    supervision_up(&supervision, 0);
+    assert_false(supervision_awaits(&supervision));
+    assert_int_equal(supervision_next(&supervision).ns, now.ns);
+    start_due();
+    assert_int_equal(supervision_alive(&supervision), 3);
+    assert_true(supervision_awaits(&supervision));
+}
+
+static void pauses_double_up_to_a_minute(void **state)
+{
+    (void)state;
+    begin_up(1);
+    const int64_t pauses[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    for (unsigned i = 0; i < sizeof pauses / sizeof pauses[0]; i++)
+        assert_pause(pauses[i]);
+}
+
+static void who_has_lived_for_a_minute_begins_anew(void **state)
+{
+    (void)state;
+    begin_up(1);
+    assert_pause(1);
+    assert_pause(2);
+    later(59);
+    assert_pause(4);
+    later(60);
+    assert_pause(1);
+    assert_pause(2);
+}
+
+/* Also when it does not come up: the configuration may have been changed, and be mended again. */
+static void who_was_up_once_is_started_again_for_ever(void **state)
+{
+    (void)state;
+    begin_up(2);
+    assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_RESTART);
+    later(1);
+    start_due();
+    assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_RESTART);
+    assert_int_equal(supervision.processes[1].pause_ns, 2 * NS_PER_S);
+    assert_int_equal(supervision.processes[0].pause_ns, 0);
+    assert_false(supervision_is_over(&supervision));
+}
+
+static void who_fails_before_it_was_ever_up_ends_all(void **state)
+{
+    (void)state;
+    begin(2);
+    start_due();
+    assert_int_equal(supervision_ended(&supervision, 0, 7, now), SUPERVISION_HOPELESS);
+    assert_true(supervision_is_over(&supervision));
+    assert_int_equal(supervision.exit_code, 7);
+
+    begin(2);
+    start_due();
+    supervision_up(&supervision, 0);
+    start_due();
+    assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_HOPELESS);
+    assert_false(supervision_is_over(&supervision));
+    assert_int_equal(supervision_ended(&supervision, 0, 0, now), SUPERVISION_OVER);
+    assert_true(supervision_is_over(&supervision));
+    assert_int_equal(supervision.exit_code, 1);
+}
+
+static void a_first_one_that_ends_well_before_it_was_up_ends_all(void **state)
+{
+    (void)state;
+    begin(2);
+    start_due();
+    assert_int_equal(supervision_ended(&supervision, 0, 0, now), SUPERVISION_OVER);
+    assert_true(supervision_is_over(&supervision));
+    assert_int_equal(supervision.exit_code, 0);
+}
+
+static void who_ends_well_is_not_started_again(void **state)
+{
+    (void)state;
+    begin_up(2);
+    assert_int_equal(supervision_ended(&supervision, 0, 0, now), SUPERVISION_OVER);
+    assert_int_equal(supervision_next(&supervision).ns, INSTANT_NEVER.ns);
+    assert_false(supervision_is_over(&supervision));
+    assert_int_equal(supervision_ended(&supervision, 1, 1, now), SUPERVISION_RESTART);
+    later(1);
+    start_due();
+    supervision_up(&supervision, 1);
+    assert_int_equal(supervision_ended(&supervision, 1, 0, now), SUPERVISION_OVER);
+    assert_true(supervision_is_over(&supervision));
+    assert_int_equal(supervision.exit_code, 0);
+}
+
+static void nothing_is_started_while_all_is_ending(void **state)
+{
+    (void)state;
+    begin_up(3);
+    assert_int_equal(supervision_ended(&supervision, 0, 1, now), SUPERVISION_RESTART);
+    supervision_end(&supervision);
+    assert_int_equal(supervision_next(&supervision).ns, INSTANT_NEVER.ns);
+    later(60);
+    assert_int_equal(supervision_due(&supervision, now), supervision.count);
+    assert_int_equal(supervision_ended(&supervision, 1, 3, now), SUPERVISION_OVER);
+    assert_int_equal(supervision_ended(&supervision, 2, 1, now), SUPERVISION_OVER);
+    assert_true(supervision_is_over(&supervision));
+    assert_int_equal(supervision.exit_code, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_is_started_alone),
+        cmocka_unit_test(pauses_double_up_to_a_minute),
+        cmocka_unit_test(who_has_lived_for_a_minute_begins_anew),
+        cmocka_unit_test(who_was_up_once_is_started_again_for_ever),
+        cmocka_unit_test(who_fails_before_it_was_ever_up_ends_all),
+        cmocka_unit_test(a_first_one_that_ends_well_before_it_was_up_ends_all),
+        cmocka_unit_test(who_ends_well_is_not_started_again),
+        cmocka_unit_test(nothing_is_started_while_all_is_ending),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

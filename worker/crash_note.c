@@ -1,0 +1,120 @@
+#include "worker/crash_note.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+enum { CRASHES = sizeof crashes / sizeof crashes[0] };
+
+static struct board *_Atomic noted_on;
+static pid_t owner; /* its children have the handlers too, and are none of the board's business */
+static struct sigaction before[CRASHES];
+static _Thread_local unsigned run_here; /* its berth plus 1; 0 = no handler runs in this thread */
+
+/* Two may crash at once, and who crashes next may kill the process in the middle of this: the first name stays. */
+static void run_note(struct board *board)
+{
+    unsigned nobody = 0;
+    atomic_compare_exchange_strong(&board->crashed, &nobody, run_here);
+}
+
+static struct board *own_board(void)
+{
+    return getpid() == owner ? atomic_load(&noted_on) : NULL;
+}
+
+/* What the processor reports comes again when the instruction is repeated, with all that belongs to it; the rest is
+ * sent again here, and arrives when this handler has returned. */
+static bool comes_by_itself(const siginfo_t *info)
+{
+    return info->si_code > 0 && !(info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
+/* Only what may be called when anything may be broken. */
+static void crash_caught(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    int failure = errno, none = 0;
+    struct board *board = own_board();
+    bool is_from_outside = info->si_code <= 0 && info->si_pid != getpid();
+    if (board != NULL && !is_from_outside)
+        run_note(board);
+    if (board != NULL)
+        atomic_compare_exchange_strong(&board->crash_signal, &none, number);
+    for (unsigned i = 0; i < CRASHES; i++)
+        if (crashes[i] == number)
+            sigaction(number, &before[i], NULL);
+    if (!comes_by_itself(info))
+        raise(number);
+    errno = failure;
+}
+
+/* exit() was called; by a handler, if one runs in this thread. */
+static void exit_caught(void)
+{
+    struct board *board = own_board();
+    if (board != NULL)
+        run_note(board);
+}
+
+static void signals_let_through(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < CRASHES; i++)
+        sigaddset(&set, crashes[i]);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void handlers_install(void)
+{
+    struct sigaction action = {.sa_sigaction = crash_caught, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    for (unsigned i = 0; i < CRASHES; i++)
+        invariant(sigaction(crashes[i], &action, &before[i]) == 0);
+}
+
+void crash_notes_begin(struct board *board)
+{
+    static struct crash_stack stack;
+    static bool is_installed;
+    owner = getpid();
+    atomic_store(&noted_on, board);
+    if (is_installed)
+        return;
+    is_installed = true;
+    handlers_install();
+    crash_note_thread_begin(&stack);
+    invariant(atexit(exit_caught) == 0);
+}
+
+void crash_notes_end(void)
+{
+    atomic_store(&noted_on, NULL);
+}
+
+/* A sanitizer has made one before, and will free at the end what it finds then. */
+void crash_note_thread_begin(struct crash_stack *stack)
+{
+    stack_t use = {.ss_sp = stack->bytes, .ss_size = sizeof stack->bytes}, present;
+    invariant(sigaltstack(NULL, &present) == 0);
+    if (present.ss_flags & SS_DISABLE)
+        invariant(sigaltstack(&use, NULL) == 0);
+    signals_let_through();
+}
+
+void crash_note_run_begin(unsigned berth)
+{
+    run_here = berth + 1;
+}
+
+void crash_note_run_end(void)
+{
+    run_here = 0;
+}

@@ -1,0 +1,40 @@
+/* Notes on the board (isolation/board.h) of what a worker process dies: the signal, and the run whose handler brought
+ * it about. Whoever still has the board when the process is gone reads it there: the zygote, and the supervisor.
+ *
+ *     crash_notes_begin(board);            main thread, before plugins are loaded
+ *     crash_note_thread_begin(&stack);     first act of each runner thread
+ *     crash_note_run_begin(slot->number);  on a runner, around a handler's run
+ *     crash_note_run_end();
+ *     crash_notes_end();                   before the board is destroyed
+ *
+ * Noted are SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, on stacks of their own, so that a handler that has used up its
+ * stack is named too; and a call of exit() from inside a handler. After the note all goes on as it would have without:
+ * core dump, exit status, the report of a sanitizer, a handler that was there before. A plugin that installs its own
+ * handler for one of these keeps it; if that does not pass the signal on, the process dies without a name. Not noted
+ * are _exit, SIGKILL, and crashes in children that a handler forked. A crash in a thread that a handler started has no
+ * run: then the runs that were on are all that can be told. */
+#ifndef WORKER_CRASH_NOTE_H
+#define WORKER_CRASH_NOTE_H
+
+#include "worker/isolation/board.h"
+
+/* What the handler needs at most: a frame with all registers there are today, several times. */
+enum { CRASH_STACK_BYTES = 64 * 1024 };
+
+struct crash_stack {
+    char bytes[CRASH_STACK_BYTES];
+};
+
+/* Once more with another board is fine. */
+void crash_notes_begin(struct board *board);
+void crash_notes_end(void);
+
+/* `stack` is the thread's for as long as it lives; it may lie on the stack that it stands in for. Lets these signals
+ * through to the thread: blocked, they would end the process without a note. */
+void crash_note_thread_begin(struct crash_stack *stack);
+
+/* Any thread. */
+void crash_note_run_begin(unsigned berth);
+void crash_note_run_end(void);
+
+#endif

@@ -1,0 +1,333 @@
+#include "worker/supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/exit_code.h"
+#include "worker/service_notify.h"
+
+/* How often it is looked whether who was started is up. */
+#define LOOK_NS (20 * NS_PER_MS)
+
+struct process {
+    pid_t pid;
+    struct board *board; /* NULL: it does not run */
+    struct former_process former;
+};
+
+struct supervisor {
+    const struct supervisor_options *options;
+    struct supervisor_terms terms;
+    struct supervision supervision;
+    struct process processes[SUPERVISION_MAX];
+    bool is_ready; /* and the service manager knows it */
+};
+
+static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN};
+
+enum { FORWARDED = sizeof forwarded / sizeof forwarded[0] };
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+/* The log's thread is there for one line: nobody forks meanwhile. */
+PRINTF_LIKE(4, 5)
+static void tell(const struct supervisor *supervisor, enum log_level level, const char *event, const char *format, ...)
+{
+    char text[LOG_LINE_MAX];
+    struct error error = ERROR_NONE;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bool has_log = log_start(&supervisor->terms.log, &error); /* else standard error takes the line */
+    log_event(level, event, "%s", text);
+    if (has_log)
+        log_stop();
+}
+
+static void status_tell(const struct supervisor *supervisor)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%u of %u processes run", supervision_alive(&supervisor->supervision),
+             supervisor->supervision.count);
+    service_notify_status(text);
+}
+
+/* " jid=... class=...", or nothing. */
+static const char *culprit_text(const struct former_process *former, char text[2 * LOG_QUOTE_MAX + 16])
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
+    text[0] = '\0';
+    if (former->jid[0] != '\0')
+        snprintf(text, 2 * LOG_QUOTE_MAX + 16, " jid=%s class=%s", log_quote(former->jid, jid),
+                 log_quote(former->class_name, class_name));
+    return text;
+}
+
+void supervised_process_tell(const struct supervised_process *process)
+{
+    char culprit[2 * LOG_QUOTE_MAX + 16];
+    if (process->former->how[0] != '\0')
+        log_event(LOG_WARN, "restarted_after_crash", "process=%u %s%s", process->number, process->former->how,
+                  culprit_text(process->former, culprit));
+}
+
+static void forward(const struct supervisor *supervisor, int number)
+{
+    for (unsigned i = 0; i < supervisor->supervision.count; i++)
+        if (supervisor->supervision.processes[i].state == SUPERVISED_ALIVE)
+            kill(supervisor->processes[i].pid, number);
+}
+
+static void verdict_follow(struct supervisor *supervisor, enum supervision_verdict verdict)
+{
+    if (verdict != SUPERVISION_HOPELESS)
+        return;
+    tell(
+        supervisor, LOG_ERROR, "supervisor_gives_up",
+        "advice=\"a process ended before it was up for the first time, and would do so again: its own lines say why\"");
+    forward(supervisor, SIGTERM);
+}
+
+/* --- starting ----------------------------------------------------------------------------------------------------- */
+
+static void mask_set(int how, bool with_those_for_workers)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < FORWARDED; i++)
+        if (with_those_for_workers || forwarded[i] == SIGTERM || forwarded[i] == SIGINT)
+            sigaddset(&set, forwarded[i]);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(how, &set, NULL);
+}
+
+/* Until a worker can do better, SIGTERM and SIGINT end it: it has nothing yet. */
+_Noreturn static void process_become(const struct supervisor *supervisor, unsigned number, pid_t parent)
+{
+    const struct process *process = &supervisor->processes[number];
+    setpgid(0, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
+        _exit(EXIT_CODE_FAILURE);
+    unsetenv("NOTIFY_SOCKET");
+    mask_set(SIG_UNBLOCK, false);
+    struct supervised_process own = {.number = number + 1, .board = process->board, .former = &process->former};
+    exit(supervisor->options->run(supervisor->options->context, &own));
+}
+
+/* False when there is none; errno says why. */
+static bool process_fork(struct supervisor *supervisor, unsigned number)
+{
+    struct process *process = &supervisor->processes[number];
+    process->board = board_create(supervisor->terms.berths);
+    if (process->board == NULL)
+        return false;
+    fflush(NULL);
+    pid_t parent = getpid();
+    process->pid = fork();
+    if (process->pid == 0)
+        process_become(supervisor, number, parent);
+    if (process->pid > 0)
+        return true;
+    board_destroy(process->board);
+    process->board = NULL;
+    return false;
+}
+
+static void process_start(struct supervisor *supervisor, unsigned number)
+{
+    struct supervision *supervision = &supervisor->supervision;
+    int64_t pause_ns = supervision->processes[number].pause_ns;
+    if (pause_ns > 0)
+        supervisor->options->renew(supervisor->options->context, &supervisor->terms);
+    supervision_started(supervision, number, instant_now());
+    if (!process_fork(supervisor, number)) {
+        tell(supervisor, LOG_ERROR, "process_not_started", "process=%u reason=\"%s\"", number + 1, strerror(errno));
+        verdict_follow(supervisor, supervision_ended(supervision, number, EXIT_CODE_FAILURE, instant_now()));
+        return;
+    }
+    struct process *process = &supervisor->processes[number];
+    if (pause_ns > 0)
+        tell(supervisor, LOG_INFO, "process_restarted", "process=%u pid=%d after_s=%lld", number + 1, (int)process->pid,
+             (long long)(pause_ns / NS_PER_S));
+    else
+        tell(supervisor, LOG_INFO, "process_started", "process=%u pid=%d", number + 1, (int)process->pid);
+    status_tell(supervisor);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+static void running_tell(const struct supervisor *supervisor)
+{
+    const struct supervision *supervision = &supervisor->supervision;
+    for (unsigned i = 0; i < supervision->count; i++)
+        if (supervision->processes[i].state == SUPERVISED_ALIVE)
+            tell(supervisor, LOG_INFO, "process_running", "process=%u pid=%d seconds=%.0f", i + 1,
+                 (int)supervisor->processes[i].pid,
+                 (double)instant_since(supervision->processes[i].at, instant_now()) / (double)NS_PER_S);
+}
+
+static void ending_begin(struct supervisor *supervisor, int number)
+{
+    supervision_end(&supervisor->supervision);
+    tell(supervisor, LOG_INFO, "supervisor_ending", "reason=SIG%s advice=\"no process is started again\"",
+         sigabbrev_np(number));
+    if (number == SIGTERM || number == SIGINT)
+        service_notify_stopping();
+}
+
+static void signal_take(struct supervisor *supervisor, int number)
+{
+    bool reloads = number == SIGHUP;
+    if (number == SIGTERM || number == SIGINT || number == SIGUSR2 || number == SIGTSTP)
+        ending_begin(supervisor, number);
+    if (number == SIGTTIN)
+        running_tell(supervisor);
+    if (reloads)
+        service_notify_reloading();
+    forward(supervisor, number);
+    if (reloads) {
+        supervisor->options->renew(supervisor->options->context, &supervisor->terms);
+        service_notify_ready();
+        status_tell(supervisor);
+    }
+}
+
+/* --- ends --------------------------------------------------------------------------------------------------------- */
+
+/* A handler that calls exit(0) ends its process as if all were well; the board knows better. */
+static int end_code(const struct process *process, int status)
+{
+    bool is_up = atomic_load(&process->board->is_up);
+    if (WIFSIGNALED(status))
+        return !is_up && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT) ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+    if (WEXITSTATUS(status) == EXIT_CODE_OK && !atomic_load(&process->board->has_ended))
+        return EXIT_CODE_FAILURE;
+    return WEXITSTATUS(status);
+}
+
+static void former_note(struct process *process, int status)
+{
+    struct former_process *former = &process->former;
+    const struct berth *culprit = board_culprit(process->board);
+    *former = (struct former_process){0};
+    if (WIFSIGNALED(status))
+        snprintf(former->how, sizeof former->how, "signal=SIG%s", sigabbrev_np(WTERMSIG(status)));
+    else
+        snprintf(former->how, sizeof former->how, "status=%d", WEXITSTATUS(status));
+    if (culprit == NULL)
+        return;
+    memcpy(former->jid, culprit->jid, sizeof former->jid);
+    memcpy(former->class_name, culprit->class_name, sizeof former->class_name);
+}
+
+static void process_over(struct supervisor *supervisor, unsigned number, int status)
+{
+    struct process *process = &supervisor->processes[number];
+    struct supervision *supervision = &supervisor->supervision;
+    struct instant now = instant_now();
+    char culprit[2 * LOG_QUOTE_MAX + 16];
+    int code = end_code(process, status);
+    double lived = (double)instant_since(supervision->processes[number].at, now) / (double)NS_PER_S;
+    if (atomic_load(&process->board->is_up))
+        supervision_up(supervision, number);
+    former_note(process, status);
+    board_destroy(process->board);
+    process->board = NULL;
+    enum supervision_verdict verdict = supervision_ended(supervision, number, code, now);
+    tell(supervisor, code == EXIT_CODE_OK ? LOG_INFO : LOG_ERROR, "process_ended",
+         "process=%u pid=%d %s%s seconds=%.1f", number + 1, (int)process->pid, process->former.how,
+         culprit_text(&process->former, culprit), lived);
+    verdict_follow(supervisor, verdict);
+    status_tell(supervisor);
+}
+
+static void ended_reap(struct supervisor *supervisor)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) /* as the first process of a container it gets others too */
+        for (unsigned i = 0; i < supervisor->supervision.count; i++)
+            if (supervisor->processes[i].board != NULL && supervisor->processes[i].pid == pid)
+                process_over(supervisor, i, status);
+}
+
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
+
+static void ups_look(struct supervisor *supervisor)
+{
+    struct supervision *supervision = &supervisor->supervision;
+    bool all = true;
+    for (unsigned i = 0; i < supervision->count; i++) {
+        struct process *process = &supervisor->processes[i];
+        if (process->board != NULL && atomic_load(&process->board->is_up))
+            supervision_up(supervision, i);
+        all &= supervision->processes[i].has_been_up;
+    }
+    if (!all || supervisor->is_ready)
+        return;
+    supervisor->is_ready = true;
+    tell(supervisor, LOG_INFO, "supervisor_ready", "processes=%u", supervision->count);
+    service_notify_ready();
+    status_tell(supervisor);
+}
+
+/* 0 = none came in time. */
+static int signal_await(struct instant until)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < FORWARDED; i++)
+        sigaddset(&set, forwarded[i]);
+    sigaddset(&set, SIGCHLD);
+    int64_t left_ns = instant_since(instant_now(), until);
+    left_ns = left_ns > 0 ? left_ns : 0;
+    struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    int number = sigtimedwait(&set, NULL, until.ns != INSTANT_NEVER.ns ? &left : NULL);
+    return number > 0 ? number : 0;
+}
+
+static void turn_take(struct supervisor *supervisor)
+{
+    struct supervision *supervision = &supervisor->supervision;
+    unsigned due;
+    while ((due = supervision_due(supervision, instant_now())) < supervision->count)
+        process_start(supervisor, due);
+    struct instant until = supervision_next(supervision);
+    if (supervision_awaits(supervision))
+        until = instant_earlier(until, instant_after(instant_now(), LOOK_NS));
+    int number = signal_await(until);
+    if (number == SIGCHLD)
+        ended_reap(supervisor);
+    else if (number != 0)
+        signal_take(supervisor, number);
+    ups_look(supervisor);
+}
+
+/* Whatever whoever started it had made of them: a signal that is ignored would not be seen. */
+static void signals_prepare(void)
+{
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN); /* of a log that nobody reads any more */
+    mask_set(SIG_BLOCK, true);
+}
+
+int supervisor_run(const struct supervisor_options *options)
+{
+    struct supervisor supervisor = {.options = options, .terms = options->terms};
+    signals_prepare();
+    supervision_begin(&supervisor.supervision, options->processes, instant_now());
+    tell(&supervisor, LOG_INFO, "supervisor_started", "pid=%d processes=%u", (int)getpid(), options->processes);
+    while (!supervision_is_over(&supervisor.supervision))
+        turn_take(&supervisor);
+    tell(&supervisor, LOG_INFO, "supervisor_stopped", "exit_code=%d", supervisor.supervision.exit_code);
+    return supervisor.supervision.exit_code;
+}
