@@ -195,6 +195,7 @@ test: ## install what is missing, build, run all tests and the mutants
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
 RUN_QUEUE_MUTANTS := $(wildcard tests/sim/queue/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
+       --also 'tutorial=scripts/try-tutorial $(B)' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
        --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)') \
