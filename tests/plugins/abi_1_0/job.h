@@ -305,9 +305,10 @@ typedef struct hf_plugin {
     size_t size; /* sizeof(hf_plugin) */
     const char *name, *version;
     const char *build; /* anything that tells one build from another, shown by `holdfast plugins`; may be NULL */
-    /* Called once in each process that runs its handlers, before any run(), on the main thread. Returns 0, or
-     * non-zero after writing a reason: a worker then refuses to start, a process of its own ends and is tried again
-     * later. `*state` is handed to every run(). May be NULL. */
+    /* Called once in each process that runs its handlers, before any run() of it, and when a changed plugin is loaded
+     * into a worker that runs, while the former one is still open. Returns 0, or non-zero after writing a reason: a
+     * worker then refuses to start, or to load it; a process of its own ends and is tried again later. `*state` is
+     * handed to every run(). May be NULL. */
     int (*open)(const hf_host *host, void **state, char *reason, size_t reason_size);
     void (*close)(void *state);        /* called once after the last run() ended; may be NULL */
     const hf_handler *const *handlers; /* ends with NULL */
