@@ -293,6 +293,61 @@ static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
     stop(worker);
 }
 
+/* --- programs --------------------------------------------------------------------------------------------------- */
+
+/* A program that notes its number with each run, and waits to be let go where its arguments say so. */
+static void program_write(int number)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/program_%d", fleet.directory, number);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file,
+            "#!/bin/sh\nread -r arguments\necho \"begin %d $HF_JID\" >>%s/journal\n"
+            "case $arguments in *wait*) until [ -e %s/go ]; do sleep 0.01; done ;; esac\n"
+            "echo \"end %d $HF_JID\" >>%s/journal\n",
+            number, fleet.directory, fleet.directory, number, fleet.directory);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void program_configure(unsigned worker, int number)
+{
+    char classes[512];
+    snprintf(classes, sizeof classes, IN_THREADS ", { class = \"program\"; program = \"%s/program_%d\"; }",
+             fleet.directory, number);
+    struct fleet_setup setup = setup_of(classes);
+    fleet_configure(&fleet, worker, &setup);
+}
+
+static void a_program_is_replaced_by_another(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    program_write(1);
+    program_write(2);
+    program_configure(worker, 1);
+    reload(worker);
+    push("program", "old", "wait");
+    test_await(fleet_noted(&fleet, "begin 1 old"));
+    program_configure(worker, 3);
+    reload(worker);
+    assert_int_equal(logged(worker, " reload_refused "), 1);
+    assert_true(fleet_logged(&fleet, worker, "/program_3: No such file or directory"));
+    push("program", "next", "");
+    test_await(fleet_noted(&fleet, "end 1 next"));
+    program_configure(worker, 2);
+    reload(worker);
+    push("program", "new", "");
+    test_await(fleet_noted(&fleet, "end 2 new"));
+    assert_int_equal(fleet_noted(&fleet, "end 1 old"), 0);
+    let_them_go();
+    test_await(fleet_noted(&fleet, "end 1 old"));
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(logged(worker, "plugin_loaded "), 1);
+    stop(worker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +361,7 @@ int main(void)
         fleet_test(a_reload_without_a_change_loads_nothing),
         fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
         fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
+        fleet_test(a_program_is_replaced_by_another),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }
