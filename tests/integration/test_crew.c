@@ -173,6 +173,7 @@ static void a_handler_that_closes_everything_fails(void **state)
     char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 32], args[PRIVATE_DIRECTORY_MAX + 64];
     struct stat facts;
     crashes("[\"close_all\"]", "closed a descriptor");
+    crashes("[\"replace_sockets\"]", "closed a descriptor");
     private_directory_create(directory);
     snprintf(path, sizeof path, "%s/file", directory);
     snprintf(args, sizeof args, "[\"replace_all\",\"%s\"]", path);

@@ -110,6 +110,7 @@ static void a_renewed_crew_has_new_processes(void **state)
     assert_false(trips[1].has_ended); /* what runs goes on */
     job_cancel(&trips[1].job, HF_USER);
     assert_int_equal(trip_await(&trips[1]), HF_CANCELLED);
+    loop_await(loop, crew_count(crew) == 1); /* and then its process ends as well */
 }
 
 static void an_idle_process_that_dies_is_replaced(void **state)
