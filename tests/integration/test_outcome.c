@@ -109,6 +109,24 @@ static void a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups(void **
     stop(worker);
 }
 
+/* The same through a runner process, to which nothing is known but what its frames say. */
+static void runs_in_processes_leave_the_same(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(
+        &fleet,
+        &(struct fleet_setup){.classes = "{ class = \"parent\"; result_ttl = \"1h\"; isolation = \"process\"; }"});
+    fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c1") "," CHILD("c2") "],\"jid\":\"p\"}");
+    test_await(fleet_noted(&fleet, "end c1") == 1 && fleet_noted(&fleet, "end c2") == 1);
+    assert_entry_says("get hf:2:result:p", ",\"result\":{\"children\":2}}");
+    fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[1," CHILD("c3") ",\"{}\"],\"jid\":\"q\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    assert_entry_says("zrange retry 0 -1", "Witness::Refused");
+    assert_int_equal(fleet_noted(&fleet, "refused q"), 1);
+    assert_int_equal(fleet_noted_all(&fleet, "begin c3"), 0);
+    stop(worker);
+}
+
 /* Each end wakes who waits for its lock, although it is told apart from the end. */
 static void a_line_of_waiting_parents_gets_done(void **state)
 {
@@ -156,6 +174,7 @@ int main(void)
         fleet_test(a_failure_pushes_nothing),
         fleet_test(a_queue_that_is_none_makes_it_fail),
         fleet_test(a_task_that_runs_at_most_once_has_a_result_and_no_follow_ups),
+        fleet_test(runs_in_processes_leave_the_same),
         fleet_test(a_line_of_waiting_parents_gets_done),
         fleet_test(a_stop_leaves_nothing_half_done),
     };

@@ -96,7 +96,11 @@ static void everything_works_with_exactly_these_rights(void **state)
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"retried\"}");
     fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"buried\",\"retry\":0}");
     fleet_push(&fleet, "no task at all");
-    test_await(fleet_noted_all(&fleet, "end ") == 32);
+    fleet_push(&fleet,
+               "{\"class\":\"parent\",\"args\":[1,\"{\\\"class\\\":\\\"note\\\",\\\"args\\\":[]}\",\"{\\\"class\\\":"
+               "\\\"note\\\",\\\"args\\\":[],\\\"at\\\":0.01}\"],\"jid\":\"p\"}");
+    run("result -c %s p --wait=20s", config);
+    test_await(fleet_noted_all(&fleet, "end ") == 35);
     test_await(fleet_number(&fleet, "ZCARD retry") == 1 && fleet_number(&fleet, "ZCARD dead") == 2);
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"cancelled\"}");
     test_await(fleet_noted(&fleet, "begin cancelled") == 1);
