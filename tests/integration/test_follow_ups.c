@@ -62,7 +62,9 @@ static void assert_mixed_is_there(void)
 {
     assert_reply(server, "four\ntwo\none", "LRANGE queue:x 0 -1");
     assert_reply(server, "three", "LRANGE queue:y 0 -1");
-    assert_reply(server, "later\n2000\nlast\n2000.0000010000001", "ZRANGE schedule 0 -1 WITHSCORES");
+    assert_reply(server, "later\nlast", "ZRANGE schedule 0 -1");
+    assert_reply(server, "later", "ZRANGEBYSCORE schedule 2000 2000");
+    assert_reply(server, "last", "ZRANGEBYSCORE schedule 2000.000001 2000.000001");
     assert_reply(server, "x\ny", "SORT queues ALPHA");
     assert_reply(server, "{\"result\":7}", "GET hf:2:result:parent");
     assert_reply(server, "1",
@@ -184,6 +186,18 @@ static void test_a_thousand_to_one_queue_and_to_many(void **state)
     free(tasks);
     free(names);
     free(texts);
+}
+
+/* Dashboards address an entry of the schedule by its score. */
+static void test_no_two_entries_of_the_schedule_have_one_score(void **state)
+{
+    (void)state;
+    start_with_the_parent("a");
+    free(redis_server_command(server, "ZADD schedule 2000 there 2000.000002 too"));
+    finish_mixed(&parent);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_reply(server, "there\nlater\ntoo\nlast", "ZRANGE schedule 0 -1");
+    assert_reply(server, "1", "ZCOUNT schedule 2000.000003 2000.000003");
 }
 
 /* Pausing keeps tasks from being claimed, not from being pushed. */
@@ -386,6 +400,7 @@ int main(void)
         queue_test(test_what_was_unique_and_cancelled_is_given_free),
         queue_test(test_the_result_of_a_task_that_runs_at_most_once),
         queue_test(test_a_thousand_to_one_queue_and_to_many),
+        queue_test(test_no_two_entries_of_the_schedule_have_one_score),
         queue_test(test_a_paused_queue_takes_follow_ups),
         queue_test(test_a_follow_up_rings_the_bell_of_its_queue),
         queue_test(test_a_foreign_value_refuses_all_of_it),
