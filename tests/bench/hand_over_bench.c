@@ -1,6 +1,6 @@
-/* What it costs to hand a run to a thread of the worker and to get it back: processor time of the whole process for each,
- * with one run on its way at a time (every one wakes a sleeping thread, and the loop) and with as many as there are
- * threads. The run itself does nothing.
+/* What it costs to hand a run to a thread of the worker and to get it back: processor time of the whole process for
+ * each, with one run on its way at a time (every one wakes a sleeping thread, and the loop) and with as many as
+ * there are threads. The run itself does nothing.
  *
  * One JSON line goes to standard output. */
 #include <getopt.h>

@@ -1,11 +1,12 @@
 /* A handler that keeps a ledger outside of the system, for tests that kill: one line, written at once, for the begin
- * of every run and one for its end, in the order in which they happened. Settings: journal, the file; process, how this
- * worker is called.
+ * of every run and one for its end, in the order in which they happened. Settings: journal, the file; process, how
+ * this worker is called.
  *
  *     begin JID PROCESS             ok JID PROCESS, fail JID PROCESS, ...
  *
- * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash (the
- * process kills itself); parent (the third argument is a task that follows from it, as JSON, and it has a result). Classes: work; once, which runs at most once; steps, which reports progress. */
+ * Arguments: [MILLISECONDS, FATE]; fates: ok; fail (the first run fails, the retry succeeds); discard; bury; crash
+ * (the process kills itself); parent (the third argument is a task that follows from it, as JSON, and it has a
+ * result). Classes: work; once, which runs at most once; steps, which reports progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
