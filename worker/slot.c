@@ -237,8 +237,10 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
 {
     struct worker *worker = context;
     struct slot *slot = &worker->slots[number];
-    if (answer != QUEUE_CLAIMED && slot->claims)
+    if (answer != QUEUE_CLAIMED && slot->claims) {
         worker->claimed--;
+        worker_listen(worker);
+    }
     slot->claims = false;
     slot_waiters_note(slot);
     switch (answer) {

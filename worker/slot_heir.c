@@ -91,6 +91,7 @@ void slot_heir_claim(struct slot *slot)
     waiting_names_digest(&holder->waiting, set);
     slot->claims = true;
     worker->claimed++;
+    worker_listen(worker);
     queue_heir(worker->queue, slot->number,
                &(struct waiting_heir){.list = holder->waiting.names[0],
                                       .set = set,

@@ -20,12 +20,15 @@ static const char *culprit_text(const struct board *board, char text[2 * LOG_QUO
     return text;
 }
 
-/* A worker that died without a signal of its own making was killed, or a handler called exit(). */
+/* One that abandoned a handler ends without a good-bye, and has said all there is to say. Else, without a signal of its
+ * own making, it was killed, or a handler called exit(). */
 static void board_log(const struct board *board, pid_t worker)
 {
     char culprit[2 * LOG_QUOTE_MAX + 40];
     int signal = atomic_load(&board->crash_signal);
     const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
+    if (signal == 0 && atomic_load(&board->has_ended))
+        return;
     culprit_text(board, culprit);
     if (signal != 0)
         log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, culprit);
