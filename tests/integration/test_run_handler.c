@@ -82,6 +82,17 @@ static void the_outcome_is_json_when_that_is_wanted(void **state)
     }
 }
 
+static void what_cannot_be_pushed_is_refused_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        struct program_result result = rehearse(places[i], "[\"nothing\"]", NULL);
+        expect(&result, 65, "error     Unpushed: ");
+        assert_contains(result.out, "class");
+        program_result_free(&result);
+    }
+}
+
 static void it_sees_what_the_options_say(void **state)
 {
     (void)state;
@@ -301,6 +312,9 @@ static void a_configuration_says_what_the_class_is(void **state)
     result = rehearse_configured(place, "timeout = \"100ms\"; grace = \"100ms\";", "[\"deaf\"]", NULL);
     expect(&result, 75, "error     HF::TimedOut: ");
     program_result_free(&result);
+    result = rehearse_configured(place, "grace = \"100ms\";", "[\"deaf\"]", MORE("--cancel-after=100ms"));
+    expect(&result, 130, "outcome   cancelled");
+    program_result_free(&result);
     result = rehearse_configured(place, "time_out = \"100ms\";", "[\"deaf\"]", NULL);
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "did you mean timeout?");
@@ -340,6 +354,13 @@ static void programs_are_run_as_a_worker_does(void **state)
     program_result_free(&result);
     result = rehearse_program(place, "#!/bin/sh\nexec sleep 100\n", MORE("--cancel-after=200ms"));
     expect(&result, 130, "outcome   cancelled");
+    program_result_free(&result);
+    static const char told[] = "#!/bin/sh\ntrap 'exit 65' TERM\nwhile :; do sleep 0.05; done\n";
+    result = rehearse_program(place, told, MORE("--cancel-after=200ms"));
+    expect(&result, 65, "outcome   dead");
+    program_result_free(&result);
+    result = rehearse_program(place, told, MORE("-r", "a", "--danger-after=200ms"));
+    expect(&result, 65, "outcome   dead");
     program_result_free(&result);
     result = rehearse_program(place, "#!/bin/sh\ntrap '' TERM\nexec sleep 100\n",
                               MORE("-r", "a", "--lose-lock-after=300ms"));
@@ -399,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_it_says_is_told),
         cmocka_unit_test(the_outcome_is_json_when_that_is_wanted),
+        cmocka_unit_test(what_cannot_be_pushed_is_refused_at_once),
         cmocka_unit_test(it_sees_what_the_options_say),
         cmocka_unit_test(the_loss_of_its_lock_is_told_and_its_result_refused),
         cmocka_unit_test(danger_is_seen_and_is_no_loss),

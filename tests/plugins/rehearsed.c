@@ -34,6 +34,15 @@ static int say_all(hf_job *job)
     return HF_OK;
 }
 
+static int push_nothing(hf_job *job)
+{
+    char reason[64] = "";
+    if (host.push->add(job, "{\"args\":[1]}", reason, sizeof reason))
+        return HF_OK;
+    host.job->error(job, "Unpushed", "%s", reason);
+    return HF_BURY;
+}
+
 static int tell_facts(hf_job *job)
 {
     char text[TEXT_MAX];
@@ -99,7 +108,8 @@ static const struct {
     const char *name;
     int (*run)(hf_job *job);
 } modes[] = {{"say", say_all},          {"facts", tell_facts}, {"loss", wait_for_loss}, {"danger", wait_for_danger},
-             {"order", wait_for_order}, {"deaf", be_deaf},     {"snooze", put_off},     {"crash", crash}};
+             {"order", wait_for_order}, {"deaf", be_deaf},     {"snooze", put_off},     {"crash", crash},
+             {"nothing", push_nothing}};
 
 static int run(hf_job *job, void *state)
 {

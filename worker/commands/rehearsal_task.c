@@ -73,6 +73,7 @@ static void facts_set(struct rehearsal *rehearsal)
     job->reports_progress = (rehearsal->handler->flags & HF_PROGRESS) != 0;
     job->keeps_result = true;
     job->may_push = !rehearsal->rules.at_most_once;
+    job->task_limits = config_task_limits(rehearsal->config);
     job->link = &rehearsal_link;
     job->board = rehearsal->board;
     job->berth = board_berth(rehearsal->board, 0);
