@@ -23,19 +23,25 @@ static const char *in_jobs(const char *name, const char *ending)
     return path;
 }
 
-/* As install(1) does: a file of its own, which then takes the name. */
-static void install(const char *plugin, const char *name)
+static void file_copy(const char *from, const char *to)
 {
-    char from[600], fresh[256], bytes[4096];
-    snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
-    snprintf(fresh, sizeof fresh, "%s", in_jobs(name, ".new"));
-    FILE *in = fopen(from, "re"), *out = fopen(fresh, "we");
+    char bytes[4096];
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
     assert_non_null(in);
     assert_non_null(out);
     for (size_t length; (length = fread(bytes, 1, sizeof bytes, in)) > 0;)
         assert_int_equal(fwrite(bytes, 1, length, out), length);
     fclose(in);
     assert_int_equal(fclose(out), 0);
+}
+
+/* As install(1) does: a file of its own, which then takes the name. */
+static void install(const char *plugin, const char *name)
+{
+    char from[600], fresh[256];
+    snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
+    snprintf(fresh, sizeof fresh, "%s", in_jobs(name, ".new"));
+    file_copy(from, fresh);
     assert_int_equal(chmod(fresh, 0644), 0);
     assert_int_equal(rename(fresh, in_jobs(name, ".so")), 0);
 }
@@ -183,21 +189,23 @@ static void a_serial_run_waits_for_one_of_the_former_release(void **state)
     stop(worker);
 }
 
-/* Also one that was written in place, which the C library would take for the one that it has. */
+/* What is loaded later is a copy, so that it does not matter when the file is written in place; and it is not taken for
+ * the library that came from the same file. */
 static void a_file_that_is_written_in_place_is_loaded(void **state)
 {
     (void)state;
-    unsigned worker = start(IN_PROCESSES);
-    install("wild", "tame");
+    unsigned worker = start(IN_THREADS);
+    install("release_2", "release");
     reload(worker);
-    FILE *file = fopen(in_jobs("tame", ".so"), "r+e");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    fputs("more", file);
-    assert_int_equal(fclose(file), 0);
+    char from[600];
+    snprintf(from, sizeof from, "%s/tests/plugins/release_1.so", test_build());
+    file_copy(from, in_jobs("release", ".so"));
+    push("release", "between", "");
+    test_await(fleet_noted(&fleet, "end 2 between"));
     reload(worker);
-    assert_int_equal(logged(worker, "plugin_loaded name=wild "), 2);
-    assert_int_equal(logged(worker, "plugin_loaded name=release "), 1);
+    assert_int_equal(logged(worker, "plugin_loaded name=release "), 3);
+    push("release", "after", "");
+    test_await(fleet_noted(&fleet, "end 1 after"));
     stop(worker);
 }
 
@@ -224,6 +232,27 @@ static void plugins_come_and_go(void **state)
     assert_int_equal(fleet_noted(&fleet, "open 1"), 1); /* it stayed as it was */
     stop(worker);
     assert_int_equal(fleet_noted(&fleet, "close 1"), 1);
+}
+
+/* Whoever ends a task that holds a lock claims the one that waits for it, if it serves that class. */
+static void a_lock_is_handed_on_to_a_task_of_a_new_class(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; }");
+    struct fleet_setup setup = setup_of(IN_THREADS ", { class = \"wild\"; isolation = \"thread\"; }");
+    setup.worker = "log_level = \"debug\";";
+    fleet_configure(&fleet, worker, &setup);
+    fleet_push(&fleet, "{\"class\":\"release\",\"args\":[\"wait\"],\"jid\":\"holder\",\"resource\":\"r\"}");
+    test_await(fleet_noted(&fleet, "begin 1 holder"));
+    install("wild", "tame");
+    reload(worker);
+    fleet_push(&fleet, "{\"class\":\"wild\",\"args\":[],\"jid\":\"heir\",\"resource\":\"r\"}");
+    test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 1);
+    let_them_go();
+    test_await(fleet_logged(&fleet, worker, "task_locked jid=heir"));
+    assert_true(fleet_logged(&fleet, worker, "class=wild handed_over=yes"));
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
 }
 
 static void a_reload_without_a_change_loads_nothing(void **state)
@@ -358,6 +387,7 @@ int main(void)
         fleet_test(a_serial_run_waits_for_one_of_the_former_release),
         fleet_test(a_file_that_is_written_in_place_is_loaded),
         fleet_test(plugins_come_and_go),
+        fleet_test(a_lock_is_handed_on_to_a_task_of_a_new_class),
         fleet_test(a_reload_without_a_change_loads_nothing),
         fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
         fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
