@@ -167,8 +167,9 @@ static void extras_encode_keys(const struct queue *queue, const char *jid, const
 
 static void extras_encode(const struct queue_extras *extras, struct buffer *out)
 {
+    int64_t ttl_ms = extras->result_ttl_ns / NS_PER_MS; /* the node refuses 0, when it has moved the task */
     redis_request_bytes(out, extras->result.bytes, extras->result.length);
-    redis_request_integer(out, extras->result_ttl_ns / NS_PER_MS);
+    redis_request_integer(out, ttl_ms > 0 ? ttl_ms : 1);
     for (size_t i = 0; i < extras->follow_up_count; i += group_size(extras, i))
         group_encode(&extras->follow_ups[i], group_size(extras, i), out);
 }

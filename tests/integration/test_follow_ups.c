@@ -114,6 +114,16 @@ static void test_a_result_alone_and_follow_ups_alone(void **state)
     assert_reply(server, "0", "EXISTS hf:2:result:parent");
 }
 
+/* Less than a millisecond, which is the least that the node takes. */
+static void test_a_result_that_is_kept_for_no_time_does_no_harm(void **state)
+{
+    (void)state;
+    start_with_the_parent("a");
+    queue_probe_finish_with(&probe, 0, &parent,
+                            &(struct queue_extras){.result = TEXT("7"), .result_ttl_ns = NS_PER_MS / 2});
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+}
+
 /* Of an earlier run, perhaps: it counts from now. */
 static void test_a_result_replaces_a_former_one(void **state)
 {
@@ -396,6 +406,7 @@ int main(void)
         queue_test(test_everything_is_done_in_one_call),
         queue_test(test_follow_ups_are_claimed_in_their_order),
         queue_test(test_a_result_alone_and_follow_ups_alone),
+        queue_test(test_a_result_that_is_kept_for_no_time_does_no_harm),
         queue_test(test_a_result_replaces_a_former_one),
         queue_test(test_what_was_unique_and_cancelled_is_given_free),
         queue_test(test_the_result_of_a_task_that_runs_at_most_once),
