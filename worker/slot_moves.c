@@ -227,6 +227,9 @@ static void bury_reason_set(struct slot *slot)
 {
     if (slot->rules.refused_class != NULL)
         failure_set(&slot->job.outcome.failure, slot->rules.refused_class, "%s", slot->rules.refused_reason);
+    if (slot->flow.committed)
+        failure_set(&slot->job.outcome.failure, "HF::AtMostOnce",
+                    "its class lets it run at most once, and its run did not bring it to an end");
     failure_set(&slot->job.outcome.failure, "HF::NoResource",
                 "the class %s needs a lock and the task names no resource", slot->envelope.class_name);
 }

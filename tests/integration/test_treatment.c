@@ -65,6 +65,18 @@ static void a_failure_of_one_that_runs_at_most_once_is_buried(void **state)
     stop(worker);
 }
 
+static void one_that_runs_at_most_once_and_asks_for_another_time_is_buried(void **state)
+{
+    (void)state;
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"moody\"; at_most_once = \"yes\"; }"});
+    fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[100,\"thing\"],\"jid\":\"once\"}");
+    test_await(fleet_number(&fleet, "zcard dead") == 1);
+    assert_dead("HF::AtMostOnce");
+    assert_int_equal(fleet_number(&fleet, "zcard schedule"), 0);
+    stop(worker);
+}
+
 static void a_cancelled_task_is_not_run(void **state)
 {
     (void)state;
@@ -186,6 +198,7 @@ int main(void)
         fleet_test(a_task_that_was_not_started_in_time_ends_as_expired),
         fleet_test(a_task_that_runs_at_most_once_dies_with_its_process),
         fleet_test(a_failure_of_one_that_runs_at_most_once_is_buried),
+        fleet_test(one_that_runs_at_most_once_and_asks_for_another_time_is_buried),
         fleet_test(a_cancelled_task_is_not_run),
         fleet_test(a_running_task_that_is_called_off_ends_as_cancelled),
         fleet_test(a_unique_task_gives_its_key_free_when_it_is_done_or_dead),
