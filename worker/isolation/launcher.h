@@ -47,7 +47,8 @@ struct zygote_options {
 /* Forks it. Only while the process has one thread; not before descriptors 0 to 2 are open. Better before its first
  * loop: what libuv remembers of its descriptors is wrong in runner processes, whose handlers may fork. */
 bool zygote_start(struct zygote *zygote, const struct zygote_options *options, struct error *error) MUST_CHECK;
-/* Closes the socket and waits until it has killed and reaped all: with a worker that ends before it has a loop. */
+/* Closes the socket and waits until it has killed and reaped all: with a worker that ends before it has a loop. Nothing
+ * happens when it has ended, as after launcher_destroy. */
 void zygote_end(struct zygote *zygote);
 
 /* --- children --------------------------------------------------------------------------------------------------- */

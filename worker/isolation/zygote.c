@@ -186,6 +186,8 @@ static bool end_await(pid_t pid)
 
 void zygote_end(struct zygote *zygote)
 {
+    if (zygote->pid == 0)
+        return;
     struct zygote_order bye = {.kind = ORDER_BYE};
     (void)!send(zygote->socket, &bye, sizeof bye, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(zygote->socket);
@@ -194,4 +196,5 @@ void zygote_end(struct zygote *zygote)
         kill(zygote->pid, SIGKILL);
     while (waitpid(zygote->pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    zygote->pid = 0; /* the number may be somebody else's by now */
 }
