@@ -75,6 +75,8 @@ static void away_began(struct isolated_run *run)
     struct slot *slot = slot_of(run);
     slot->run_started = loop_now(slot->worker->loop);
     time_begin(slot);
+    if (atomic_load(&slot->worker->options.board->must_stop)) /* the others were told when that was set */
+        slot_interrupt(slot);
 }
 
 static void away_ended(struct isolated_run *run, int code)
