@@ -72,6 +72,19 @@ static void a_failure_keeps_its_reason_and_its_delay(void **state)
     assert_contains(trips[0].job.outcome.backtrace.lines[0], "restless.so(");
 }
 
+static void what_a_handler_returns_is_its_verdict(void **state)
+{
+    (void)state;
+    char args[64];
+    static const int codes[] = {-1, 12345, INT32_MAX, -INT32_MAX};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        snprintf(args, sizeof args, "[\"answer\",%d]", codes[i]);
+        assert_int_equal(trip_run(args), codes[i]);
+        assert_int_not_equal(trips[0].code, ISOLATION_NOT_STARTED);
+    }
+    assert_int_equal(trip_run("[\"answer\",-2147483648]"), -INT32_MAX); /* that one is kept free */
+}
+
 static void arguments_that_the_handler_refuses_are_buried(void **state)
 {
     (void)state;
@@ -85,6 +98,7 @@ static void a_large_task_arrives_whole(void **state)
     (void)state;
     static char args[900000];
     struct trip *trip = &trips[0];
+    crew_config->worker.max_task_size = 1000; /* raised by a reload after the process was made */
     memset(args, ' ', sizeof args);
     memcpy(args, "[\"tell\"", 7);
     args[sizeof args - 2] = ']';
@@ -165,6 +179,18 @@ static void a_process_that_says_nonsense_is_killed(void **state)
 {
     (void)state;
     crashes("[\"babble\"]", "its process said nonsense to the worker");
+}
+
+static void a_process_that_only_asks_is_killed(void **state)
+{
+    (void)state;
+    crashes("[\"pester\"]", "its process said nonsense to the worker");
+}
+
+static void a_handler_cannot_write_on_the_board(void **state)
+{
+    (void)state;
+    assert_int_equal(trip_run("[\"board\"]"), HF_OK);
 }
 
 static void a_handler_that_closes_everything_fails(void **state)
@@ -270,6 +296,7 @@ int main(void)
         crew_test(a_handler_is_told_the_facts_of_its_task),
         crew_test(what_a_handler_says_arrives_in_order),
         crew_test(a_failure_keeps_its_reason_and_its_delay),
+        crew_test(what_a_handler_returns_is_its_verdict),
         crew_test(arguments_that_the_handler_refuses_are_buried),
         crew_test(a_large_task_arrives_whole),
         crew_test(what_it_prints_does_not_disturb_the_run),
@@ -280,6 +307,8 @@ int main(void)
         crew_test(a_handler_that_exits_fails),
         crew_test(a_handler_that_throws_fails),
         crew_test(a_process_that_says_nonsense_is_killed),
+        crew_test(a_process_that_only_asks_is_killed),
+        crew_test(a_handler_cannot_write_on_the_board),
         crew_test(a_handler_that_closes_everything_fails),
         crew_test(low_descriptors_may_be_closed),
         crew_test(a_process_that_the_handler_forked_says_nothing),

@@ -322,6 +322,48 @@ static int polls(struct restless *restless, hf_job *job)
     return poll(&wanted, 1, 30000) == 1 ? HF_DISCARD : HF_FAIL;
 }
 
+/* Any number, as its own verdict. */
+static int answers(struct restless *restless, hf_job *job)
+{
+    int64_t code = 0;
+    restless->kit.job->arg_integer(job, 1, &code);
+    return (int)code;
+}
+
+/* Asks whether its lock is held, a million times, and reads no answer. */
+static int pesters(struct restless *restless, hf_job *job)
+{
+    (void)restless;
+    (void)job;
+    static const char question[] = {8, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0};
+    static char questions[1000 * sizeof question];
+    for (size_t i = 0; i < 1000; i++)
+        memcpy(questions + i * sizeof question, question, sizeof question);
+    for (int descriptor = 3; descriptor < 1024; descriptor++) {
+        struct stat facts;
+        int is_socket = fstat(descriptor, &facts) == 0 && S_ISSOCK(facts.st_mode);
+        for (int i = 0; is_socket && i < 1000; i++)
+            (void)!write(descriptor, questions, sizeof questions);
+    }
+    return HF_OK;
+}
+
+/* Memory that is shared with the worker, and writable. */
+static int finds_the_board(struct restless *restless, hf_job *job)
+{
+    (void)restless;
+    (void)job;
+    char line[1024];
+    int code = HF_OK;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, " rw-s ") != NULL && strstr(line, "/dev/zero") != NULL)
+            code = HF_BURY;
+    if (maps != NULL)
+        fclose(maps);
+    return maps != NULL ? code : HF_FAIL;
+}
+
 static int nothing(struct restless *restless, hf_job *job)
 {
     (void)restless;
@@ -361,6 +403,9 @@ static int run(hf_job *job, void *state)
                 {"tell", tells},
                 {"verify", verifies},
                 {"poll", polls},
+                {"answer", answers},
+                {"pester", pesters},
+                {"board", finds_the_board},
                 {"ok", nothing}};
     struct restless *restless = state;
     const char *name = "";

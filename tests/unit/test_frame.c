@@ -139,7 +139,7 @@ static void hello_write(void)
                                   {(char *)(uintptr_t) "size", (char *)(uintptr_t) ""}};
     struct config_pairs settings = {pairs, 2};
     struct runner_hello hello = {
-        .path = "/jobs/paint.so", .plugin = "paint", .settings = &settings, .order_max = 12345, .patience_ns = 67890};
+        .path = "/jobs/paint.so", .plugin = "paint", .settings = &settings, .patience_ns = 67890};
     runner_hello_write(&hello, &out);
 }
 
@@ -153,7 +153,6 @@ static void a_greeting_arrives_as_it_was_sent(void **state)
     assert_true(runner_hello_read(&copy.frame, &hello, &settings));
     assert_string_equal(hello.path, "/jobs/paint.so");
     assert_string_equal(hello.plugin, "paint");
-    assert_int_equal(hello.order_max, 12345);
     assert_int_equal(hello.patience_ns, 67890);
     assert_int_equal(hello.settings->count, 2);
     assert_string_equal(settings.items[0].key, "colour");

@@ -30,6 +30,11 @@ void board_destroy(struct board *board)
         invariant(munmap(board, board_size(board->berth_count)) == 0);
 }
 
+bool board_protect(const struct board *board)
+{
+    return mprotect((void *)(uintptr_t)board, board_size(board->berth_count), PROT_READ) == 0;
+}
+
 struct berth *board_berth(struct board *board, unsigned number)
 {
     invariant(number < board->berth_count);

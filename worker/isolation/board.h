@@ -64,6 +64,8 @@ struct board {
 /* NULL when there is no memory. The mapping is inherited by fork. */
 struct board *board_create(unsigned berths);
 void board_destroy(struct board *board);
+/* This process only reads from now on: a handler that writes where it should not dies of it, and nobody else does. */
+bool board_protect(const struct board *board);
 struct berth *board_berth(struct board *board, unsigned number);
 /* Of a process that has ended: whose thread crashed; NULL = none, or not known. */
 const struct berth *board_culprit(const struct board *board);

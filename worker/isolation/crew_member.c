@@ -231,7 +231,6 @@ static void hello_send(struct crew_member *member)
         .path = plugin_path(plugin),
         .plugin = plugin_name(plugin),
         .settings = settings_of(config, plugin_name(plugin)),
-        .order_max = (int64_t)runner_order_max(config->worker.max_task_size),
         .patience_ns = lock_setup_verify_patience_ns(config),
     };
     runner_hello_write(&hello, &member->out);

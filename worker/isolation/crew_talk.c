@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "worker/isolation/crew_private.h"
 
-enum { KEEP_BYTES_MAX = 1 << 20 };
+enum { KEEP_BYTES_MAX = 1 << 20, ANSWERS_BYTES_MAX = 1 << 16 };
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
@@ -68,18 +68,19 @@ void member_unask(struct crew_member *member)
     member->is_asked = false;
 }
 
-static bool question_read(const struct frame *frame, int64_t *question)
+/* Who only asks, and does not read what it is answered, would fill the memory of the worker. */
+static bool question_read(const struct crew_member *member, const struct frame *frame, int64_t *question)
 {
     struct frame_reader reader = frame_read(frame);
     *question = frame_take_number(&reader, 1, INT64_MAX);
-    return frame_is_used_up(&reader);
+    return frame_is_used_up(&reader) && member->out.length <= ANSWERS_BYTES_MAX;
 }
 
 /* Who asks again has given up on the question before. */
 static bool verify_came(struct crew_member *member, const struct frame *frame)
 {
     int64_t question = 0;
-    if (!question_read(frame, &question))
+    if (!question_read(member, frame, &question))
         return false;
     member_unask(member);
     member->question = question;
@@ -132,7 +133,7 @@ static int descriptor_of(const struct isolated_run *run)
 static bool descriptor_came(struct crew_member *member, const struct frame *frame)
 {
     int64_t question = 0;
-    if (!question_read(frame, &question))
+    if (!question_read(member, frame, &question))
         return false;
     if (!descriptor_send(member, question, descriptor_of(member->run)))
         answer_add(member, FRAME_DESCRIBED, question, false);

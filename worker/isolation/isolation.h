@@ -21,13 +21,16 @@
 #ifndef WORKER_ISOLATION_H
 #define WORKER_ISOLATION_H
 
+#include <limits.h>
+
 #include "worker/isolation/board.h"
 #include "worker/isolation/launcher.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/task_rules.h"
 
-enum { ISOLATION_NOT_STARTED = -1 };
+/* No handler can return it: theirs are above (runner_message.h). */
+enum { ISOLATION_NOT_STARTED = INT_MIN };
 
 struct isolated_run {
     struct hf_job *job;

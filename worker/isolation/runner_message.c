@@ -1,5 +1,6 @@
 #include "worker/isolation/runner_message.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +8,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 
-enum { PATH_BYTES_MAX = 8192, SETTING_BYTES_MAX = 1 << 16, NAME_BYTES_MAX = 256, FACTS_BYTES = 1 << 20 };
-
-/* Besides the arguments there are names, and a checkpoint. */
-size_t runner_order_max(int64_t task_size)
-{
-    return (size_t)task_size + FACTS_BYTES;
-}
+enum { PATH_BYTES_MAX = 8192, SETTING_BYTES_MAX = 1 << 16, NAME_BYTES_MAX = 256 };
 
 /* --- HELLO ------------------------------------------------------------------------------------------------------ */
 
@@ -22,7 +17,6 @@ void runner_hello_write(const struct runner_hello *hello, struct buffer *out)
     size_t start = frame_begin(out, FRAME_HELLO), count = hello->settings != NULL ? hello->settings->count : 0;
     frame_add_string(out, hello->path, PATH_BYTES_MAX);
     frame_add_string(out, hello->plugin, NAME_BYTES_MAX);
-    frame_add_number(out, hello->order_max);
     frame_add_number(out, hello->patience_ns);
     if (count > RUNNER_SETTINGS_MAX)
         count = RUNNER_SETTINGS_MAX;
@@ -45,7 +39,6 @@ bool runner_hello_read(const struct frame *frame, struct runner_hello *hello, st
     struct frame_reader reader = frame_read(frame);
     hello->path = frame_take_string(&reader, PATH_BYTES_MAX);
     hello->plugin = frame_take_string(&reader, NAME_BYTES_MAX);
-    hello->order_max = frame_take_number(&reader, 0, UINT32_MAX);
     hello->patience_ns = frame_take_number(&reader, 0, INT64_MAX);
     hello->settings = settings;
     settings->count = (size_t)frame_take_number(&reader, 0, RUNNER_SETTINGS_MAX);
@@ -117,6 +110,9 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
     return frame_is_used_up(&reader);
 }
 
+/* What a handler returns is any number; one is kept free for runs without a handler (ISOLATION_NOT_STARTED). */
+enum { CODE_LEAST = -INT_MAX };
+
 /* --- END -------------------------------------------------------------------------------------------------------- */
 
 void runner_end_write(const struct runner_end *end, const struct job_outcome *outcome, struct buffer *out)
@@ -124,7 +120,7 @@ void runner_end_write(const struct runner_end *end, const struct job_outcome *ou
     size_t start = frame_begin(out, FRAME_END);
     frame_add_number(out, (int64_t)end->run);
     frame_add_number(out, end->started);
-    frame_add_number(out, end->code);
+    frame_add_number(out, end->code > CODE_LEAST ? end->code : CODE_LEAST);
     frame_add_number(out, end->memory);
     frame_add_string(out, outcome->failure.error_class, FAILURE_CLASS_MAX - 1);
     frame_add_string(out, outcome->failure.message, FAILURE_MESSAGE_MAX - 1);
@@ -183,7 +179,7 @@ bool runner_end_read(const struct frame *frame, struct runner_end *end, struct j
     struct frame_reader reader = frame_read(frame);
     end->run = (uint64_t)frame_take_number(&reader, 0, INT64_MAX);
     end->started = frame_take_flag(&reader);
-    end->code = (int)frame_take_number(&reader, INT32_MIN, INT32_MAX);
+    end->code = (int)frame_take_number(&reader, CODE_LEAST, INT_MAX);
     end->memory = frame_take_number(&reader, -1, INT64_MAX);
     failure_read(&reader, &outcome->failure);
     int64_t retry_in_ms = frame_take_number(&reader, -1, JOB_RETRY_IN_MS_MAX);

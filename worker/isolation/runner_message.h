@@ -19,16 +19,12 @@ enum {
     RUNNER_WORD_MAX = 64,
 };
 
-/* Of a RUN the body has at most this, when its task has up to `task_size` bytes. */
-size_t runner_order_max(int64_t task_size);
-
 /* --- HELLO ------------------------------------------------------------------------------------------------------ */
 
 struct runner_hello {
     const char *path;   /* of the plugin, for messages */
     const char *plugin; /* its name */
     const struct config_pairs *settings;
-    int64_t order_max;   /* bytes of a frame that is sent to it */
     int64_t patience_ns; /* with a question about the lock */
 };
 void runner_hello_write(const struct runner_hello *hello, struct buffer *out);

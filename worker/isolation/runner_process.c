@@ -89,7 +89,6 @@ static bool runner_open(struct runner *runner, int file)
         !runner_hello_read(&frame, &hello, &runner->settings.settings))
         return false;
     channel_keep(&runner->channel, &runner->greeting);
-    runner->channel.limit = (size_t)hello.order_max;
     runner->run.patience_ns = hello.patience_ns;
     bool is_open = plugin_open(runner, &hello, file, reason);
     surroundings_note(&runner->surroundings);
@@ -226,7 +225,8 @@ int runner_main(struct board *board, int socket)
     signal(SIGPIPE, SIG_IGN); /* as it is for a handler in a thread of the worker */
     setvbuf(stdout, NULL, _IOLBF, 0);
     runner->board = board;
-    channel_open(&runner->channel, socket, RUNNER_FRAME_MAX);
+    (void)board_protect(board);
+    channel_open(&runner->channel, socket, UINT32_MAX); /* what the worker may send changes with its configuration */
     runner->run.channel = &runner->channel;
     runner->run.job.link = &runner_link;
     runner->run.descriptor = -1;
