@@ -18,7 +18,7 @@ BEGIN {
     home["^uv\\.h$"] = "^lib/base/loop[a-z_]*\\.[ch]$"
     home["^hiredis/"] = "^lib/redis/"
     home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
-    home["^dlfcn\\.h$"] = "^(worker/plugin/plugin_load|tests/plugins/restless)\\.c$"
+    home["^dlfcn\\.h$"] = "^(worker/plugin/plugin_load|tests/plugins/(restless|hostile))\\.c$"
     home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^(curl|openssl)/"] = "^(jobs/webhook/|tests/unit/test_webhook(_tls)?\\.c$)"
