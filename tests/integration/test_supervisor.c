@@ -2,9 +2,11 @@
  * on. */
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "tests/support/one_fleet.h"
@@ -15,7 +17,7 @@ static const struct fleet_setup alone = {
     .plugin = "restless", .threads = 2, .worker = "lease = \"1s\";", .classes = IN_A_THREAD};
 static const struct fleet_setup pair = {.plugin = "restless",
                                         .threads = 2,
-                                        .worker = "lease = \"1s\";",
+                                        .worker = "lease = \"1s\"; stop_timeout = \"100ms\";",
                                         .classes = IN_A_THREAD,
                                         .arguments = "--processes 2"};
 
@@ -58,6 +60,23 @@ static pid_t pid_of(unsigned worker, unsigned process)
 static void await_ready(unsigned worker)
 {
     test_await(fleet_logged(&fleet, worker, "supervisor_ready"));
+}
+
+/* Asks until the tasks, which do not end, have each said once that they run. */
+static void await_running(unsigned worker, const char *const *jids, unsigned count)
+{
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    for (unsigned i = 0; i < count;) {
+        char jid[64];
+        snprintf(jid, sizeof jid, " jid=%s class=restless queue=jobs seconds=", jids[i]);
+        i += fleet_logged(&fleet, worker, jid);
+        if (i == count)
+            return;
+        if (instant_reached(instant_now(), patience))
+            fail_msg("%s does not run", jids[i]);
+        fleet_signal(&fleet, worker, SIGTTIN);
+        poll(NULL, 0, 20);
+    }
 }
 
 static void end_well(unsigned worker)
@@ -124,7 +143,8 @@ static void the_others_that_ran_are_not_named(void **state)
     (void)state;
     push("listen", "innocent");
     unsigned worker = fleet_work(&fleet, &alone);
-    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    test_await(fleet_logged(&fleet, worker, "worker_started "));
+    await_running(worker, &(const char *){"innocent"}, 1);
     push("nowhere", "guilty");
     assert_killed(fleet_wait(&fleet, worker), SIGSEGV);
     test_await(logged_times(worker, "task_was_running ") == 2);
@@ -149,16 +169,40 @@ static void a_handler_that_calls_exit_is_named(void **state)
     free(log);
 }
 
-/* Somebody else's signal is no handler's doing. */
+/* The first thread of that name; 0 = there is none. */
+static long thread_of(pid_t pid, const char *name)
+{
+    char path[64], found[32];
+    long thread = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    assert_non_null(threads);
+    for (const struct dirent *entry; thread == 0 && (entry = readdir(threads)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/comm", (int)pid, entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file != NULL && fgets(found, sizeof found, file) != NULL && strncmp(found, name, strlen(name)) == 0)
+            thread = strtol(entry->d_name, NULL, 10);
+        if (file != NULL)
+            fclose(file);
+    }
+    closedir(threads);
+    return thread;
+}
+
+/* Somebody else's signal is no handler's doing, also when it hits the thread of one. */
 static void a_signal_from_outside_names_nobody(void **state)
 {
     (void)state;
+    struct fleet_setup single = alone;
+    single.threads = 1;
     push("listen", "innocent");
-    unsigned worker = fleet_work(&fleet, &alone);
-    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0 && fleet_left(&fleet) == 1);
-    fleet_signal(&fleet, worker, SIGABRT);
+    unsigned worker = fleet_work(&fleet, &single);
+    test_await(fleet_logged(&fleet, worker, "worker_started "));
+    await_running(worker, &(const char *){"innocent"}, 1);
+    pid_t pid = fleet.workers[worker].pid;
+    assert_int_equal(syscall(SYS_tgkill, pid, thread_of(pid, "hf-run-1"), SIGABRT), 0);
     assert_killed(fleet_wait(&fleet, worker), SIGABRT);
-    test_await(fleet_logged(&fleet, worker, "worker_crashed pid="));
+    test_await(fleet_logged(&fleet, worker, "task_was_running "));
     assert_true(fleet_logged(&fleet, worker, "signal=SIGABRT\n"));
     assert_false(fleet_logged(&fleet, worker, "signal=SIGABRT slot="));
 }
@@ -204,7 +248,7 @@ static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
     unsigned worker = fleet_work(&fleet, &pair);
     await_ready(worker);
     push("listen", "held");
-    test_await(fleet_left(&fleet) == 1 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    await_running(worker, &(const char *){"held"}, 1);
     pid_t first = pid_of(worker, 1), second = pid_of(worker, 2);
     assert_true(first > 0 && second > 0 && first != second);
     assert_int_equal(kill(first, SIGKILL), 0);
@@ -269,9 +313,10 @@ static void nothing_is_started_again_while_it_ends(void **state)
     slow.worker = "lease = \"1s\"; stop_timeout = \"10m\";";
     unsigned worker = fleet_work(&fleet, &slow);
     await_ready(worker);
+    static const char *const jids[] = {"t1", "t2", "t3", "t4"};
     for (unsigned i = 0; i < 4; i++)
-        fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"listen\",0],\"jid\":\"t%u\"}", i);
-    test_await(fleet_left(&fleet) == 4 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+        push("listen", jids[i]);
+    await_running(worker, jids, 4);
     fleet_signal(&fleet, worker, SIGTERM);
     test_await(logged_times(worker, "worker_stopping ") == 2);
     kill(pid_of(worker, 1), SIGKILL);
