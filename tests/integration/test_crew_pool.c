@@ -179,6 +179,22 @@ static void opening_is_tried_again_after_a_while(void **state)
     assert_int_equal(trips[0].code, HF_OK);
 }
 
+/* Although the other process of the plugin works, so that nobody is refused, and nothing else happens meanwhile. */
+static void who_waits_is_served_when_the_back_off_is_over(void **state)
+{
+    (void)state;
+    crew->times.back_off_ns = 50 * NS_PER_MS;
+    trip_start(&trips[1], "[\"listen\"]");
+    trip_await_begin(&trips[1]);
+    restless_set("opening", "refuse");
+    trip_start(&trips[0], "[\"ok\"]");
+    loop_await(loop, crew_count(crew) == 2);
+    loop_await(loop, crew_count(crew) == 1);
+    restless_set("none", "");
+    assert_int_equal(trip_await(&trips[0]), HF_OK);
+    assert_false(trips[1].has_ended);
+}
+
 static void a_plugin_that_hangs_while_it_closes_is_killed(void **state)
 {
     (void)state;
@@ -244,6 +260,7 @@ int main(void)
         crew_test(a_plugin_that_does_not_open_puts_its_tasks_off),
         crew_test(a_plugin_that_hangs_while_it_opens_is_given_up),
         crew_test(opening_is_tried_again_after_a_while),
+        crew_test(who_waits_is_served_when_the_back_off_is_over),
         crew_test(a_plugin_that_hangs_while_it_closes_is_killed),
         crew_test(a_process_that_was_idle_for_long_ends),
         crew_test(a_run_whose_lock_is_gone_does_not_begin),

@@ -32,6 +32,11 @@ static bool pool_fits(const struct crew_pool *pool, const struct isolated_run *r
            pool->open_files_limit == run->rules->open_files_limit;
 }
 
+static void retry_is_due(struct loop_timer *timer)
+{
+    crew_look(list_owner(timer, struct crew_pool, retry)->crew);
+}
+
 static struct crew_pool *pool_of(struct crew *crew, const struct isolated_run *run)
 {
     for (struct list *at = crew->pools.next; at != &crew->pools; at = at->next)
@@ -45,6 +50,7 @@ static struct crew_pool *pool_of(struct crew *crew, const struct isolated_run *r
     list_init(&pool->link);
     list_init(&pool->idle);
     list_init(&pool->waiting);
+    loop_timer_init(&pool->retry, retry_is_due);
     list_append(&crew->pools, &pool->link);
     return pool;
 }
@@ -52,6 +58,7 @@ static struct crew_pool *pool_of(struct crew *crew, const struct isolated_run *r
 static void pool_free(struct crew_pool *pool)
 {
     list_remove(&pool->link);
+    loop_timer_clear(pool->crew->options.loop, &pool->retry);
     free(pool);
 }
 
@@ -85,6 +92,7 @@ void pool_struck(struct crew_pool *pool, const char *reason)
         wait_ns = times->back_off_max;
     pool->strikes++;
     pool->not_before = loop_after(pool->crew->options.loop, wait_ns);
+    loop_timer_set(pool->crew->options.loop, &pool->retry, pool->not_before);
     refusal_tell(pool, reason, wait_ns);
 }
 

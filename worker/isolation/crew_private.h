@@ -31,7 +31,8 @@ struct crew_pool {
     unsigned starting;   /* of these */
     unsigned strikes;    /* processes that did not open the plugin, one after the other */
     struct instant not_before;
-    struct instant told; /* of it in the log; 0 = not yet */
+    struct loop_timer retry; /* then: nothing else may happen that lets those who wait be looked at */
+    struct instant told;     /* of it in the log; 0 = not yet */
 };
 
 enum member_state { MEMBER_STARTING, MEMBER_IDLE, MEMBER_BUSY, MEMBER_LEAVING, MEMBER_CONDEMNED };
