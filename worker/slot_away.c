@@ -110,6 +110,7 @@ void slot_submit(struct slot *slot)
         redlock_lock_publish_to(slot->lock, &slot->job.berth->validity);
     atomic_store(&slot->job.berth->is_locked, slot->lock != NULL);
     slot->is_away = true;
+    slot->run_started = slot->handed_over; /* if it is put off before it began */
     slot->away.handler = slot->handler;
     slot->away.lock = slot->lock;
     isolation_start(worker->isolation, &slot->away);
