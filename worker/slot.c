@@ -1,6 +1,6 @@
 /* One slot: performs what flow.c decides. A slot stands for a runner, which it shares with its mate (slot_heir.c): it
- * claims a task, takes the lock on the runner's behalf (slot_lock.c), hands the task to the runners (slot_run.c), and
- * settles it (slot_moves.c). Runs on the loop. */
+ * claims a task, takes the lock on the runner's behalf (slot_lock.c), has it run (slot_run.c) by a thread or by a child
+ * process (slot_away.c), and settles it (slot_moves.c). Runs on the loop. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* A worker process: from a checked configuration to an orderly end.
  *
- * The calling thread becomes the loop thread; runner threads only run handlers. Signals: SIGTERM and SIGINT stop
- * gracefully (nothing new is started, what has not started is given back, what runs has the configured time, then is
- * cancelled and, if it does not listen, abandoned and given back); a second one stops now. */
+ * The calling thread becomes the loop thread; runner threads only run handlers; handlers that run elsewhere are children
+ * of the zygote. Signals: SIGTERM and SIGINT stop gracefully (nothing new is started, what has not started is given
+ * back, what runs has the configured time, then is cancelled, and who does not listen is given back: killed before in a
+ * process, abandoned in a thread); a second one stops now. */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
@@ -23,7 +24,7 @@ struct worker_options {
     struct job_hosts *hosts; /* for plugins that are opened later */
     bool drain;              /* stop when there is nothing to do */
     uint64_t max_tasks;      /* stop after that many were taken, parked ones included; 0 = no limit */
-    struct board *board;     /* with WORKER_BERTHS(threads) berths */
+    struct board *board;     /* with WORKER_SLOTS(threads) berths */
     struct zygote *zygote;   /* that has the board */
     const char *report_path; /* where the report is written at the end; NULL = nowhere */
 };

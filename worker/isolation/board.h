@@ -4,7 +4,7 @@
  *
  *     struct board *board = board_create(berths);      before the zygote is forked
  *     struct berth *berth = board_berth(board, slot->number);
- *     berth_open(berth, &name);                         the loop, before a run is handed over
+ *     berth_open(berth, jid, class_name);                the loop, before a run is handed over
  *     ...
  *     berth_close(berth);                               the loop, when it has ended and nobody runs for it any more;
  *                                                       before the lock is released, which ends its validity

@@ -1,7 +1,7 @@
 /* The worker's end of the zygote: children are asked for here, and their ends are heard of here.
  *
  *     struct launcher *launcher = launcher_create(loop, &zygote, board, lost, context);
- *     child_init(&child, spawned, exited, context);
+ *     child_init(&child, spawned, exited);
  *     launcher_spawn(launcher, &child, &plan);   ... child.spawned() ... child.exited()
  *     launcher_kill(launcher, &child, SIGTERM);  to its process group
  *
