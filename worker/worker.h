@@ -1,6 +1,6 @@
 /* A worker process: from a checked configuration to an orderly end.
  *
- * The calling thread becomes the loop thread; runner threads only run handlers; handlers that run elsewhere are children
+ * The calling thread becomes the loop thread; runner threads only run handlers; those that run elsewhere are children
  * of the zygote. Signals: SIGTERM and SIGINT stop gracefully (nothing new is started, what has not started is given
  * back, what runs has the configured time, then is cancelled, and who does not listen is given back: killed before in a
  * process, abandoned in a thread); a second one stops now. */
