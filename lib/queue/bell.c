@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -297,11 +298,18 @@ void bells_destroy(struct queue *queue)
 
 /* --- the end -------------------------------------------------------------------------------------------------- */
 
+/* After a failover a bell may still wait at the master before, which has not noticed yet. Nobody can end that wait from
+ * here, and what it moves there is no task of this master: it ends with the connection. */
+static bool waits_elsewhere(const struct bell *bell)
+{
+    return strcmp(redis_node_address(bell->node), redis_node_address(bell->queue->node)) != 0;
+}
+
 static bool bell_silence(struct bell *bell)
 {
     struct queue *queue = bell->queue;
     bool is_here = redis_call_is_outstanding(&bell->wait);
-    if (!bell->waits || (bell->waiting.id == 0 && !is_here))
+    if (!bell->waits || (bell->waiting.id == 0 && !is_here) || (is_here && waits_elsewhere(bell)))
         return true;
     if (bell->waiting.id == 0)
         return false; /* the wait ends by itself */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "tests/support/launcher_fixture.h"
+#include "tests/support/libc_signals.h"
 
 /* --- programs --------------------------------------------------------------------------------------------------- */
 
@@ -276,6 +277,7 @@ static void a_zygote_that_stands_still_does_not_hold_up_the_worker(void **state)
 
 int main(void)
 {
+    libc_signals_reset();
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);

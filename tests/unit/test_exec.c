@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/fake_host.h"
+#include "tests/support/libc_signals.h"
 #include "tests/support/private_directory.h"
 
 struct shop {
@@ -309,6 +310,7 @@ static void wrong_settings_are_refused_with_a_reason(void **state)
 
 int main(void)
 {
+    libc_signals_reset();
     const struct CMUnitTest tests[] = {
         TEST(the_arguments_are_its_input),
         TEST(the_command_line_and_the_place_are_those_of_the_settings),
