@@ -74,16 +74,20 @@ static bool board_begin(struct rehearsal *rehearsal)
     return false;
 }
 
-/* A class with a program needs no plugin. */
+/* A class with a program needs no plugin. For a debugger nothing is tried in a child first: there a crash is what it is
+ * about, and forks would only be in its way. */
 static void handlers_load(struct rehearsal *rehearsal)
 {
     const struct config_worker *worker = &rehearsal->config->worker;
     const struct config_class *entry = config_class_find(rehearsal->config, rehearsal->wish.class_name);
     struct findings *findings = &rehearsal->findings;
-    rehearsal->plugins =
-        entry != NULL && entry->program.count > 0
-            ? plugins_create()
-            : plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
+    if (entry != NULL && entry->program.count > 0)
+        rehearsal->plugins = plugins_create();
+    else if (rehearsal->wish.in_process)
+        rehearsal->plugins = plugins_load(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
+    else
+        rehearsal->plugins =
+            plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
     plugins_add_programs(rehearsal->plugins, NULL, rehearsal->config, findings);
 }
 

@@ -36,13 +36,13 @@ static bool is_of_object(const char *symbol, const char *other)
 /* The file behind a descriptor's name, or the name. Appended to `out`. */
 static void object_append(struct buffer *out, const char *symbol, size_t length)
 {
-    static const char descriptors[] = "/proc/self/fd/";
     char name[64], file[BACKTRACE_LINE_MAX];
     ssize_t file_length = -1;
-    if (length < sizeof name && strncmp(symbol, descriptors, sizeof descriptors - 1) == 0) {
+    if (length < sizeof name) {
         memcpy(name, symbol, length);
         name[length] = '\0';
-        file_length = readlink(name, file, sizeof file);
+        if (strncmp(name, "/proc/", strlen("/proc/")) == 0 && strstr(name, "/fd/") != NULL)
+            file_length = readlink(name, file, sizeof file);
     }
     if (file_length > 0)
         buffer_append(out, file, (size_t)file_length);

@@ -5,7 +5,7 @@
  * changed (plugin_file.c), not against a malicious author.
  *
  * The descriptor of the file stays open for as long as the library is in memory, that is for ever: the C library
- * knows a loaded library by the name it was opened with, which is /proc/self/fd/N here, and if N were given to another
+ * knows a loaded library by the name it was opened with, which is /proc/PID/fd/N here, and if N were given to another
  * file, dlopen would return the old library for it. One descriptor a plugin is what that costs, and processes that run
  * its handlers are given it: so they have the same code, whatever the directory has by then. */
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 #include "worker/plugin/plugin_private.h"
 #include "worker/plugin/plugin_vetting.h"
 
-enum { HANDLERS_PER_PLUGIN_MAX = 256 };
+enum { HANDLERS_PER_PLUGIN_MAX = 256, LIBRARY_NAME_MAX = 64 };
 
 /* What is to be loaded. */
 struct library {
@@ -111,11 +111,20 @@ static const char *loader_message(const char *opened)
     return message;
 }
 
+/* With the number of this process, by which a debugger that looks from outside finds the same file: as "self" it would
+ * open a descriptor of its own, and may hang on it. */
+static void library_name(int fd, char name[LIBRARY_NAME_MAX])
+{
+    snprintf(name, LIBRARY_NAME_MAX, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    if (access(name, F_OK) != 0) /* this /proc numbers processes otherwise */
+        snprintf(name, LIBRARY_NAME_MAX, "/proc/self/fd/%d", fd);
+}
+
 /* NULL when the library cannot be loaded or has no descriptor. */
 static const hf_plugin *library_load(int fd, const char *path, bool *is_mapped, struct findings *findings)
 {
-    char opened[64];
-    snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
+    char opened[LIBRARY_NAME_MAX];
+    library_name(fd, opened);
     void *library = dlopen(opened, RTLD_NOW | RTLD_LOCAL);
     *is_mapped = library != NULL;
     if (library == NULL) {
