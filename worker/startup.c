@@ -6,6 +6,7 @@
 #include "worker/class_mode.h"
 #include "worker/class_resources.h"
 #include "worker/config/suggest.h"
+#include "worker/plugin/program_file.h"
 #include "worker/task_rules.h"
 
 /* One finding is enough: the remedy is the same for every class. */
@@ -211,4 +212,7 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
         check_isolation(&config->classes[i], plugins, findings);
     for (size_t i = 0; i < config->plugin_count; i++)
         check_settings(&config->plugins[i], plugins, findings);
+    const struct config_event *event = &config->on_event;
+    if (event->command.count > 0 && event->command.items[0][0] == '/')
+        program_file_check(event->command.items[0], event->source.where, "on_event.command", findings);
 }

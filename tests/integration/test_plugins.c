@@ -192,6 +192,21 @@ static void a_program_that_others_could_change_is_refused(void **state)
     assert_program_refused(other, "/other.sh belongs to user 12345; it runs with the worker's rights");
 }
 
+static void a_command_of_on_event_that_others_could_change_is_refused(void **state)
+{
+    (void)state;
+    char classes[1024];
+    plugin_put("good", "good.so");
+    snprintf(classes, sizeof classes,
+             "{ class = \"good.first\"; lock = \"none\"; }, { class = \"another\"; lock = \"none\"; });\n"
+             "on_event = { command = [\"%s\", \"loud\"]; }; periodic = (",
+             file_write("bell.sh", "#!/bin/sh\n", 0777));
+    holdfast("check -c %s --no-nodes", config_write(classes));
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "t.conf:4: on_event.command: others may write ");
+    assert_contains(result.error, "/bell.sh (mode 777)");
+}
+
 static void a_class_has_a_program_or_a_plugin(void **state)
 {
     (void)state;
@@ -262,6 +277,7 @@ int main(void)
         TEST(a_handler_that_must_not_run_inside_does_not),
         TEST(limits_of_processes_are_of_no_use_in_a_thread),
         TEST(a_program_that_others_could_change_is_refused),
+        TEST(a_command_of_on_event_that_others_could_change_is_refused),
         TEST(a_class_has_a_program_or_a_plugin),
         TEST(files_are_checked_as_a_worker_would),
         TEST(a_plugin_without_a_word_of_warning),

@@ -1,40 +1,12 @@
 #include "worker/plugin/plugin_programs.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/plugin/plugin_private.h"
-
-static bool program_is_good(const struct config_class *entry, struct findings *findings)
-{
-    const char *where = entry->source.where, *program = entry->program.items[0];
-    struct stat facts;
-    if (stat(program, &facts) != 0)
-        findings_error(findings, "%s: program: %s: %s", where, program, strerror(errno));
-    else if (!S_ISREG(facts.st_mode))
-        findings_error(findings, "%s: program: %s is no regular file", where, program);
-    else if (facts.st_uid != 0 && facts.st_uid != geteuid())
-        findings_error(findings,
-                       "%s: program: %s belongs to user %u; it runs with the worker's rights, so it has to belong to "
-                       "root or to user %u",
-                       where, program, (unsigned)facts.st_uid, (unsigned)geteuid());
-    else if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        findings_error(findings,
-                       "%s: program: others may write %s (mode %03o), and it runs with the worker's rights; chmod "
-                       "go-w it",
-                       where, program, (unsigned)facts.st_mode & 0777);
-    else if (access(program, X_OK) != 0)
-        findings_error(findings, "%s: program: %s cannot be executed (mode %03o); chmod +x it", where, program,
-                       (unsigned)facts.st_mode & 0777);
-    else
-        return true;
-    return false;
-}
+#include "worker/plugin/program_file.h"
 
 static struct handler_entry *handler_make(const struct config_class *entry)
 {
@@ -78,7 +50,8 @@ static void program_add(struct plugins *plugins, const struct plugins *running, 
     if (other != NULL)
         findings_error(findings, "%s: the class %s has a program, and the plugin %s serves it too; remove one of them",
                        entry->source.where, log_quote(entry->name, quoted), other->origin);
-    else if (program_is_good(entry, findings) && is_what_it_was(former, entry))
+    else if (program_file_check(entry->program.items[0], entry->source.where, "program", findings) &&
+             is_what_it_was(former, entry))
         plugins_share_handler(plugins, former);
     else
         plugins_add_handler(plugins, handler_make(entry));
