@@ -85,6 +85,13 @@ void member_condemn(struct crew_member *member, const char *format, ...)
         member_enter(member, MEMBER_CONDEMNED);
 }
 
+/* It hung up before it was given anything to do. It may be dead, or in a plugin that hangs with its socket closed. */
+static void member_cut_off(struct crew_member *member)
+{
+    launcher_kill(member->crew->options.launcher, &member->child, SIGKILL);
+    member_enter(member, MEMBER_CONDEMNED);
+}
+
 static void patience_is_over(struct loop_timer *timer)
 {
     struct crew_member *member = list_owner(timer, struct crew_member, patience);
@@ -344,7 +351,7 @@ bool member_give(struct crew_member *member, struct isolated_run *run)
         return true;
     atomic_store(&run->berth->occupant, 0);
     member->run = NULL;
-    member_enter(member, MEMBER_CONDEMNED);
+    member_cut_off(member);
     return false;
 }
 
@@ -357,5 +364,5 @@ void member_retire(struct crew_member *member)
     if (member_flush(member))
         member_enter(member, MEMBER_LEAVING);
     else
-        member_enter(member, MEMBER_CONDEMNED);
+        member_cut_off(member);
 }
