@@ -1,7 +1,9 @@
 /* What becomes of the zygote and of all children when the worker stands still, dies or ends. */
 #include "tests/support/test.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "tests/support/launcher_fixture.h"
@@ -16,7 +18,29 @@ struct stand_in {
     } told;
 };
 
-enum ending { ENDS_STOPPED, ENDS_BY_KILL, ENDS_WITH_COPY, ENDS_IN_ORDER };
+enum ending { ENDS_STOPPED, ENDS_BY_KILL, ENDS_WITH_COPY, ENDS_IN_ORDER, ENDS_UNHEARD };
+
+/* What the zygote tells is in the socket when that is closed, and the zygote hears of both at once. */
+static void news_leave_unread(pid_t runner)
+{
+    char path[64], open_file[64] = "", now[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), zygote.socket);
+    (void)!readlink(path, open_file, sizeof open_file - 1);
+    kill(runner, SIGKILL);
+    struct pollfd told = {.fd = zygote.socket, .events = POLLIN};
+    while (poll(&told, 1, -1) != 1)
+        ;
+    kill(zygote.pid, SIGSTOP);
+    if (fork() != 0)
+        return;
+    close(zygote.socket);
+    do { /* the number may be another descriptor's at once */
+        usleep(1000);
+        memset(now, 0, sizeof now);
+    } while (readlink(path, now, sizeof now - 1) > 0 && strcmp(now, open_file) == 0);
+    kill(zygote.pid, SIGCONT);
+    _exit(0);
+}
 
 static void stand_in_live(int log, int output, int report, enum ending ending)
 {
@@ -38,7 +62,9 @@ static void stand_in_live(int log, int output, int report, enum ending ending)
     struct told told = {zygote.pid, program.pid, runner.pid, copy};
     if (write(report, &told, sizeof told) != sizeof told)
         _exit(1);
-    if (ending == ENDS_IN_ORDER) {
+    if (ending == ENDS_UNHEARD)
+        news_leave_unread(runner.pid);
+    if (ending == ENDS_IN_ORDER || ending == ENDS_UNHEARD) {
         launcher_destroy(launcher);
         _exit(0);
     }
@@ -189,16 +215,27 @@ static void a_copy_of_the_worker_does_not_hide_its_death(void **state)
     assert_contains(stand_in_forget(&worker), "worker_died");
 }
 
-static void a_worker_that_ends_in_order_leaves_nobody_and_no_word(void **state)
+static void ends_in_order(enum ending ending)
 {
-    (void)state;
     berth_open(board_berth(board, 0), "jid", "Class");
-    struct stand_in worker = stand_in_start(ENDS_IN_ORDER);
+    struct stand_in worker = stand_in_start(ending);
     assert_int_equal(waitpid(worker.pid, NULL, 0), worker.pid);
     assert_true(process_is_dead(worker.told.program));
     assert_true(process_is_dead(worker.told.runner));
     assert_true(process_is_dead(worker.told.zygote));
     assert_string_equal(stand_in_forget(&worker), "");
+}
+
+static void a_worker_that_ends_in_order_leaves_nobody_and_no_word(void **state)
+{
+    (void)state;
+    ends_in_order(ENDS_IN_ORDER);
+}
+
+static void its_good_bye_is_heard_also_behind_news_that_it_did_not_read(void **state)
+{
+    (void)state;
+    ends_in_order(ENDS_UNHEARD);
 }
 
 #define worker_test(function) cmocka_unit_test_setup_teardown(function, board_set_up, board_tear_down)
@@ -212,6 +249,7 @@ int main(void)
         worker_test(a_crash_outside_of_handlers_names_nobody),
         worker_test(a_copy_of_the_worker_does_not_hide_its_death),
         worker_test(a_worker_that_ends_in_order_leaves_nobody_and_no_word),
+        worker_test(its_good_bye_is_heard_also_behind_news_that_it_did_not_read),
     };
     return cmocka_run_group_tests_name("the zygote and its worker", tests, NULL, NULL);
 }

@@ -111,6 +111,7 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
         zygote_children_tell(zygote);
         turn_take(zygote);
     }
+    zygote_last_orders_take(zygote);
     zygote_children_kill_all(zygote);
     if (!zygote->has_said_good_bye)
         zygote_obituary_log(&zygote->options, worker);

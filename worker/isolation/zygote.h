@@ -86,6 +86,8 @@ pid_t zygote_child_bear(struct zygote_birth *birth);
 
 /* One order, if there is one. */
 void zygote_order_take(struct zygote_process *zygote);
+/* What the worker said before it was gone; nothing is started any more. */
+void zygote_last_orders_take(struct zygote_process *zygote);
 
 /* --- zygote_deadlines.c ------------------------------------------------------------------------------------------- */
 

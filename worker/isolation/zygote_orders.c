@@ -130,6 +130,22 @@ static void order_perform(struct zygote_process *zygote, ssize_t length)
     }
 }
 
+/* A worker that closes its end with news in it that it did not read breaks the connection, and that is heard before what
+ * it said last. */
+void zygote_last_orders_take(struct zygote_process *zygote)
+{
+    enum { ORDERS_MAX = 4096 };
+    for (int i = 0; i < ORDERS_MAX && !zygote->has_said_good_bye; i++) {
+        ssize_t length = order_receive();
+        if (length == 0 || (length < 0 && errno != EINTR && errno != ECONNRESET))
+            return;
+        if (length >= (ssize_t)sizeof in.order)
+            order_perform(zygote, length);
+        if (length > 0)
+            descriptors_close();
+    }
+}
+
 void zygote_order_take(struct zygote_process *zygote)
 {
     ssize_t length = order_receive();
