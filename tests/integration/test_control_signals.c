@@ -34,7 +34,7 @@ static void quiet_finishes_what_runs_and_claims_nothing_more(void **state)
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(has_begun("running"));
     fleet_signal(&fleet, worker, SIGTSTP);
-    test_await(fleet_logged(&fleet, worker, "worker_quiet reason=SIGTSTP busy=1"));
+    test_await(fleet_logged(&fleet, worker, "worker_quiet reason=SIGTSTP"));
     push("note", "later", 0);
     test_await(fleet_noted(&fleet, "end running") == 1);
     /* it stays, answers, and goes on claiming nothing, also after SIGCONT */
