@@ -326,8 +326,11 @@ static void ending_details(const struct slot *slot, char *text, size_t size)
         snprintf(text + length, size - (size_t)length, " fate=\"%s\"", slot->fate);
 }
 
+/* A slot that asked for a task, and heard that it has lost its empty place, has nothing to tell. */
 static void ending_tell(struct slot *slot, enum flow_ending ending)
 {
+    if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')
+        return;
     ending_count(slot, ending);
     slot->worker->report.last_ending = loop_now(slot->worker->loop);
     slot_event_tell(slot, ending);
