@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,7 +36,7 @@ static void news_leave_unread(pid_t runner)
         return;
     close(zygote.socket);
     do { /* the number may be another descriptor's at once */
-        usleep(1000);
+        sched_yield();
         memset(now, 0, sizeof now);
     } while (readlink(path, now, sizeof now - 1) > 0 && strcmp(now, open_file) == 0);
     kill(zygote.pid, SIGCONT);

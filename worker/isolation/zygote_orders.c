@@ -130,8 +130,8 @@ static void order_perform(struct zygote_process *zygote, ssize_t length)
     }
 }
 
-/* A worker that closes its end with news in it that it did not read breaks the connection, and that is heard before what
- * it said last. */
+/* A worker that closes its end with news in it that it did not read breaks the connection, and that is heard before
+ * what it said last. */
 void zygote_last_orders_take(struct zygote_process *zygote)
 {
     enum { ORDERS_MAX = 4096 };
