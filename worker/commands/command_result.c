@@ -145,7 +145,7 @@ static struct instant search_next(struct instant began, struct instant ended)
     return instant_after(ended, rest > SEARCH_EVERY_NS ? rest : SEARCH_EVERY_NS);
 }
 
-static int await(struct result_command *command)
+static int await_end(struct result_command *command)
 {
     int64_t pause = LOOK_FIRST_NS;
     struct instant searched = instant_now(), next_search = search_next(searched, searched);
@@ -166,8 +166,19 @@ static int await(struct result_command *command)
             next_search = search_next(now, instant_now());
     }
     command->console.is_silent = false;
+    if (code != EXIT_CODE_OK && inquiry_ended(command->console.inquiry) == INQUIRY_INTERRUPTED)
+        return interrupted(command);
     if (code != EXIT_CODE_OK)
         inquiry_complain(command->console.inquiry, command->console.command->name);
+    return code;
+}
+
+/* A signal that comes between two looks would be lost with the watch of the look before. */
+static int await(struct result_command *command)
+{
+    inquiry_hold_signals(command->console.inquiry, true);
+    int code = await_end(command);
+    inquiry_hold_signals(command->console.inquiry, false);
     return code;
 }
 

@@ -48,6 +48,7 @@ struct inquiry {
     struct loop_signal *signals[ENDS]; /* of a run; while attended all the time */
     struct loop_signal *resized, *suspended;
     bool is_attended, is_pause;
+    bool is_held; /* signals are heard between runs, too */
     bool is_over; /* attended, and told to end: so are all further runs */
     struct inquiry_terminal terminal;
     enum inquiry_end end;
@@ -215,7 +216,7 @@ static void interrupted(void *context, int number)
 {
     struct inquiry *inquiry = context;
     snprintf(inquiry->reason, sizeof inquiry->reason, "%s", number == SIGINT ? "interrupted" : "told to stop");
-    inquiry->is_over = inquiry->is_attended;
+    inquiry->is_over = inquiry->is_attended || inquiry->is_held;
     run_end(inquiry, INQUIRY_INTERRUPTED);
 }
 
@@ -240,7 +241,8 @@ static void loop_turn(struct inquiry *inquiry, int64_t limit_ns)
     struct loop_watch *input = NULL;
     inquiry->running = true;
     inquiry->reason[0] = '\0';
-    if (!inquiry->is_attended)
+    bool is_heard = inquiry->is_attended || inquiry->is_held;
+    if (!is_heard)
         signals_start(inquiry, ENDS_OF_RUN);
     if (inquiry->is_attended && inquiry->terminal.input >= 0)
         input = loop_watch_start(inquiry->loop, inquiry->terminal.input, LOOP_READABLE, input_ready, inquiry);
@@ -250,7 +252,7 @@ static void loop_turn(struct inquiry *inquiry, int64_t limit_ns)
     loop_timer_clear(inquiry->loop, &inquiry->again);
     if (input != NULL)
         loop_watch_stop(input);
-    if (!inquiry->is_attended)
+    if (!is_heard)
         signals_stop(inquiry);
 }
 
@@ -287,6 +289,15 @@ void inquiry_attend(struct inquiry *inquiry, const struct inquiry_terminal *term
     signals_start(inquiry, ENDS);
     inquiry->resized = loop_signal_start(inquiry->loop, SIGWINCH, terminal_changed, inquiry);
     inquiry->suspended = loop_signal_start(inquiry->loop, SIGTSTP, terminal_changed, inquiry);
+}
+
+void inquiry_hold_signals(struct inquiry *inquiry, bool holds)
+{
+    if (holds && !inquiry->is_held)
+        signals_start(inquiry, ENDS_OF_RUN);
+    else if (!holds && inquiry->is_held)
+        signals_stop(inquiry);
+    inquiry->is_held = holds;
 }
 
 void inquiry_set_patience(struct inquiry *inquiry, int64_t patience_ns)
