@@ -171,6 +171,7 @@ static void queue_build(struct worker *worker)
                                                    .node = node_options(node, worker->identity),
                                                    .timeout_ns = node->call_timeout_ns,
                                                    .identity = worker->identity,
+                                                   .space = worker->options.key_space,
                                                    .names = (const char *const *)config->worker.queues.items,
                                                    .weights = weights,
                                                    .name_count = (unsigned)config->worker.queues.count,

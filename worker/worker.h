@@ -10,6 +10,7 @@
 #include "worker/config/config.h"
 #include "worker/exit_code.h"
 #include "worker/isolation/launcher.h"
+#include "worker/observer.h"
 #include "worker/plugin/plugin.h"
 
 /* Two slots share a runner. */
@@ -18,15 +19,17 @@
 struct job_hosts;
 
 struct worker_options {
-    struct config *config;   /* the worker changes reloadable settings of it */
-    const char *queues;      /* as --queues gave them; NULL = those of the configuration */
-    struct plugins *plugins; /* open; the worker exchanges what is in the set */
-    struct job_hosts *hosts; /* for plugins that are opened later */
-    bool drain;              /* stop when there is nothing to do */
-    uint64_t max_tasks;      /* stop after that many were taken, parked ones included; 0 = no limit */
-    struct board *board;     /* with WORKER_SLOTS(threads) berths */
-    struct zygote *zygote;   /* that has the board */
-    const char *report_path; /* where the report is written at the end; NULL = nowhere */
+    struct config *config;                  /* the worker changes reloadable settings of it */
+    const char *queues;                     /* as --queues gave them; NULL = those of the configuration */
+    struct plugins *plugins;                /* open; the worker exchanges what is in the set */
+    struct job_hosts *hosts;                /* for plugins that are opened later */
+    bool drain;                             /* stop when there is nothing to do */
+    uint64_t max_tasks;                     /* stop after that many were taken, parked ones included; 0 = no limit */
+    struct board *board;                    /* with WORKER_SLOTS(threads) berths */
+    struct zygote *zygote;                  /* that has the board */
+    const char *key_space;                  /* before every key on the queue node; NULL = none */
+    const struct worker_observer *observer; /* NULL = none */
+    const char *report_path;                /* where the report is written at the end; NULL = nowhere */
 };
 
 /* EXIT_CODE_OK after an orderly end; EXIT_CODE_FAILURE when it could not start, or had to abandon a handler that did

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "redlock/redlock.h"
@@ -118,6 +119,19 @@ REDLOCK_API void redlock_lock_verify(struct redlock_lock *lock, struct redlock_v
 REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
+/* What one node was asked and said since the group was made. */
+struct redlock_node_counters {
+    uint64_t requests;         /* that were sent to it: for locks, and to look at it */
+    uint64_t granted, refused; /* of what locks asked for; refused: somebody else has it there */
+    uint64_t errors, timeouts; /* answers that are errors, and those that did not come in time, or at all */
+    uint64_t split_votes;      /* it granted to a lock that had no majority, as others had none either */
+    struct histogram latency;  /* of what it answered to locks, from sending to the answer */
+};
+/* In the order of the options. NULL when `node` is beyond them. */
+REDLOCK_API const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group,
+                                                                            unsigned node);
+/* How long the rounds took that extended locks. */
+REDLOCK_API const struct histogram *redlock_group_extensions(const struct redlock_group *group);
 /* Nodes that are connected now. */
 REDLOCK_API unsigned redlock_group_nodes_up(const struct redlock_group *group);
 /* Nodes that are connected and may vote now: the others are quarantined, or no members of the lock group. */

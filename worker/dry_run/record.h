@@ -1,0 +1,55 @@
+/* What a process of a dry run tells the one that counts: records of a few bytes, in a ring of shared memory, and from
+ * hosts that joined in lists on the queue node. The same bytes everywhere: little-endian, a length before each.
+ *
+ *     record_write(&out, &record);
+ *     while (record_read(&bytes, &length, &record)) ...     texts point into the bytes
+ *
+ * Times are CLOCK_BOOTTIME of the host that wrote them. Pure. */
+#ifndef WORKER_DRY_RUN_RECORD_H
+#define WORKER_DRY_RUN_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "worker/observer.h"
+
+enum record_kind {
+    RECORD_TASK,    /* observed_task: a task left its slot */
+    RECORD_PROCESS, /* observed_process */
+    RECORD_ENTER,   /* the witness: a handler begins what only one at a time may do */
+    RECORD_LEAVE,   /* and ends it */
+};
+
+enum { RECORD_RESOURCES_MAX = 16, RECORD_NODES_MAX = REDLOCK_NODES_MAX, RECORD_BYTES_MAX = 64 * 1024 };
+
+/* What a handler itself saw, by its own clock: it knows nothing of what the worker believes about its lock. */
+struct witnessed {
+    struct instant at;
+    const char *jid;
+    const char *const *resources;
+    unsigned resource_count;
+    uint64_t token; /* 0 = none */
+    bool failed;    /* LEAVE: as the plan wanted */
+};
+
+struct record {
+    enum record_kind kind;
+    union {
+        struct observed_task task;
+        struct observed_process process; /* its pointers point to what follows */
+        struct witnessed witnessed;
+    };
+    const char *texts[RECORD_RESOURCES_MAX]; /* where `resources` points to after record_read */
+    struct redlock_counters locks;
+    struct histogram extensions;
+    struct redlock_node_counters nodes[RECORD_NODES_MAX];
+    const struct redlock_node_counters *node_list[RECORD_NODES_MAX];
+};
+
+void record_write(struct buffer *out, const struct record *record);
+/* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
+ * is 0. */
+bool record_read(const char **bytes, size_t *length, struct record *record);
+
+#endif

@@ -1,0 +1,52 @@
+/* Somebody who is told what a worker does, task by task: the dry run, which counts it. In production there is none.
+ *
+ * Called on the loop thread, at the moment it happens; must not block, and must copy what it wants to keep. The calls
+ * change nothing of what the worker does. */
+#ifndef WORKER_OBSERVER_H
+#define WORKER_OBSERVER_H
+
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "redlock/redlock_loop.h"
+#include "worker/flow.h"
+
+/* A task leaves its slot: it was parked, it ended, it was given back. Texts are valid during the call. */
+struct observed_task {
+    const char *jid, *class_name;
+    const char *const *resources; /* what it locks, or would lock, sorted by bytes */
+    unsigned resource_count;
+    enum flow_ending ending;
+    struct instant claimed; /* the claim's answer was there */
+    struct instant asked;   /* its lock was asked for; 0 = it was not */
+    struct instant locked;  /* it had its lock; 0 = it had none */
+    struct instant started; /* its handler; 0 = it did not run */
+    struct instant ended;   /* the handler returned; 0 = it did not run */
+    struct instant left;    /* now; its lock is being released */
+    unsigned passes;        /* over the lock nodes, of its acquisition or refusal */
+    uint64_t token;         /* its fencing token; 0 = none */
+    bool handed_over;       /* its lock came from the task before without being free */
+    bool had_refusal;       /* its lock was asked for and refused: as follows */
+    enum redlock_answer refusal;
+    bool was_lost;       /* its lock, while it ran */
+    bool was_fenced_off; /* it failed with HF::FencedOff */
+};
+
+/* A few times a second: how the process stands. Counters count from its start. */
+struct observed_process {
+    struct instant at;
+    unsigned runners, busy; /* threads, and those of them that run a handler now */
+    int64_t cpu_ns;         /* of the process, user and system */
+    uint64_t claims, claim_calls;
+    const struct redlock_counters *locks; /* NULL = no lock nodes */
+    const struct histogram *extensions;   /* how long the rounds took that extend; NULL = no lock nodes */
+    const struct redlock_node_counters *const *nodes;
+    unsigned node_count;
+};
+
+struct worker_observer {
+    void (*task_left)(void *context, const struct observed_task *task);
+    void (*looked)(void *context, const struct observed_process *process);
+    void *context;
+};
+
+#endif
