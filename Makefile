@@ -17,7 +17,7 @@
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
-# The program with fault points (lib/base/fault.h) has a tree of its own, $(B)/faults.
+# The program with fault points (lib/base/fault.h) is $(B)/faults/holdfast: few of its objects differ.
 #
 # V=1 shows the commands, WERROR= builds with warnings, CC=clang and SANITIZE=address,undefined (or
 # thread) go with a B of their own. Only targets that start with scripts/setup install packages.
@@ -82,6 +82,7 @@ archive     = $(B)/lib/lib$(1).a
 ARCHIVES    := $(foreach layer,$(LAYERS),$(call archive,$(layer)))
 # In link order: a layer can only be resolved by what stands to its right.
 LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(layer)))
+FAULTY      := $(B)/faults/holdfast
 PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
 JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
@@ -165,13 +166,10 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests faults soak run demo-efficiency demo-correctness test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
+.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
-tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) faults ## build the tests as well
-
-faults: ## build the program with fault points, as tests use it
-	@$(MAKE) B=$(B)/faults CPPFLAGS='$(CPPFLAGS) -DHOLDFAST_FAULTS' $(B)/faults/holdfast
+tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
 
 run: ## install what is missing, build, and run the demonstration
 	@scripts/setup
@@ -309,6 +307,14 @@ $(B)/lib/lib%.a:
 
 # --------------------------------------------------------------------------------------- programs
 $(B)/holdfast: $(call object,worker/main.c) $(LINK_ORDER)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+
+# The objects with fault points take the place of those without: they stand before the archives.
+FAULT_SOURCES := $(shell grep -lE '^.include ".*/fault[a-z_]*\.h"' $(foreach layer,$(LAYERS),$(call layer_sources,$(layer))) $(WORKER) worker/main.c)
+$(B)/faults/obj/%.o: %.c $(B)/flags | $(GENERATED)
+	$(call compile,-fPIE -DHOLDFAST_FAULTS)
+$(FAULTY): $(FAULT_SOURCES:%.c=$(B)/faults/obj/%.o) $(LINK_ORDER)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
