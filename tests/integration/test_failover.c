@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/fleet.h"
+#include "tests/support/one_fleet.h"
 #include "tests/support/sentinel.h"
 
 enum { TASKS = 600, RESOURCES = 60, WORKERS = 2 };
 
-static struct fleet fleet;
 static struct redis_server *first, *replica, *sentinel;
 static char queue_at[128];
 
@@ -30,6 +29,7 @@ static int enter(void **state)
 static int leave(void **state)
 {
     (void)state;
+    one_fleet_tell();
     for (unsigned i = 0; i < fleet.worker_count; i++) {
         if (fleet.workers[i].pid == 0)
             continue;
@@ -43,7 +43,7 @@ static int leave(void **state)
     return 0;
 }
 
-#define failover_test(function) cmocka_unit_test_setup_teardown(function, enter, leave)
+#define failover_test(function) fleet_test_with(function, enter, leave)
 
 /* Two workers are in the middle of tasks that have all reached the replica. */
 static void start_working(void)

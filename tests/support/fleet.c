@@ -18,6 +18,9 @@
 
 enum { ARGUMENTS_MAX = 16 };
 
+/* Of what is printed when a test fails. */
+enum { TOLD_MAX = 16 * 1024, TOLD_WORKERS_MAX = 16 };
+
 static const char *or_nothing(const char *text)
 {
     return text != NULL ? text : "";
@@ -78,20 +81,6 @@ void fleet_stop(struct fleet *fleet)
     lock_cluster_stop(&fleet->locks);
     directory_empty(fleet);
     rmdir(fleet->directory);
-}
-
-void fleet_clean(struct fleet *fleet)
-{
-    for (unsigned i = 0; i < fleet->worker_count; i++) {
-        if (fleet->workers[i].pid == 0)
-            continue;
-        kill(fleet->workers[i].pid, SIGKILL);
-        fleet_wait(fleet, i);
-    }
-    fleet->worker_count = 0;
-    lock_cluster_heal(&fleet->locks);
-    redis_server_heal(fleet->queue);
-    directory_empty(fleet);
 }
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
@@ -202,14 +191,57 @@ static bool has_ended(struct fleet_worker *worker, int *status)
     return waitpid(worker->pid, status, WNOHANG) == worker->pid;
 }
 
-int fleet_wait(struct fleet *fleet, unsigned number)
+/* Until its end; how that was. */
+static int worker_await(struct fleet_worker *worker)
 {
-    struct fleet_worker *worker = &fleet->workers[number];
     int status = 0;
     assert_true(worker->pid > 0);
     test_await(has_ended(worker, &status));
     worker->pid = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Whether a sanitizer found something in it: its exit code may be one that a test expects for another reason. Processes
+ * that it started are none of it, as they may run handlers that are wrong on purpose. */
+static bool is_reported(const struct fleet *fleet, unsigned number, pid_t pid)
+{
+    char address[64], thread[64];
+    char *log = fleet_log(fleet, number);
+    snprintf(address, sizeof address, "==%d==ERROR: ", (int)pid);
+    snprintf(thread, sizeof thread, " (pid=%d)\n", (int)pid);
+    bool found = strstr(log, address) != NULL ||
+                 (strstr(log, "WARNING: ThreadSanitizer: ") != NULL && strstr(log, thread) != NULL);
+    free(log);
+    return found;
+}
+
+int fleet_wait(struct fleet *fleet, unsigned number)
+{
+    pid_t pid = fleet->workers[number].pid;
+    int code = worker_await(&fleet->workers[number]);
+    if (is_reported(fleet, number, pid))
+        fail_msg("a sanitizer found something in %s, which ended with %d", fleet->workers[number].name, code);
+    return code;
+}
+
+void fleet_clean(struct fleet *fleet)
+{
+    unsigned reports = 0;
+    for (unsigned i = 0; i < fleet->worker_count; i++) {
+        pid_t pid = fleet->workers[i].pid;
+        if (pid == 0)
+            continue;
+        kill(pid, SIGKILL);
+        worker_await(&fleet->workers[i]);
+        reports += is_reported(fleet, i, pid);
+    }
+    if (reports > 0)
+        fleet_tell(fleet);
+    fleet->worker_count = 0;
+    lock_cluster_heal(&fleet->locks);
+    redis_server_heal(fleet->queue);
+    directory_empty(fleet);
+    assert_int_equal(reports, 0);
 }
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
@@ -323,7 +355,7 @@ unsigned fleet_left(struct fleet *fleet)
 
 /* --- what happened ------------------------------------------------------------------------------------------------ */
 
-char *fleet_journal(struct fleet *fleet)
+char *fleet_journal(const struct fleet *fleet)
 {
     return file_read(path_of(fleet, "journal", ""));
 }
@@ -350,7 +382,7 @@ unsigned fleet_noted_all(struct fleet *fleet, const char *what)
     return lines_like(fleet, what, false);
 }
 
-char *fleet_log(struct fleet *fleet, unsigned worker)
+char *fleet_log(const struct fleet *fleet, unsigned worker)
 {
     return file_read(path_of(fleet, fleet->workers[worker].name, ".log"));
 }
@@ -361,4 +393,22 @@ bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text)
     bool found = strstr(log, text) != NULL;
     free(log);
     return found;
+}
+
+/* From the start of a line. */
+static void text_tell(const char *name, char *text)
+{
+    size_t length = strlen(text);
+    char *from = length > TOLD_MAX ? text + length - TOLD_MAX : text, *line = from > text ? strchr(from, '\n') : NULL;
+    fprintf(stderr, "--- %s%s\n%s", name, from > text ? ", the end of it" : "", line != NULL ? line + 1 : from);
+    free(text);
+}
+
+void fleet_tell(const struct fleet *fleet)
+{
+    unsigned first = fleet->worker_count > TOLD_WORKERS_MAX ? fleet->worker_count - TOLD_WORKERS_MAX : 0;
+    for (unsigned i = first; i < fleet->worker_count; i++)
+        text_tell(fleet->workers[i].name, fleet_log(fleet, i));
+    text_tell("journal", fleet_journal(fleet));
+    fputs("---\n", stderr);
 }

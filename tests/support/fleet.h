@@ -28,7 +28,8 @@ struct fleet {
 /* For the whole group; `queue` may be NULL. */
 void fleet_start(struct fleet *fleet, const struct redis_server_options *queue, unsigned lock_nodes);
 void fleet_stop(struct fleet *fleet);
-/* After each test: ends the workers that still run, starts nodes that were ended, empties everything. */
+/* After each test: ends the workers that still run, starts nodes that were ended, empties everything. Fails when a
+ * sanitizer found something in one of them. */
 void fleet_clean(struct fleet *fleet);
 
 /* Parts of the configuration, each as text and empty when NULL. */
@@ -57,7 +58,8 @@ unsigned fleet_work(struct fleet *fleet, const struct fleet_setup *setup);
 /* Writes its configuration anew, for the next reload; `arguments` are ignored. */
 void fleet_configure(struct fleet *fleet, unsigned worker, const struct fleet_setup *setup);
 void fleet_signal(struct fleet *fleet, unsigned worker, int number);
-/* Waits for its end; the exit code, or minus the signal that ended it. */
+/* Waits for its end; the exit code, or minus the signal that ended it. Fails the test when a sanitizer found something
+ * in it. */
 int fleet_wait(struct fleet *fleet, unsigned worker);
 
 /* Runs a command at the queue node as redis_server_command does, and fails the test on an error. */
@@ -77,13 +79,15 @@ unsigned fleet_left(struct fleet *fleet);
 unsigned fleet_keys(struct fleet *fleet);
 
 /* What the witness wrote, and how often it has this line. */
-char *fleet_journal(struct fleet *fleet);
+char *fleet_journal(const struct fleet *fleet);
 unsigned fleet_noted(struct fleet *fleet, const char *line);
 /* How many lines begin so. */
 unsigned fleet_noted_all(struct fleet *fleet, const char *what);
 
 /* The log of a worker, and whether it has this text. */
-char *fleet_log(struct fleet *fleet, unsigned worker);
+char *fleet_log(const struct fleet *fleet, unsigned worker);
 bool fleet_logged(struct fleet *fleet, unsigned worker, const char *text);
+/* Prints the end of what each worker has said, to see why a test failed. */
+void fleet_tell(const struct fleet *fleet);
 
 #endif

@@ -104,6 +104,6 @@ static inline int holding_clean(void **state)
     return one_fleet_clean(state);
 }
 
-#define holding_test(function) cmocka_unit_test_teardown(function, holding_clean)
+#define holding_test(function) fleet_test_with(function, NULL, holding_clean)
 
 #endif

@@ -2,6 +2,8 @@
 
 struct fleet fleet;
 
+static bool is_unfinished;
+
 /* The queue node may be killed and must come back as it was. */
 int one_fleet_set_up(void **state)
 {
@@ -20,6 +22,22 @@ int one_fleet_tear_down(void **state)
 int one_fleet_clean(void **state)
 {
     (void)state;
+    one_fleet_tell();
     fleet_clean(&fleet);
     return 0;
+}
+
+void one_fleet_run(void **state)
+{
+    const struct fleet_case *test = *state;
+    is_unfinished = true;
+    test->run(state);
+    is_unfinished = false;
+}
+
+void one_fleet_tell(void)
+{
+    if (is_unfinished)
+        fleet_tell(&fleet);
+    is_unfinished = false;
 }

@@ -13,6 +13,23 @@ int one_fleet_tear_down(void **state);
 /* After each test. */
 int one_fleet_clean(void **state);
 
-#define fleet_test(function) cmocka_unit_test_teardown(function, one_fleet_clean)
+/* Runs the test of the case. */
+void one_fleet_run(void **state);
+/* When the last one did not come to its end, prints what its workers have said; one_fleet_clean does it first. */
+void one_fleet_tell(void);
+
+struct fleet_case {
+    void (*run)(void **state);
+};
+
+#define fleet_test_with(function, enter, leave)                                                                        \
+    {                                                                                                                  \
+        .name = #function, .test_func = one_fleet_run, .setup_func = (enter), .teardown_func = (leave),                \
+        .initial_state = &(struct fleet_case)                                                                          \
+        {                                                                                                              \
+            .run = (function)                                                                                          \
+        }                                                                                                              \
+    }
+#define fleet_test(function) fleet_test_with(function, NULL, one_fleet_clean)
 
 #endif
