@@ -1,11 +1,9 @@
 #include "worker/reload.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -16,9 +14,6 @@
 #include "worker/service_notify.h"
 #include "worker/startup.h"
 #include "worker/worker_state.h"
-
-/* How long the end of the process waits for a thread that reads. */
-enum { END_WAIT_S = 1 };
 
 /* A fresh configuration that was taken: it holds the old values. */
 struct retired {
@@ -34,7 +29,6 @@ struct reload {
     pthread_t thread;
     bool is_reading; /* the thread was started, and its result is not here yet */
     bool is_wanted;  /* once more, after this one */
-    bool is_over;
     struct loop_message read;
     /* the thread's until it posts `read` */
     const char *path, *queues;
@@ -203,26 +197,32 @@ static void plugins_let_go(struct reload *reload)
     reload->plugins = NULL;
 }
 
+/* Who is leaving takes nothing new, and has nothing to say of it. */
+static void fresh_judge(struct reload *reload)
+{
+    if (reload->worker->leaving)
+        return;
+    if (!fresh_take(reload)) {
+        findings_tell(&reload->findings);
+        log_event(LOG_ERROR, "reload_refused",
+                  "errors=%zu advice=\"nothing was changed; mend what is wrong and reload\"", reload->findings.errors);
+    }
+    if (!reload->worker->stopping)
+        service_notify_ready();
+}
+
 static void fresh_arrived(struct loop_message *message)
 {
     struct reload *reload = list_owner(message, struct reload, read);
-    if (!reload->is_over) {
-        pthread_join(reload->thread, NULL); /* it posted, and has nothing more to do */
-        reload->is_reading = false;
-        if (!fresh_take(reload)) {
-            findings_tell(&reload->findings);
-            log_event(LOG_ERROR, "reload_refused",
-                      "errors=%zu advice=\"nothing was changed; mend what is wrong and reload\"",
-                      reload->findings.errors);
-        }
-        service_notify_ready();
-    }
+    pthread_join(reload->thread, NULL); /* it posted, and has nothing more to do */
+    reload->is_reading = false;
+    fresh_judge(reload);
     plugins_let_go(reload);
     config_free(reload->fresh);
     findings_fini(&reload->findings);
     reload->fresh = NULL;
     reload->findings = (struct findings){0};
-    if (reload->is_wanted && !reload->is_over) {
+    if (reload->is_wanted) {
         reload->is_wanted = false;
         worker_reload(reload->worker, "again");
     }
@@ -259,20 +259,20 @@ struct reload *reload_create(struct worker *worker)
     return reload;
 }
 
+bool reload_is_reading(const struct reload *reload)
+{
+    return reload->is_reading;
+}
+
 bool reload_end(struct reload *reload)
 {
-    reload->is_over = true;
-    if (!reload->is_reading)
-        return true;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += END_WAIT_S;
-    return pthread_clockjoin_np(reload->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+    if (reload->is_reading)
+        pthread_detach(reload->thread);
+    return !reload->is_reading;
 }
 
 void reload_destroy(struct reload *reload)
 {
     retired_free(reload, UINT64_MAX);
-    plugins_let_go(reload);
     free(reload);
 }

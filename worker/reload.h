@@ -25,8 +25,11 @@ struct worker;
 
 struct reload *reload_create(struct worker *worker);
 void worker_reload(struct worker *worker, const char *reason);
-/* Before the loop is taken apart. False when the thread hangs in reading: then nothing may be freed, the process can
- * only end. */
+/* Whether the thread is at it. A worker that leaves waits for that as long as the loop runs, and takes nothing of what
+ * was read. */
+bool reload_is_reading(const struct reload *reload);
+/* After the loop has run. False when the thread hangs in reading: then nothing may be freed, the process can only
+ * end. */
 bool reload_end(struct reload *reload);
 /* After that. */
 void reload_destroy(struct reload *reload);

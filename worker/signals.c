@@ -49,7 +49,16 @@ static void signal_caught(void *context, int number)
             meanings[i].act(signals->worker, meanings[i].name);
 }
 
-/* Whoever started the process may have kept them back until now. */
+void signals_hold(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < MEANINGS; i++)
+        if (meanings[i].number != SIGTERM && meanings[i].number != SIGINT)
+            sigaddset(&set, meanings[i].number);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 static void signals_let_in(void)
 {
     sigset_t set;

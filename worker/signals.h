@@ -14,6 +14,9 @@
 struct signals;
 struct worker;
 
+/* The first thing that the process does: what comes too early is kept until signals_create, instead of ending or
+ * halting it. Only SIGTERM and SIGINT end it meanwhile, as it has nothing yet. */
+void signals_hold(void);
 struct signals *signals_create(struct worker *worker);
 void signals_destroy(struct signals *signals);
 

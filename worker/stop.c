@@ -11,7 +11,8 @@
  *                    would let somebody else write beside it), and the process ends with a failure
  *   leave            once nothing runs, or is waited for any more: the bells are silenced, the last call gives back
  *                    what is left and removes the process's traces, then the loop ends once the releases are answered
- *                    and the commands of on_event have ended, for which LEAVE_LIMIT are waited too
+ *                    and the commands of on_event have ended and the thread that reads the configuration again, for
+ *                    which LEAVE_LIMIT are waited too
  * Stop now (a second signal) skips stop_timeout and shortens the rest.
  *
  * Bounds. The handlers have stop_timeout + GRACE. When none runs and only the queue node is waited for, that ends after
@@ -19,6 +20,7 @@
  * process ends within stop_timeout + 5 s, and after a stop now within 2 s, whatever handlers and nodes do; what the
  * queue node was not there to take back stays a claim, for whoever recovers it. */
 #include "base/log.h"
+#include "worker/reload.h"
 #include "worker/service_notify.h"
 #include "worker/worker_state.h"
 
@@ -63,9 +65,9 @@ static void releases_look(struct loop_timer *timer)
     struct worker *worker = limit_worker(timer);
     bool over = instant_reached(loop_now(worker->loop), worker->leave_by);
     bool releases = worker->locks != NULL && redlock_group_busy(worker->locks) > 0 && !worker->abandoned;
-    bool commands = event_commands_are_busy(worker->event_commands) &&
-                    !instant_reached(loop_now(worker->loop), worker->commands_by);
-    if (((releases || presence_is_leaving(worker->presence)) && !over) || commands)
+    bool others = (event_commands_are_busy(worker->event_commands) || reload_is_reading(worker->reload)) &&
+                  !instant_reached(loop_now(worker->loop), worker->others_by);
+    if (((releases || presence_is_leaving(worker->presence)) && !over) || others)
         limit_set(worker, releases_look, RELEASE_LOOK_NS);
     else
         loop_stop(worker->loop);
@@ -148,7 +150,7 @@ static void leave_start(struct worker *worker)
     handlers_abandon(worker);
     slots_give_back(&worker->give_back);
     int64_t limit_ns = worker->hurrying ? LEAVE_NOW_NS : LEAVE_LIMIT_NS;
-    worker->commands_by = loop_after(worker->loop, limit_ns);
+    worker->others_by = loop_after(worker->loop, limit_ns);
     presence_leave(worker->presence, loop_after(worker->loop, limit_ns));
     queue_leave(worker->queue, loop_after(worker->loop, limit_ns), queue_left);
 }
@@ -245,7 +247,7 @@ void worker_stop_now(struct worker *worker, const char *reason)
     worker_stop(worker, reason);
     worker->hurrying = true;
     struct instant now = loop_now(worker->loop);
-    worker->commands_by = instant_earlier(worker->commands_by, instant_after(now, LEAVE_NOW_NS));
+    worker->others_by = instant_earlier(worker->others_by, instant_after(now, LEAVE_NOW_NS));
     log_event(LOG_WARN, "worker_stopping_now", "reason=%s busy=%u", reason, slots_busy(worker));
     worker->abandon_at = instant_earlier(worker->abandon_at, instant_after(now, GRACE_NOW_NS));
     handlers_stop(worker);

@@ -153,7 +153,7 @@ struct worker {
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */
     struct instant leave_by;                 /* when waiting for answers to releases ends */
-    struct instant commands_by;              /* and that for commands of on_event */
+    struct instant others_by;                /* and that for commands of on_event, and for what is read again */
     struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
     struct signals *signals;

@@ -46,13 +46,18 @@ static void install(const char *plugin, const char *name)
     assert_int_equal(rename(fresh, in_jobs(name, ".so")), 0);
 }
 
+static void file_make(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+}
+
 static void let_them_go(void)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/go", fleet.directory);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fclose(file);
+    file_make(path);
 }
 
 static unsigned logged(unsigned worker, const char *text)
@@ -70,13 +75,18 @@ static struct fleet_setup setup_of(const char *classes)
     return (struct fleet_setup){.plugin = "release", .jobs = jobs, .classes = classes};
 }
 
-/* The loop runs: the thread sanitizer may lose a signal that comes just before. */
-static unsigned start(const char *classes)
+static void jobs_make(void)
 {
     snprintf(jobs, sizeof jobs, "%s/jobs", fleet.directory);
     assert_int_equal(mkdir(jobs, 0755), 0);
     assert_int_equal(chmod(jobs, 0755), 0);
     install("release_1", "release");
+}
+
+/* The loop runs: the thread sanitizer may lose a signal that comes just before. */
+static unsigned start(const char *classes)
+{
+    jobs_make();
     struct fleet_setup setup = setup_of(classes);
     unsigned worker = fleet_work(&fleet, &setup);
     test_await(fleet_logged(&fleet, worker, "node_up node=queue "));
@@ -322,6 +332,50 @@ static void what_is_wrong_with_a_new_file_refuses_the_reload(void **state)
     stop(worker);
 }
 
+/* --- signals at a bad moment ------------------------------------------------------------------------------------- */
+
+/* While it still looks at its plugins. */
+static void a_signal_that_comes_too_early_is_heard(void **state)
+{
+    (void)state;
+    jobs_make();
+    install("wild", "gate");
+    struct fleet_setup setup = setup_of(IN_THREADS);
+    unsigned worker = fleet_work(&fleet, &setup);
+    test_await(access(in_jobs("at_gate", ""), F_OK) == 0);
+    fleet_signal(&fleet, worker, SIGHUP);
+    fleet_signal(&fleet, worker, SIGTTIN);
+    file_make(in_jobs("gate_is_open", ""));
+    test_await(logged(worker, " reloading reason=SIGHUP") == 1);
+    test_await(logged(worker, " tasks_running ") == 1);
+    test_await(logged(worker, " reloaded ") == 1);
+    stop(worker);
+}
+
+/* The worker has nothing more to do by the time a plugin that is slow to load is there. */
+static void a_stop_while_it_reads_waits_for_what_is_read(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    install("wild", "slow");
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, " reloading "));
+    stop(worker);
+    assert_false(fleet_logged(&fleet, worker, " reloaded "));
+}
+
+/* Here it goes without it. */
+static void a_stop_does_not_wait_for_a_plugin_that_hangs(void **state)
+{
+    (void)state;
+    unsigned worker = start(IN_THREADS);
+    install("wild", "hang");
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, " reloading "));
+    stop(worker);
+    assert_false(fleet_logged(&fleet, worker, " reload_refused "));
+}
+
 /* --- programs --------------------------------------------------------------------------------------------------- */
 
 /* A program that notes its number with each run, and waits to be let go where its arguments say so. */
@@ -391,6 +445,9 @@ int main(void)
         fleet_test(a_reload_without_a_change_loads_nothing),
         fleet_test(a_plugin_is_opened_when_a_class_of_it_moves_into_a_thread),
         fleet_test(what_is_wrong_with_a_new_file_refuses_the_reload),
+        fleet_test(a_signal_that_comes_too_early_is_heard),
+        fleet_test(a_stop_while_it_reads_waits_for_what_is_read),
+        fleet_test(a_stop_does_not_wait_for_a_plugin_that_hangs),
         fleet_test(a_program_is_replaced_by_another),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

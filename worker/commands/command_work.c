@@ -15,6 +15,7 @@
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin_reload.h"
+#include "worker/signals.h"
 #include "worker/startup.h"
 #include "worker/supervisor.h"
 #include "worker/worker.h"
@@ -284,7 +285,10 @@ static int run(int argc, char **argv)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
     if (command.processes > 0 && max_tasks > 0)
         return command_misused(&command_work, "--max-tasks counts in one process: leave it out with --processes");
-    return command.processes > 0 ? supervise(&command) : run_worker(&command);
+    if (command.processes > 0)
+        return supervise(&command); /* which holds them itself */
+    signals_hold();
+    return run_worker(&command);
 }
 
 const struct command command_work = {
