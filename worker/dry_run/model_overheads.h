@@ -1,0 +1,21 @@
+/* What a task costs beside its hold, as measured in a run: what the queueing formulas (model.h) are given besides
+ * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
+#ifndef WORKER_DRY_RUN_MODEL_OVERHEADS_H
+#define WORKER_DRY_RUN_MODEL_OVERHEADS_H
+
+#include <stdint.h>
+
+struct model_overheads {
+    double base, base_second_moment; /* from push to locked, of tasks that nobody was in the way of */
+    uint64_t base_count;
+    double turn, turn_second_moment; /* from one holder's end to the next holder's start, while that one waited */
+    uint64_t turn_count;
+    double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
+    double claim_extra; /* a runner is taken longer than the lock is held: for tasks that nobody was in the way of */
+    double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */
+    double runner_turn; /* from one task's end on a runner to the next one's beginning, while tasks were there */
+    double next_push;   /* closed loop: from one task's end to the push of the next */
+    double tries;       /* holds that a task takes: more than 1 when runs fail and come again */
+};
+
+#endif
