@@ -1,0 +1,198 @@
+/* Where the hosts of a dry run meet: what guests bring arrives once and in order, whatever is repeated. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "queue/meeting.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/one_server.h"
+#include "tests/support/queue_probe.h"
+
+#define SPACE "hf:2:dry:00112233aabb:"
+
+static struct loop *loop;
+static struct redis_node *node;
+static struct buffer seen; /* what the host was told, a line each */
+
+struct question {
+    struct redis_call call;
+    bool is_answered;
+    bool is_understood;
+    int64_t node_us;
+    char taken[MEETING_RECORD_ID_MAX];
+    char run[64];
+};
+
+static void guest_seen(void *context, const char *name, struct text_span beat)
+{
+    (void)context;
+    buffer_format(&seen, "guest %s %.*s\n", name, (int)beat.length, beat.bytes);
+}
+
+static void records_seen(void *context, const char *guest, struct text_span bytes)
+{
+    (void)context;
+    buffer_format(&seen, "records %s %.*s\n", guest, (int)bytes.length, bytes.bytes);
+}
+
+static void host_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct question *question = list_owner(call, struct question, call);
+    question->is_answered = true;
+    question->is_understood =
+        result->outcome == REDIS_VALUE &&
+        meeting_read(result->reply, &(struct meeting_visitor){.guest = guest_seen, .records = records_seen},
+                     question->taken, &question->node_us);
+}
+
+static void guest_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct question *question = list_owner(call, struct question, call);
+    struct text_span run;
+    question->is_answered = true;
+    question->is_understood =
+        result->outcome == REDIS_VALUE && meeting_visit_read(result->reply, &run, &question->node_us);
+    if (question->is_understood)
+        snprintf(question->run, sizeof question->run, "%.*s", (int)run.length, run.bytes != NULL ? run.bytes : "");
+}
+
+static bool is_answered(void *context)
+{
+    return ((struct question *)context)->is_answered;
+}
+
+static bool is_up(void *context)
+{
+    (void)context;
+    return redis_node_state(node) == REDIS_NODE_UP;
+}
+
+static void ask(struct question *question, const struct buffer *request)
+{
+    question->is_answered = false;
+    assert_true(loop_until(loop, is_up, NULL, 10 * NS_PER_S));
+    assert_true(redis_node_call(node, request, instant_after(instant_now(), 10 * NS_PER_S), &question->call));
+    assert_true(loop_until(loop, is_answered, question, 20 * NS_PER_S));
+    assert_true(question->is_understood);
+}
+
+/* What the host is told by a call that says that it has taken `taken`, which becomes the last. */
+static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches)
+{
+    struct question question = {.call.done = host_answered};
+    struct buffer request = {0};
+    strcpy(question.taken, taken);
+    meeting_request(
+        &request,
+        &(struct meeting_call){.space = SPACE, .run = {"RUN", 3}, .ttl_ms = 60000, .taken = taken, .batches = batches});
+    buffer_clear(&seen);
+    ask(&question, &request);
+    buffer_fini(&request);
+    assert_true(question.node_us > 0);
+    strcpy(taken, question.taken);
+    return buffer_text(&seen);
+}
+
+static struct question guest_visits(const char *name, uint64_t number, const char *records)
+{
+    struct question question = {.call.done = guest_answered};
+    struct buffer request = {0};
+    meeting_visit_request(&request, &(struct meeting_visit){.space = SPACE,
+                                                            .name = name,
+                                                            .beat = {"{}", 2},
+                                                            .ttl_ms = 60000,
+                                                            .number = number,
+                                                            .records = {records, strlen(records)}});
+    ask(&question, &request);
+    buffer_fini(&request);
+    return question;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "FLUSHALL"));
+    loop = loop_create(NULL);
+    node = redis_node_create(loop, &(struct redis_node_options){.name = "queue",
+                                                                .host = "127.0.0.1",
+                                                                .port = redis_server_port(server),
+                                                                .scripts = meeting_scripts,
+                                                                .script_count = MEETING_SCRIPTS});
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redis_node_destroy(node);
+    loop_destroy(loop);
+    buffer_fini(&seen);
+    seen = (struct buffer){0};
+    return 0;
+}
+
+static void a_guest_of_no_run_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_string_equal(guest_visits("south", 1, "abc").run, "");
+    assert_int_equal(queue_probe_number(server, "DBSIZE"), 0);
+}
+
+static void guests_hear_the_run_and_the_host_hears_of_them(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0";
+    assert_string_equal(host_asks(taken, 10), "");
+    assert_string_equal(guest_visits("south", 1, "").run, "RUN");
+    assert_string_equal(host_asks(taken, 10), "guest south {}\n");
+}
+
+static void what_is_brought_twice_arrives_once(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0";
+    host_asks(taken, 10);
+    guest_visits("south", 1, "first");
+    guest_visits("south", 1, "first"); /* its reply was lost */
+    guest_visits("south", 2, "second");
+    guest_visits("south", 2, "second");
+    assert_string_equal(host_asks(taken, 10), "guest south {}\nrecords south first\nrecords south second\n");
+}
+
+static void what_was_not_taken_is_answered_again(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0", lost[MEETING_RECORD_ID_MAX] = "0";
+    host_asks(taken, 10);
+    guest_visits("south", 1, "first");
+    guest_visits("south", 2, "second");
+    assert_non_null(strstr(host_asks(lost, 10), "records south first\nrecords south second\n")); /* a lost reply */
+    assert_non_null(strstr(host_asks(taken, 1), "records south first\n"));
+    assert_string_equal(host_asks(taken, 1), "guest south {}\nrecords south second\n");
+    assert_string_equal(host_asks(taken, 1), "guest south {}\n");
+    assert_int_equal(queue_probe_number(server, "XLEN " SPACE "hf:2:meeting:records"), 0);
+}
+
+static void all_of_it_has_a_time_to_live(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0";
+    host_asks(taken, 10);
+    guest_visits("south", 1, "first");
+    assert_int_equal(queue_probe_number(server, "DBSIZE"), 3);
+    assert_true(queue_probe_number(server, "PTTL " SPACE "hf:2:meeting:run") > 0);
+    assert_true(queue_probe_number(server, "PTTL " SPACE "hf:2:meeting:guests") > 0);
+    assert_true(queue_probe_number(server, "PTTL " SPACE "hf:2:meeting:records") > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_guest_of_no_run_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(guests_hear_the_run_and_the_host_hears_of_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_brought_twice_arrives_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_not_taken_is_answered_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_of_it_has_a_time_to_live, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
+}
