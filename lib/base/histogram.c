@@ -6,7 +6,7 @@
  *     steps from     0         32         64           96                    992           */
 #include "base/histogram.h"
 
-#include <stddef.h>
+#include "base/invariant.h"
 
 enum { STEP_BITS = 5, STEPS_PER_POWER = 1 << STEP_BITS };
 
@@ -31,11 +31,26 @@ static uint64_t step_top(size_t step)
     return ((STEPS_PER_POWER + in_power + 1) << shift) - 1;
 }
 
-void histogram_record(struct histogram *histogram, int64_t value_us)
+static uint64_t counted_as(int64_t value_us)
 {
     uint64_t value = value_us < 0 ? 0 : (uint64_t)value_us;
-    if (value > VALUE_MAX)
-        value = VALUE_MAX;
+    return value > VALUE_MAX ? VALUE_MAX : value;
+}
+
+int64_t histogram_step_top(size_t step)
+{
+    invariant(step < HISTOGRAM_STEPS);
+    return (int64_t)step_top(step);
+}
+
+size_t histogram_step_of(int64_t value_us)
+{
+    return step_of(counted_as(value_us));
+}
+
+void histogram_record(struct histogram *histogram, int64_t value_us)
+{
+    uint64_t value = counted_as(value_us);
     histogram->counts[step_of(value)]++;
     histogram->count++;
     histogram->sum_us += value;

@@ -4,6 +4,7 @@
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { HISTOGRAM_STEPS = 1024 };
@@ -19,5 +20,10 @@ void histogram_record(struct histogram *histogram, int64_t value_us); /* negativ
 void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value below which `share` (0..1) of the records lie, in microseconds; 0 when there are none. */
 int64_t histogram_quantile(const struct histogram *histogram, double share);
+
+/* A histogram that was written down step by step is made again from these: the largest value, in microseconds, that
+ * counts in a step, and the step in which a value counts. */
+int64_t histogram_step_top(size_t step);
+size_t histogram_step_of(int64_t value_us);
 
 #endif

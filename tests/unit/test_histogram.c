@@ -79,6 +79,19 @@ static void merging_is_recording_both(void **state)
     assert_memory_equal(&a, &both, sizeof both);
 }
 
+static void every_step_is_found_by_its_largest_value_and_not_by_the_next(void **state)
+{
+    (void)state;
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
+        assert_int_equal(histogram_step_of(histogram_step_top(step)), step);
+        if (step + 1 < HISTOGRAM_STEPS)
+            assert_int_equal(histogram_step_of(histogram_step_top(step) + 1), step + 1);
+    }
+    assert_int_equal(histogram_step_of(-1), 0);
+    assert_int_equal(histogram_step_of(INT64_MAX), HISTOGRAM_STEPS - 1);
+    assert_int_equal(histogram_step_top(HISTOGRAM_STEPS - 1), LARGEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +101,7 @@ int main(void)
         cmocka_unit_test(values_out_of_range_count_as_the_nearest),
         cmocka_unit_test(quantiles_split_the_records_where_they_should),
         cmocka_unit_test(merging_is_recording_both),
+        cmocka_unit_test(every_step_is_found_by_its_largest_value_and_not_by_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

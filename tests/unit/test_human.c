@@ -44,6 +44,51 @@ static void moments_are_told_from_now(void **state)
     assert_string_equal(human_date((struct wall_time){1795284306 * US_PER_S}, out), "2026-11-21T18:05:06Z");
 }
 
+static void measured_times_have_three_digits(void **state)
+{
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {-1, "0"},
+                 {0.0000004, "0 us"},
+                 {0.00085, "850 us"},
+                 {0.0009996, "1.00 ms"},
+                 {0.0053, "5.30 ms"},
+                 {0.0123, "12.3 ms"},
+                 {0.3214, "321 ms"},
+                 {0.9996, "1.00 s"},
+                 {1.25, "1.25 s"},
+                 {90, "90.0 s"},
+                 {119.9, "120 s"},
+                 {300, "5m"},
+                 {1e300, "106751991d"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(human_time(cases[i].seconds, out), cases[i].text);
+    assert_string_equal(human_time(0.0 / 0.0, out), "0");
+}
+
+static void rates_and_shares_have_few_digits(void **state)
+{
+    (void)state;
+    static const struct {
+        double number;
+        const char *rate, *share;
+    } cases[] = {
+        {0, "0", "0 %"},           {0.0031, "0.00", "0.3 %"},   {0.25, "0.25", "25 %"},       {0.7349, "0.73", "73 %"},
+        {0.994, "0.99", "99.4 %"}, {0.9996, "1.00", "99.96 %"}, {0.99999, "1.00", "99.99 %"}, {1, "1.00", "100 %"},
+        {2.5, "2.50", "250 %"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_string_equal(human_rate(cases[i].number, out), cases[i].rate);
+        assert_string_equal(human_share(cases[i].number, out), cases[i].share);
+    }
+    assert_string_equal(human_rate(613.2, out), "613");
+    assert_string_equal(human_rate(999.6, out), "1.00k");
+    assert_string_equal(human_rate(12412, out), "12.4k");
+    assert_string_equal(human_rate(3.1e6, out), "3.10M");
+}
+
 static void tables_are_aligned_by_characters_and_safe(void **state)
 {
     (void)state;
@@ -74,6 +119,8 @@ int main(void)
         cmocka_unit_test(counts_have_commas),
         cmocka_unit_test(sizes_and_spans_have_units),
         cmocka_unit_test(moments_are_told_from_now),
+        cmocka_unit_test(measured_times_have_three_digits),
+        cmocka_unit_test(rates_and_shares_have_few_digits),
         cmocka_unit_test(tables_are_aligned_by_characters_and_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

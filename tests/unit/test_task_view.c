@@ -164,6 +164,25 @@ static void json_is_written_with_its_commas(void **state)
     buffer_fini(&out);
 }
 
+static void real_numbers_are_written_as_short_as_they_can_be_read_again(void **state)
+{
+    (void)state;
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '[');
+    json_real(&json, NULL, 0.25);
+    json_real(&json, NULL, 0.1);
+    json_real(&json, NULL, 1.0 / 3);
+    json_real(&json, NULL, 0.1 + 0.2);
+    json_real(&json, NULL, 1e300);
+    json_real(&json, NULL, -5);
+    json_real(&json, NULL, 1.0 / 0.0);
+    json_real(&json, NULL, 0.0 / 0.0);
+    json_close(&json, ']');
+    assert_string_equal(buffer_text(&out), "[0.25,0.1,0.3333333333333333,0.30000000000000004,1e+300,-5,null,null]");
+    buffer_fini(&out);
+}
+
 static void what_terminals_obey_is_escaped(void **state)
 {
     (void)state;
@@ -189,6 +208,7 @@ int main(void)
         TEST(a_record_of_what_was_no_task_is_retried_when_it_is_one),
         TEST(ids_with_a_score_are_told_from_plain_ones),
         TEST(json_is_written_with_its_commas),
+        TEST(real_numbers_are_written_as_short_as_they_can_be_read_again),
         TEST(what_terminals_obey_is_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

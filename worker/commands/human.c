@@ -56,6 +56,54 @@ const char *human_span(int64_t us, char out[HUMAN_TEXT_MAX])
     return out;
 }
 
+/* Rounding may carry into a digit more: then one decimal less is the three digits. */
+static int decimals_of(double number)
+{
+    return number < 9.995 ? 2 : number < 99.95 ? 1 : 0;
+}
+
+/* "0" rather than "0.00". */
+static void three_digits(double number, const char *unit, char out[HUMAN_TEXT_MAX])
+{
+    snprintf(out, HUMAN_TEXT_MAX, "%.*f%s", number > 0 ? decimals_of(number) : 0, number, unit);
+}
+
+const char *human_time(double seconds, char out[HUMAN_TEXT_MAX])
+{
+    if (!(seconds > 0))
+        snprintf(out, HUMAN_TEXT_MAX, "0");
+    else if (seconds < 0.9995e-3)
+        snprintf(out, HUMAN_TEXT_MAX, "%.0f us", seconds * 1e6);
+    else if (seconds < 0.9995)
+        three_digits(seconds * 1e3, " ms", out);
+    else if (seconds < 120)
+        three_digits(seconds, " s", out);
+    else
+        human_span(seconds < 1e12 ? (int64_t)(seconds * (double)US_PER_S) : INT64_MAX, out);
+    return out;
+}
+
+const char *human_rate(double rate, char out[HUMAN_TEXT_MAX])
+{
+    static const char *const units[] = {"", "k", "M", "G", "T"};
+    unsigned unit = 0;
+    for (; rate >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        rate /= 1000;
+    three_digits(rate > 0 ? rate : 0, units[unit], out);
+    return out;
+}
+
+const char *human_share(double share, char out[HUMAN_TEXT_MAX])
+{
+    double percents = share > 0 ? share * 100 : 0;
+    bool is_near_an_end = (percents > 0 && percents < 9.95) || (percents >= 99 && percents < 99.95);
+    if (percents >= 99.95 && percents < 100)
+        snprintf(out, HUMAN_TEXT_MAX, percents < 99.995 ? "%.2f %%" : "99.99 %%", percents);
+    else
+        snprintf(out, HUMAN_TEXT_MAX, "%.*f %%", is_near_an_end ? 1 : 0, percents);
+    return out;
+}
+
 const char *human_moment(struct wall_time moment, struct wall_time now, char out[HUMAN_TEXT_MAX])
 {
     char span[HUMAN_TEXT_MAX - 8];

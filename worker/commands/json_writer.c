@@ -1,9 +1,11 @@
 #include "worker/commands/json_writer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/real.h"
 #include "queue/envelope.h"
 
 static void value_begin(struct json_writer *json, const char *name)
@@ -46,6 +48,31 @@ void json_number(struct json_writer *json, const char *name, int64_t number)
 {
     value_begin(json, name);
     buffer_format(json->out, "%lld", (long long)number);
+}
+
+/* A plugin may have set a locale of its own, in which a point is something else. */
+static void point_put(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (strchr("0123456789+-e", *text) == NULL)
+            *text = '.';
+}
+
+void json_real(struct json_writer *json, const char *name, double number)
+{
+    char text[40] = "";
+    if (!isfinite(number)) {
+        json_nothing(json, name);
+        return;
+    }
+    for (int digits = 6; digits <= 17; digits = digits < 15 ? 15 : digits + 1) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        point_put(text);
+        if (real_read(text, NULL) == number)
+            break;
+    }
+    value_begin(json, name);
+    buffer_append_text(json->out, text);
 }
 
 void json_seconds(struct json_writer *json, const char *name, int64_t us)
