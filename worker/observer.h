@@ -10,28 +10,32 @@
 #include "redlock/redlock_loop.h"
 #include "worker/flow.h"
 
-/* A task leaves its slot: it was parked, it ended, it was given back. Texts are valid during the call. */
+/* A task leaves its slot: it was parked, it ended, it was given back. Texts are valid during the call. What was told as
+ * ended may be told once more, as FLOW_CLAIM_LOST and with `claimed` 0: its end came too late, others have it.
+ *
+ * Instants are read when the thing happens, not at the beginning of a turn of the loop. Of a lock that was asked for
+ * twice (the waiting list sent the task back to it), they are those of the last time. */
 struct observed_task {
     const char *jid, *class_name;
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
-    struct instant claimed; /* the claim's answer was there */
-    struct instant asked;   /* its lock was asked for; 0 = it was not */
+    struct instant claimed; /* the claim's answer was there; 0 = it was told as ended before */
+    struct instant asked;   /* its lock was asked for, also in the process's own line; 0 = it was not */
     struct instant locked;  /* it had its lock; 0 = it had none */
-    struct instant started; /* its handler; 0 = it did not run */
-    struct instant ended;   /* the handler returned; 0 = it did not run */
+    struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
+    struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
     unsigned passes;        /* over the lock nodes, of its acquisition or refusal */
     uint64_t token;         /* its fencing token; 0 = none */
     bool handed_over;       /* its lock came from the task before without being free */
-    bool had_refusal;       /* its lock was asked for and refused: as follows */
+    bool had_refusal;       /* its lock was asked for and refused, as follows; it may have had it later */
     enum redlock_answer refusal;
-    bool was_lost;       /* its lock, while it ran */
+    bool was_lost;       /* its lock, while it had it */
     bool was_fenced_off; /* it failed with HF::FencedOff */
 };
 
-/* A few times a second: how the process stands. Counters count from its start. */
+/* Twice a second, and when the worker ends: how the process stands. Counters count from its start. */
 struct observed_process {
     struct instant at;
     unsigned runners, busy; /* threads, and those of them that run a handler now */

@@ -171,7 +171,7 @@ static const char *class_shown(struct presence *presence, const struct envelope 
 
 void presence_count(struct presence *presence, const struct slot *slot, bool failed)
 {
-    int64_t ran_ns = instant_since(slot->run_started, loop_now(presence->worker->loop));
+    int64_t ran_ns = instant_since(slot->run_started, slot->run_ended);
     heartbeat_count(presence->heartbeat, class_shown(presence, &slot->envelope), failed, ran_ns / NS_PER_MS);
 }
 

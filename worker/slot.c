@@ -152,6 +152,7 @@ static struct flow_task task_look(struct slot *slot)
 static void task_take(struct slot *slot, const char *queue, const char *payload, size_t length)
 {
     slot->order = slot->worker->taken++;
+    slot_observe_claim(slot);
     text_keep(slot->queue, sizeof slot->queue, queue);
     buffer_clear(&slot->payload);
     buffer_append(&slot->payload, payload, length);
@@ -334,6 +335,7 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
     ending_count(slot, ending);
     slot->worker->report.last_ending = loop_now(slot->worker->loop);
     slot_event_tell(slot, ending);
+    slot_observe_left(slot, ending);
     if (!log_is_on(ending_level(ending)))
         return;
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];

@@ -73,7 +73,7 @@ void slot_time_end(struct slot *slot)
 static void away_began(struct isolated_run *run)
 {
     struct slot *slot = slot_of(run);
-    slot->run_started = loop_now(slot->worker->loop);
+    slot->run_started = instant_now();
     time_begin(slot);
     if (atomic_load(&slot->worker->options.board->must_stop)) /* the others were told when that was set */
         slot_interrupt(slot);
@@ -83,6 +83,7 @@ static void away_ended(struct isolated_run *run, int code)
 {
     struct slot *slot = slot_of(run);
     slot->is_away = false;
+    slot->run_ended = instant_now();
     slot->started = code != ISOLATION_NOT_STARTED;
     slot->code = code;
     slot_run_ended(slot);

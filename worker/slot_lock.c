@@ -234,6 +234,7 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
     if (event->kind == REDLOCK_EVENT_LOST) {
         /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
         slot->loss = event->loss;
+        slot_observe_lost(slot);
         metrics_count(slot, LOCK_EVENT_LOST);
         job_lock_lost(&slot->job, event->loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
         slot_interrupt(slot);
@@ -244,6 +245,7 @@ static void lock_event(struct redlock_lock *lock, void *context, const struct re
         slot_warn(slot);
     if (event->kind != REDLOCK_EVENT_ANSWER)
         return;
+    slot_observe_answer(slot, event);
     if (event->answer == REDLOCK_ACQUIRED)
         lock_taken(slot, event);
     else
@@ -261,6 +263,7 @@ void slot_lock_take(struct slot *slot)
     terms.max_hold_ns = slot->rules.max_hold_ns;
     terms.unfenced = slot->rules.unfenced;
     names_take(slot);
+    slot_observe_asking(slot);
     slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,

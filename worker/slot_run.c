@@ -35,6 +35,7 @@ void slot_run(struct work *work)
     slot->code = job_is_unwanted(&slot->job) ? HF_CANCELLED
                  : arguments_pass(slot)      ? slot->handler->run(&slot->job, plugin_handler_state(slot->handler))
                                              : HF_BURY;
+    slot->run_ended = instant_now();
     crash_note_run_end();
 }
 
@@ -127,7 +128,7 @@ static void run_count(struct slot *slot, enum flow_result result)
 }
 
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
-static void fenced_off_count(const struct slot *slot)
+static void fenced_off_count(struct slot *slot)
 {
     char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
@@ -136,6 +137,7 @@ static void fenced_off_count(const struct slot *slot)
         return;
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                        LOCK_EVENT_FENCED_OFF);
+    slot_observe_fenced_off(slot);
     log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_quote(slot->jid, jid),
               log_quote(slot->resources.names[0], resource), slot->job.fence,
               log_quote(slot->job.outcome.failure.message, reason));
@@ -155,7 +157,7 @@ void slot_run_ended(struct slot *slot)
         return;
     worker->report.runs += slot->started;
     if (slot->started)
-        histogram_record(&worker->report.run, instant_since(slot->run_started, loop_now(worker->loop)) / NS_PER_US);
+        histogram_record(&worker->report.run, instant_since(slot->run_started, slot->run_ended) / NS_PER_US);
     if (slot->started)
         fenced_off_count(slot);
     slot->hold = hold_of(slot);

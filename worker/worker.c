@@ -272,6 +272,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     atomic_store(&worker->options.board->pulse, INT64_MAX); /* until the loop runs */
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
+    worker_observe_begin(worker);
     return true;
 }
 
@@ -307,6 +308,7 @@ static void worker_free(struct worker *worker)
         if (worker->slots != NULL)
             loop_hook_cancel(&worker->give_back);
         loop_timer_clear(worker->loop, &worker->look);
+        loop_timer_clear(worker->loop, &worker->observe);
         loop_timer_clear(worker->loop, &worker->limit);
         loop_destroy(worker->loop);
     }
@@ -391,6 +393,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     atomic_store(&options->board->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
+    worker_observe(worker);
     report_finish(worker);
     enum exit_code exit_code = worker->exit_code;
     *abandoned = !reload_end(worker->reload) || worker->abandoned;

@@ -55,6 +55,15 @@ struct slot_chain {
     struct instant since;
 };
 
+/* What an observer is told of a slot's task beyond what the slot knows anyway. */
+struct slot_observed {
+    struct instant claimed, asked, locked;
+    unsigned passes;
+    uint64_t token;
+    bool handed_over, had_refusal, was_lost, was_fenced_off;
+    enum redlock_answer refusal;
+};
+
 struct slot {
     struct worker *worker;
     unsigned number;
@@ -103,10 +112,11 @@ struct slot {
     struct buffer result_record;  /* the same; empty = none */
     bool has_ended;               /* the run, and its task is not settled yet */
     enum flow_result result;
-    enum flow_hold hold;        /* of the lock, at the end of the run */
-    struct instant handed_over; /* to the runners */
-    bool abandoned;             /* its handler still runs, and nobody waits for it any more */
-    struct instant run_started;
+    enum flow_hold hold;                   /* of the lock, at the end of the run */
+    struct instant handed_over;            /* to the runners */
+    bool abandoned;                        /* its handler still runs, and nobody waits for it any more */
+    struct instant run_started, run_ended; /* as the runner saw it */
+    struct slot_observed observed;         /* all zero without an observer */
 };
 
 struct worker {
@@ -149,6 +159,7 @@ struct worker {
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
     struct loop_timer look;                  /* at the lock nodes, and whether all is drained */
+    struct loop_timer observe;               /* at what the observer is told */
     struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
     bool only_node;                          /* while stopping: no handler runs any more */
@@ -243,6 +254,16 @@ void slot_outcome_clear(struct slot *slot);
 
 /* slot_event.c: for the command of on_event. */
 void slot_event_tell(struct slot *slot, enum flow_ending ending);
+
+/* observe.c: tells the observer, when there is one. */
+void slot_observe_claim(struct slot *slot);
+void slot_observe_asking(struct slot *slot);
+void slot_observe_answer(struct slot *slot, const struct redlock_event *event);
+void slot_observe_lost(struct slot *slot);
+void slot_observe_fenced_off(struct slot *slot);
+void slot_observe_left(struct slot *slot, enum flow_ending ending);
+void worker_observe_begin(struct worker *worker);
+void worker_observe(struct worker *worker); /* how it stands now */
 
 /* slot_moves.c */
 void slot_move(struct slot *slot, enum flow_move move);

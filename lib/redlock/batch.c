@@ -145,16 +145,15 @@ void batch_add_swapped(struct lock_swap *swap, node_set nodes, node_set unsure, 
 
 /* --- sending -------------------------------------------------------------------------------------------------- */
 
-static bool send_to(struct batch *batch, unsigned node)
+static bool send_to(struct batch *batch, unsigned node, struct instant now)
 {
     struct group_node *member = &batch->group->nodes[node];
     if (is_grant(batch->kind) && !group_node_takes_grants(member))
         return false;
     if (batch->kind != BATCH_RELEASE)
         batch_words_request(batch, node);
-    batch->calls[node].asked = loop_now(batch->group->loop);
-    struct instant deadline = loop_after(batch->group->loop, member->timeout_ns);
-    return redis_node_call(member->node, &batch->request, deadline, &batch->calls[node].call);
+    batch->calls[node].asked = now;
+    return group_node_call(member, &batch->request, &batch->calls[node].call);
 }
 
 static void answered_one(struct batch *batch)
@@ -202,6 +201,7 @@ static void batch_send(struct batch *batch)
     static const struct redis_result down = {
         .outcome = REDIS_ERROR, .error = REDIS_ERROR_DOWN, .reason = "the node is not connected"};
     node_set unsent = 0;
+    struct instant now = instant_now();
     if (is_planted_in_vain(batch)) {
         batch_close(batch);
         return;
@@ -210,7 +210,7 @@ static void batch_send(struct batch *batch)
         batch_words_request(batch, 0);
     batch->unanswered = (unsigned)__builtin_popcount(batch->nodes);
     for (unsigned i = 0; i < batch->group->node_count; i++)
-        if ((batch->nodes & (1u << i)) && !send_to(batch, i))
+        if ((batch->nodes & (1u << i)) && !send_to(batch, i, now))
             unsent |= (node_set)(1u << i);
     if (is_grant(batch->kind) && unsent != 0) {
         grants_not_sent(batch, unsent);
@@ -285,6 +285,7 @@ static void batch_outcome(struct batch *batch, unsigned node, const struct redis
     struct instant now = instant_now();
     struct batch_answer answer = batch_words_answer(batch, result);
     bool was_refused = group_node_refused(member, result);
+    node_counts_batch(member, batch, result, &answer, now);
     if (batch->kind == BATCH_RELEASE && answer.kind != ANSWER_EXECUTED)
         release_owe(batch, node, result);
     if (answer.node_us > 0)

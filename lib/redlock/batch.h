@@ -58,7 +58,15 @@ void batch_words_request(struct batch *batch, unsigned node); /* into batch->req
 struct batch_answer batch_words_answer(const struct batch *batch, const struct redis_result *result);
 enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail);
+/* Of a batch of grants that was executed: YES was granted, NO is somebody else's, UNKNOWN is refused for another
+ * reason. Changes nothing. */
+enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
+                                    const struct batch_answer *answer);
 enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
                                          const struct batch_answer *answer);
+
+/* node_counts.c */
+void node_counts_batch(struct group_node *node, const struct batch *batch, const struct redis_result *result,
+                       const struct batch_answer *answer, struct instant now);
 
 #endif

@@ -380,6 +380,15 @@ enum lease_vote batch_words_vote(const struct batch *batch, const struct batch_e
     invariant_unreachable("an answer outside its enum");
 }
 
+enum lease_vote batch_words_granted(const struct batch *batch, const struct batch_entry *entry,
+                                    const struct batch_answer *answer)
+{
+    char said = grant_answer(batch, entry, answer->reply)->bytes[0];
+    if (said == '+' || said == '=')
+        return LEASE_YES;
+    return said == '-' || said == '!' ? LEASE_NO : LEASE_UNKNOWN;
+}
+
 enum swap_answer batch_words_swap_answer(const struct batch *batch, const struct batch_entry *entry,
                                          const struct batch_answer *answer)
 {

@@ -7,6 +7,7 @@
  *   lock_swap.c   a held lock goes to the next one of the process without being free in between (swap.c)
  *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
  *   owed.c        releases that a node must still get when it comes back
+ *   node_counts.c what a node was asked and said
  *   validity.c    what other threads see of a lock
  *   client.c      the blocking client
  *
@@ -47,6 +48,7 @@ struct group_node {
     struct instant inspected_at; /* when it was last asked */
     struct list owed;            /* struct owed_release */
     size_t owed_bytes;
+    struct redlock_node_counters counters;
 };
 
 /* In the order in which they leave at the end of a turn. */
@@ -92,6 +94,7 @@ struct redlock_group {
     struct instant clash_told;
     char reason[REASON_BYTES_MAX]; /* of the event that is being told */
     struct redlock_counters counters;
+    struct histogram extensions;
 };
 
 /* Of a lock that is being acquired. See lock_wait.c. */
@@ -170,6 +173,12 @@ bool group_node_takes_grants(struct group_node *node);
 
 /* group.c: true when the node itself answered with an error, which is then logged, and kept in group->refusal. */
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
+
+/* node_counts.c. True when it was sent: it is answered, or has failed, within the node's timeout. */
+bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
+void node_counts_result(struct group_node *node, const struct redis_result *result);
+/* A pass failed because nobody can have a majority; these had granted to it. */
+void node_counts_split(struct redlock_group *group, node_set granted);
 
 /* lock.c: performs what a step of the lease asks for. */
 void lock_take_step(struct redlock_lock *lock, struct lease_step step);

@@ -41,6 +41,7 @@ static void changes_tell(struct redlock_group *group, node_set changed)
 static void marker_written(struct redis_call *call, const struct redis_result *result)
 {
     struct group_node *node = list_owner(call, struct group_node, mark_call);
+    node_counts_result(node, result);
     group_node_refused(node, result);
     inspect(node);
 }
@@ -54,7 +55,7 @@ static void marker_write_to(struct group_node *node)
         return;
     trust_marker_to_write(trust, node->index, text);
     sight_mark(out, trust->node[node->index].marker_text, text);
-    if (redis_node_call(node->node, out, loop_after(node->group->loop, node->timeout_ns), &node->mark_call))
+    if (group_node_call(node, out, &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
 }
 
@@ -112,7 +113,7 @@ static void inspect(struct group_node *node)
         return;
     sight_ask(&group->request);
     node->inspected_at = loop_now(group->loop);
-    if (!redis_node_call(node->node, &group->request, loop_after(group->loop, node->timeout_ns), &node->inspect_call))
+    if (!group_node_call(node, &group->request, &node->inspect_call))
         return; /* its connection says when to ask again */
 }
 
@@ -130,6 +131,7 @@ static void inspected(struct redis_call *call, const struct redis_result *result
     struct group_node *node = list_owner(call, struct group_node, inspect_call);
     struct redlock_group *group = node->group;
     struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
+    node_counts_result(node, result);
     if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
         bool is_other = strcmp(group->trust.node[node->index].marker_text, sight.marker_text) != 0;
         step_take(group, trust_saw(&group->trust, node->index, &sight, sight.answered));

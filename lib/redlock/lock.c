@@ -151,6 +151,8 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
     if (step.news == LEASE_NEWS_REFUSED)
         lock_wait_end(lock);
     lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
+    if (step.abandon && lock->lease.refusal == LEASE_SPLIT)
+        node_counts_split(lock->group, lock->lease.yes);
     if (step.abandon)
         pass_abandon(lock, step.abandon);
     lock_swap_follow(lock);

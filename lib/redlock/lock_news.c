@@ -229,6 +229,7 @@ static void news_fill(struct redlock_lock *lock, const struct lease_step *step, 
         return;
     case LEASE_NEWS_EXTENDED:
         counters->extensions++;
+        histogram_record(&lock->group->extensions, instant_since(lock->lease.confirmed, instant_now()) / NS_PER_US);
         event->kind = REDLOCK_EVENT_EXTENDED;
         return;
     case LEASE_NEWS_DANGER:

@@ -50,6 +50,7 @@ static bool deleted_all(const struct redis_reply *reply)
 static void owed_done(struct redis_call *call, const struct redis_result *result)
 {
     struct owed_release *owed = list_owner(call, struct owed_release, call);
+    node_counts_result(owed->node, result);
     if (result->outcome == REDIS_VALUE && (owed->was_executed || deleted_all(result->reply))) {
         owed_forget(owed);
         return;
@@ -66,8 +67,7 @@ static void owed_send(struct owed_release *owed)
     if (redis_call_is_outstanding(&owed->call))
         return;
     node->group->counters.owed++;
-    struct instant deadline = loop_after(node->group->loop, node->timeout_ns);
-    if (!redis_node_call(node->node, &owed->request, deadline, &owed->call))
+    if (!group_node_call(node, &owed->request, &owed->call))
         owed->when = OWED_AFTER_RECONNECT;
 }
 

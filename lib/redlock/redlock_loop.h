@@ -121,9 +121,11 @@ REDLOCK_API void redlock_lock_verify_cancel(struct redlock_lock *lock, struct re
 REDLOCK_API const struct redlock_counters *redlock_group_counters(const struct redlock_group *group);
 /* What one node was asked and said since the group was made. */
 struct redlock_node_counters {
-    uint64_t requests;         /* that were sent to it: for locks, and to look at it */
+    uint64_t requests;         /* that were sent to it: for locks, and to look at it. Each is a script call; what waits
+                                  is told by others, which are not counted */
     uint64_t granted, refused; /* of what locks asked for; refused: somebody else has it there */
-    uint64_t errors, timeouts; /* answers that are errors, and those that did not come in time, or at all */
+    uint64_t errors;           /* answers that are errors, and those that say that nothing was done */
+    uint64_t timeouts;         /* answers that did not come in time, or at all */
     uint64_t split_votes;      /* it granted to a lock that had no majority, as others had none either */
     struct histogram latency;  /* of what it answered to locks, from sending to the answer */
 };
