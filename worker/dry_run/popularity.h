@@ -1,5 +1,10 @@
 /* Which resource how often: uniform, by Zipf's law, a hot set, or weights from a file. Resources are numbers from 0 on,
- * the most popular first. Pure. */
+ * the most popular first. Pure; once prepared, any thread.
+ *
+ *     struct popularity popularity = {.kind = POPULARITY_ZIPF, .count = 100, .exponent = 1.1};
+ *     popularity_prepare(&popularity);
+ *     unsigned resource = popularity_at(&popularity, uniform);
+ *     popularity_fini(&popularity); */
 #ifndef WORKER_DRY_RUN_POPULARITY_H
 #define WORKER_DRY_RUN_POPULARITY_H
 
@@ -9,20 +14,38 @@ enum popularity_kind { POPULARITY_UNIFORM, POPULARITY_ZIPF, POPULARITY_HOT, POPU
 
 struct popularity {
     enum popularity_kind kind;
-    unsigned count;     /* of resources */
-    double exponent;    /* ZIPF */
+    unsigned count;     /* of resources, at least 1 */
+    double exponent;    /* ZIPF: the n-th is wanted 1/n^exponent as often as the first */
     unsigned hot;       /* HOT: so many resources */
     double hot_share;   /* get this share of the tasks together */
-    double *weights;    /* WEIGHTS: descending; its own */
+    double *weights;    /* WEIGHTS: descending, all above 0; its own */
     char **names;       /* of the resources, NULL = "r0", "r1", ...; its own */
-    double *cumulative; /* made by popularity_prepare; its own */
+    double *cumulative; /* made by popularity_prepare; NULL for UNIFORM; its own */
 };
 
-/* Once, after the rest is set. */
+/* A weight and a name to each resource, in any order; they are put into order, and the names become its own. */
+struct popular {
+    char *name;
+    double weight;
+};
+/* What the popularity owned before is freed; popularity_prepare comes next. */
+void popularity_weigh(struct popularity *popularity, struct popular *resources, unsigned count);
+
+/* Once, after the rest is set; and again whenever it was changed. */
 void popularity_prepare(struct popularity *popularity);
 double popularity_share(const struct popularity *popularity, unsigned resource);
 /* `uniform` in [0, 1). */
 unsigned popularity_at(const struct popularity *popularity, double uniform);
+/* The same among those that are not in `taken`, which is ascending and shorter than the number of resources: what is
+ * left is drawn by its weights, so a second draw never has to be thrown away. */
+unsigned popularity_at_except(const struct popularity *popularity, double uniform, const unsigned *taken,
+                              unsigned taken_count);
+
+enum { POPULARITY_NAME_MAX = 16 };
+/* Its name; written to `out`, which has POPULARITY_NAME_MAX bytes, when it has none of its own. */
+const char *popularity_name(const struct popularity *popularity, unsigned resource, char *out);
+
+void popularity_copy(struct popularity *copy, const struct popularity *popularity);
 void popularity_fini(struct popularity *popularity);
 
 #endif
