@@ -11,7 +11,7 @@
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
-#   tests/preload/*.c                          -> tests/preload/*.so   loaded into programs that are not ours
+#   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c, tests/sim/queue/*.c -> lib/libsim.a       the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
@@ -55,7 +55,7 @@ TEST_KINDS  := unit sim integration chaos
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS))),$(TESTS))
 PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
-PRELOADS    := $(wildcard tests/preload/*.c)
+PRELOADS    := $(wildcard preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 # The tests with threads: in what they test, in a program they start, or beside them (a relay, a server); `make tsan`
 # runs these.
@@ -167,7 +167,7 @@ endif
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
 .PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench asan tsan sanitized tidy layers mutants docs format install clean help FORCE
-all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
+all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
 
@@ -240,7 +240,7 @@ docs: $(PROGRAM) ## print the sample configuration and the pages that come from 
 	$(PROGRAM) help --manual >docs/commands.md
 
 format: ## format all C files
-	clang-format -i $$(find lib worker jobs tests -name '*.[ch]')
+	clang-format -i $$(find lib worker jobs preload tests -name '*.[ch]')
 
 clean: ## remove all output
 	rm -rf build $(B)
@@ -337,7 +337,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(plugin)
 
 # Goes into programs that have no sanitizer, so it never has one itself.
-$(B)/tests/preload/%.so: tests/preload/%.c $(B)/flags
+$(B)/preload/%.so: preload/%.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARNINGS) -fvisibility=hidden -fPIC -shared -o $@ $<
@@ -401,7 +401,7 @@ $(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
 INSTALL_DIR = $(DESTDIR)$(PREFIX)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
-	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
+	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/lib/holdfast/preload $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
 	for name in redlock holdfast; do \
 	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
@@ -418,6 +418,7 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -m 644 jobs/fence/*.lua $(INSTALL_DIR)/share/holdfast/fence/
 	cp -R jobs/template $(INSTALL_DIR)/share/holdfast/
 	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
+	$(if $(PRELOAD_FILES),install -m 755 $(PRELOAD_FILES) $(INSTALL_DIR)/lib/holdfast/preload/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
 	install -d $(INSTALL_DIR)/lib/systemd/system
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/lib/systemd/system/holdfast.service

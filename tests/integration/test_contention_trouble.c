@@ -273,7 +273,7 @@ static unsigned start_with_clock(int64_t offset_ns)
     FILE *file = fopen(path, "we");
     assert_int_equal(fwrite(&offset_ns, sizeof offset_ns, 1, file), 1);
     fclose(file);
-    snprintf(library, sizeof library, "%s/tests/preload/stepped_clock.so", home);
+    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", home);
     setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
     setenv("LD_PRELOAD", library, 1);
     unsigned worker = contended_start(&(struct fleet_setup){.threads = 2});

@@ -359,7 +359,7 @@ static void restart_with_a_clock_of_its_own(void)
     assert_true(file >= 0);
     close(file);
     clock_step(0);
-    snprintf(preload, sizeof preload, "%s/tests/preload/stepped_clock.so", test_build());
+    snprintf(preload, sizeof preload, "%s/preload/stepped_clock.so", test_build());
     assert_int_equal(access(preload, R_OK), 0);
     setenv("HOLDFAST_STEPPED_CLOCK", clock_path, 1);
     setenv("LD_PRELOAD", preload, 1);

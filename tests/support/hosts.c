@@ -62,7 +62,7 @@ static int64_t *clock_create(const struct hosts *hosts, unsigned node)
 static void node_enter(struct hosts *hosts, unsigned node)
 {
     char *path = clock_path(hosts, node), *build = realpath(test_build(), NULL), preload[4200];
-    snprintf(preload, sizeof preload, "%s/tests/preload/stepped_clock.so", build);
+    snprintf(preload, sizeof preload, "%s/preload/stepped_clock.so", build);
     setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
     setenv("LD_PRELOAD", preload, 1);
     free(build);

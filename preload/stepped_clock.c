@@ -1,4 +1,4 @@
-/* A clock that tests can step, for programs that are not ours: loaded before their libraries (LD_PRELOAD), it adds an
+/* A clock that can be stepped, for a server of a dry run or of a test: loaded before its libraries (LD_PRELOAD), it adds an
  * offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The offset,
  * nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the moment
  * it is written there.

@@ -1,0 +1,337 @@
+/* Nodes of its own for a dry run: that they answer whom they should, are a lock group, keep their ports to themselves,
+ * and go without a trace. What faults do to them is seen from the outside. */
+#include "worker/dry_run/private_nodes.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/node_talk.h"
+#include "tests/support/test.h"
+#include "worker/dry_run/server_program.h"
+
+static struct private_nodes *start(const struct private_nodes_options *options)
+{
+    struct error error = ERROR_NONE;
+    struct private_nodes *nodes = private_nodes_start(options, &error);
+    if (nodes == NULL)
+        fail_msg("%s", error.text);
+    return nodes;
+}
+
+static char *ask(const struct private_nodes *nodes, unsigned number, const char *command)
+{
+    return node_talk(private_nodes_port(nodes, number), private_nodes_password(nodes), command);
+}
+
+static void assert_answer(const struct private_nodes *nodes, unsigned number, const char *command, const char *wanted)
+{
+    char *answer = ask(nodes, number, command);
+    assert_string_equal(answer, wanted);
+    free(answer);
+}
+
+static void assert_answer_has(const struct private_nodes *nodes, unsigned number, const char *command, const char *part)
+{
+    char *answer = ask(nodes, number, command);
+    assert_contains(answer, part);
+    free(answer);
+}
+
+static bool is_process(pid_t pid)
+{
+    return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+static void they_answer_are_a_group_and_go_without_a_trace(void **state)
+{
+    (void)state;
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 3, .max_ttl_ns = 5 * NS_PER_S});
+    pid_t pids[4];
+    assert_int_equal(private_nodes_count(nodes), 3);
+    for (unsigned i = 0; i <= 3; i++) {
+        pids[i] = private_nodes_pid(nodes, i);
+        assert_true(is_process(pids[i]));
+        assert_int_equal(getsid(pids[i]), pids[i]); /* ^C at the terminal is not for them */
+        assert_answer(nodes, i, "SET some value", "+OK");
+        assert_answer_has(nodes, i, "CONFIG GET maxmemory-policy", "noeviction");
+        assert_answer_has(nodes, i, "CONFIG GET save", "$0");
+        assert_answer_has(nodes, i, "CONFIG GET appendonly", "no");
+    }
+    assert_answer(nodes, 0, "EXISTS hf:lock:group", ":0");
+    for (unsigned i = 1; i <= 3; i++)
+        assert_answer_has(nodes, i, "GET hf:lock:group", "generation=1 max_ttl_ms=5000 ");
+    char *directory = memory_text(private_nodes_directory(nodes));
+    struct stat status;
+    assert_int_equal(stat(directory, &status), 0);
+    assert_int_equal(status.st_mode & 077, 0);
+    private_nodes_end(nodes);
+    for (unsigned i = 0; i <= 3; i++)
+        assert_false(is_process(pids[i]));
+    assert_false(is_directory(directory));
+    free(directory);
+}
+
+static void without_the_password_they_refuse(void **state)
+{
+    (void)state;
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
+    char *answer = node_talk(private_nodes_port(nodes, 0), NULL, "GET some");
+    assert_contains(answer, "NOAUTH");
+    free(answer);
+    private_nodes_end(nodes);
+}
+
+static void one_lock_node_alone_is_no_group(void **state)
+{
+    (void)state;
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
+    assert_answer(nodes, 1, "EXISTS hf:lock:group", ":0");
+    private_nodes_end(nodes);
+}
+
+static bool can_bind(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool can = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return can;
+}
+
+static void a_killed_node_keeps_its_port_and_comes_back_empty(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
+    unsigned port = private_nodes_port(nodes, 1);
+    assert_answer(nodes, 1, "SET some value", "+OK");
+    private_nodes_kill(nodes, 1);
+    assert_int_equal(private_nodes_pid(nodes, 1), 0);
+    assert_null(ask(nodes, 1, "PING"));
+    assert_false(can_bind(port));
+    assert_true(private_nodes_restart(nodes, 1, &error));
+    assert_int_equal(private_nodes_port(nodes, 1), port);
+    char *answer = NULL;
+    test_await((answer = ask(nodes, 1, "PING")) != NULL);
+    free(answer);
+    assert_answer(nodes, 1, "EXISTS some", ":0");
+    private_nodes_end(nodes);
+}
+
+static void a_stopped_node_is_ended_too(void **state)
+{
+    (void)state;
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
+    pid_t pid = private_nodes_pid(nodes, 1);
+    private_nodes_stop(nodes, 1);
+    private_nodes_end(nodes);
+    assert_false(is_process(pid));
+}
+
+static int64_t seconds_of(const struct private_nodes *nodes, unsigned number)
+{
+    char *answer = ask(nodes, number, "TIME");
+    long long seconds = 0;
+    assert_int_equal(sscanf(answer, "*2 $10 %lld", &seconds), 1);
+    free(answer);
+    return seconds;
+}
+
+static void the_clock_of_one_node_is_stepped_and_of_no_other(void **state)
+{
+    (void)state;
+    char library[4096];
+    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", test_build());
+    struct private_nodes *nodes =
+        start(&(struct private_nodes_options){.lock_nodes = 3, .has_clock = {[2] = true}, .clock_library = library});
+    int64_t before = seconds_of(nodes, 2);
+    private_nodes_step_clock(nodes, 2, -3600 * NS_PER_S);
+    assert_in_range(seconds_of(nodes, 2) + 3600, before, before + 30);
+    assert_in_range(seconds_of(nodes, 1), before, before + 30);
+    private_nodes_step_clock(nodes, 2, 0);
+    assert_in_range(seconds_of(nodes, 2), before, before + 30);
+    private_nodes_end(nodes);
+}
+
+static void a_library_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    assert_null(private_nodes_start(
+        &(struct private_nodes_options){.lock_nodes = 1, .has_clock = {[1] = true}, .clock_library = "/no/such.so"},
+        &error));
+    assert_contains(error.text, "/no/such.so");
+}
+
+static int64_t ask_for(const struct private_nodes *nodes, unsigned number)
+{
+    struct instant asked = instant_now();
+    assert_answer(nodes, number, "PING", "+PONG");
+    return instant_since(asked, instant_now());
+}
+
+static void a_slow_node_answers_late(void **state)
+{
+    (void)state;
+    enum { DELAY_MS = 400 };
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
+    assert_int_not_equal(private_nodes_port(nodes, 1), private_nodes_server_port(nodes, 1));
+    assert_int_equal(private_nodes_port(nodes, 0), private_nodes_server_port(nodes, 0));
+    assert_answer(nodes, 1, "PING", "+PONG");
+    private_nodes_delay(nodes, 1, DELAY_MS * NS_PER_MS);
+    assert_true(ask_for(nodes, 1) >= DELAY_MS * NS_PER_MS);
+    private_nodes_delay(nodes, 1, 0);
+    assert_answer(nodes, 1, "PING", "+PONG");
+    private_nodes_end(nodes);
+}
+
+/* More than a pipe or a socket holds, both ways, byte for byte. */
+static void a_relay_passes_large_values(void **state)
+{
+    (void)state;
+    enum { LENGTH = 20 * 1000 * 1000 };
+    struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1, .is_slowed = {[1] = true}});
+    struct buffer command = {0};
+    private_nodes_delay(nodes, 1, 2 * NS_PER_MS);
+    buffer_append_text(&command, "SET large ");
+    memset(buffer_reserve(&command, LENGTH), 'x', LENGTH);
+    command.length += LENGTH;
+    assert_answer(nodes, 1, buffer_text(&command), "+OK");
+    char *answer = ask(nodes, 1, "GET large");
+    assert_memory_equal(answer, "$20000000 xxx", 13);
+    assert_int_equal(strlen(answer), 10 + LENGTH);
+    assert_int_equal(strspn(answer + 10, "x"), LENGTH);
+    free(answer);
+    buffer_fini(&command);
+    private_nodes_end(nodes);
+}
+
+/* --- the program -------------------------------------------------------------------------------------------------- */
+
+static char *saved_path;
+
+static void fake_program(char *directory, const char *script)
+{
+    char path[128];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/redis-server", directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(script, file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0755), 0);
+    saved_path = memory_text(getenv("PATH"));
+    setenv("PATH", directory, 1);
+}
+
+static void fake_end(const char *directory)
+{
+    char path[128];
+    setenv("PATH", saved_path, 1);
+    free(saved_path);
+    snprintf(path, sizeof path, "%s/redis-server", directory);
+    unlink(path);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+static void refusal_of(const char *script, struct error *error)
+{
+    char directory[] = "/tmp/holdfast-test-XXXXXX";
+    *error = ERROR_NONE;
+    fake_program(directory, script);
+    assert_null(private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, error));
+    fake_end(directory);
+}
+
+static void a_server_that_is_missing_or_too_old_is_told_with_the_package(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    char *path = memory_text(getenv("PATH"));
+    setenv("PATH", "/nowhere:/neither", 1);
+    assert_null(private_nodes_start(&(struct private_nodes_options){.lock_nodes = 3}, &error));
+    setenv("PATH", path, 1);
+    free(path);
+    assert_contains(error.text, "no redis-server in the PATH");
+    assert_contains(error.text, "install the package redis-server");
+    refusal_of("#!/bin/sh\necho 'Redis server v=6.0.16 sha=00000000:0 malloc=jemalloc-5.2.1'\n", &error);
+    assert_contains(error.text, "version 6.0 is too old");
+    refusal_of("#!/bin/sh\necho hello\n", &error);
+    assert_contains(error.text, "does not say its version");
+}
+
+static void a_server_that_ends_at_once_is_told_with_its_last_words(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    refusal_of("#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.15' || echo 'no memory here' >&2\n",
+               &error);
+    assert_contains(error.text, "ended at once");
+    assert_contains(error.text, "no memory here");
+}
+
+/* --- a coordinator that dies -------------------------------------------------------------------------------------- */
+
+static void they_die_with_whom_they_belong_to(void **state)
+{
+    (void)state;
+    int ends[2];
+    pid_t pids[2];
+    char directory[64] = "";
+    assert_int_equal(pipe(ends), 0);
+    pid_t owner = fork();
+    if (owner == 0) {
+        struct private_nodes *nodes = start(&(struct private_nodes_options){.lock_nodes = 1});
+        pids[0] = private_nodes_pid(nodes, 0), pids[1] = private_nodes_pid(nodes, 1);
+        snprintf(directory, sizeof directory, "%s", private_nodes_directory(nodes));
+        ssize_t told = write(ends[1], pids, sizeof pids) + write(ends[1], directory, sizeof directory);
+        for (;;)
+            poll(NULL, 0, told > 0 ? 1000 : 1);
+    }
+    assert_int_equal(read(ends[0], pids, sizeof pids), sizeof pids);
+    assert_int_equal(read(ends[0], directory, sizeof directory), sizeof directory);
+    assert_true(is_process(pids[0]) && is_process(pids[1]));
+    kill(owner, SIGKILL);
+    waitpid(owner, NULL, 0);
+    test_await(!is_process(pids[0]) && !is_process(pids[1]));
+    close(ends[0]), close(ends[1]);
+    static const char *const files[] = {"queue.conf", "queue.log", "lock1.conf", "lock1.log"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_answer_are_a_group_and_go_without_a_trace),
+        cmocka_unit_test(without_the_password_they_refuse),
+        cmocka_unit_test(one_lock_node_alone_is_no_group),
+        cmocka_unit_test(a_killed_node_keeps_its_port_and_comes_back_empty),
+        cmocka_unit_test(a_stopped_node_is_ended_too),
+        cmocka_unit_test(the_clock_of_one_node_is_stepped_and_of_no_other),
+        cmocka_unit_test(a_library_that_is_not_there_is_told),
+        cmocka_unit_test(a_slow_node_answers_late),
+        cmocka_unit_test(a_relay_passes_large_values),
+        cmocka_unit_test(a_server_that_is_missing_or_too_old_is_told_with_the_package),
+        cmocka_unit_test(a_server_that_ends_at_once_is_told_with_its_last_words),
+        cmocka_unit_test(they_die_with_whom_they_belong_to),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
