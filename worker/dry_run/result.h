@@ -107,7 +107,8 @@ struct result {
     unsigned advice_count;
     /* totals */
     uint64_t pushed, ended, done, failed, dead, parked, skipped, dropped, given_back, lost, fence_refusals, overlaps,
-        twice /* ended more than once */, left /* not ended */;
+        overlaps_unfenced /* tokens would not have kept one of the two out */, twice /* ended more than once */,
+        left /* not ended */;
     double throughput;
     double tries_per_hold;    /* acquisitions that were asked for, for one hold */
     double commands_per_hold; /* on one lock node */

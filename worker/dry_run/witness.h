@@ -2,13 +2,15 @@
  * may be in, it tells whether that was so. It knows nothing of locks.
  *
  *     witness_entered(witness, &visit);  witness_left(witness, &visit);  witness_died(witness, host, process, at);
- *     witness_judge(witness);            now and then, and at the end
+ *     witness_tidy(witness);   once a second
+ *     witness_end(witness, at);
  *
  * Two visits of one resource overlap when they intersect, for different hosts by more than the error of their clocks
  * (told by witness_host). A visit that was not left goes on until its process has died or the run has ended. Each pair
  * counts once, when both ends are known.
- * A fence refusal: a visit ends, and one with a larger token had begun before. A store that compares tokens refuses
- * what such a visit writes. An overlap is unfenced when neither of the two is refused: it had no tokens, or the same.
+ * A fence refusal: a visit is left, and one with a larger token had begun before. A store that compares tokens refuses
+ * what such a visit writes. An overlap is fenced when both have tokens, and different ones: then such a store lets only
+ * one of them write.
  *
  * Records of different processes come in any order. A visit is remembered until nothing can come any more that lies
  * before its end: until all processes have been heard later than it, and one second more; at most WITNESS_MEMORY_NS.
@@ -48,6 +50,9 @@ void witness_host(struct witness *witness, unsigned host, int64_t clock_error_ns
 void witness_entered(struct witness *witness, const struct witness_visit *visit);
 /* Of a visit that is not known (its record was lost) nothing is made. */
 void witness_left(struct witness *witness, const struct witness_visit *visit);
+/* Somebody else says that the handler of the visit had returned by then: so the visit ends there when the record of its
+ * leaving was lost. */
+void witness_returned(struct witness *witness, const struct witness_visit *visit);
 /* The process was heard: it has told all that lies before. */
 void witness_heard(struct witness *witness, unsigned host, unsigned process, struct instant at);
 /* It is dead since `at` at the latest, and all its records were told. */
