@@ -165,7 +165,7 @@ static const char *class_shown(struct presence *presence, const struct envelope 
 {
     struct text_span wrapped = envelope_member_value(envelope, "wrapped");
     buffer_clear(&presence->class_name);
-    bool is_text = wrapped.bytes != NULL && json_string(wrapped, &presence->class_name);
+    bool is_text = wrapped.bytes != NULL && json_string_read(wrapped, &presence->class_name);
     return is_text && presence->class_name.length > 0 ? buffer_text(&presence->class_name) : envelope->class_name;
 }
 

@@ -176,7 +176,7 @@ static bool value_append(const struct resource_template *template, struct text_s
     size_t before = out->length;
     switch (value.bytes[0]) {
     case '"':
-        if (!json_string(value, out))
+        if (!json_string_read(value, out))
             return unfilled(template, path, error, "a text with half a surrogate pair", nothing_shown);
         return out->length > before || unfilled(template, path, error, "an empty text", nothing_shown);
     case '[':

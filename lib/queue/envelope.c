@@ -437,5 +437,5 @@ bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
     while (json_scan_next(&scan, &item))
         if (json_text_equal(item.name, field_names[FIELD_QUEUE].text))
             queue = item.value;
-    return json_scan_end(&scan) && queue.bytes != NULL && json_string(queue, out);
+    return json_scan_end(&scan) && queue.bytes != NULL && json_string_read(queue, out);
 }

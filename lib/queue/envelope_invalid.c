@@ -67,7 +67,7 @@ static bool is_string(struct text_span value, const char *text)
 static bool append_base64(struct text_span argument, struct buffer *out)
 {
     struct buffer encoded = {.bytes = NULL};
-    bool decoded = json_string(argument, &encoded) && base64_decode(encoded.bytes, encoded.length, out);
+    bool decoded = json_string_read(argument, &encoded) && base64_decode(encoded.bytes, encoded.length, out);
     buffer_fini(&encoded);
     return decoded;
 }
@@ -82,7 +82,7 @@ static bool append_recovered(const struct envelope *envelope, struct buffer *out
     bool in_base64 = is_string(encoding, "base64");
     if (!in_base64 && !is_string(encoding, "text"))
         return error_set(error, "\"encoding\" is neither \"text\" nor \"base64\"");
-    if (in_base64 ? !append_base64(argument, out) : !json_string(argument, out))
+    if (in_base64 ? !append_base64(argument, out) : !json_string_read(argument, out))
         return error_set(error, "the first argument is not the raw text that \"encoding\" promises");
     return true;
 }

@@ -39,7 +39,8 @@ static bool value_text(struct buffer *out, const char *what, const char *text, s
     size_t from = out->length;
     envelope_append_string(out, text, strlen(text));
     struct text_span value = {out->bytes + from, out->length - from};
-    bool same = json_string(value, &back) && back.length == strlen(text) && memcmp(back.bytes, text, back.length) == 0;
+    bool same =
+        json_string_read(value, &back) && back.length == strlen(text) && memcmp(back.bytes, text, back.length) == 0;
     buffer_fini(&back);
     return same || error_set(error, "%s is not valid UTF-8", what);
 }

@@ -75,7 +75,7 @@ bool json_object_element(struct text_span object, size_t index, struct text_span
     return false;
 }
 
-bool json_string(struct text_span value, struct buffer *out)
+bool json_string_read(struct text_span value, struct buffer *out)
 {
     struct text_span contents = json_text_contents(value);
     size_t length;
@@ -85,7 +85,7 @@ bool json_string(struct text_span value, struct buffer *out)
     return true;
 }
 
-bool json_integer(struct text_span value, int64_t *out)
+bool json_integer_read(struct text_span value, int64_t *out)
 {
     bool negative = value.length > 0 && value.bytes[0] == '-';
     size_t start = negative ? 1 : 0;

@@ -49,8 +49,8 @@ bool json_object_element(struct text_span object, size_t index, struct text_span
 
 /* Whether a valid raw JSON value is a string / an integer that fits, and its value. The string is appended to `out`,
  * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */
-bool json_string(struct text_span value, struct buffer *out);
-bool json_integer(struct text_span value, int64_t *out);
+bool json_string_read(struct text_span value, struct buffer *out);
+bool json_integer_read(struct text_span value, int64_t *out);
 /* Whether it is a number of seconds, not more than JSON_SECONDS_MAX_US, and how many microseconds these are, cut. */
 #define JSON_SECONDS_MAX_US INT64_C(4000000000000000000) /* some 120,000 years */
 bool json_seconds_read(struct text_span value, int64_t *us);

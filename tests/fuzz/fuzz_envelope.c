@@ -60,11 +60,11 @@ static void arguments_hold(struct text_span args)
         if (element.bytes == NULL)
             break;
         invariant(is_inside(element, args));
-        invariant(!(json_string(element, &string) && json_integer(element, &integer)));
+        invariant(!(json_string_read(element, &string) && json_integer_read(element, &integer)));
         /* What was read as a string is written as one that reads the same. */
         struct buffer again = {.bytes = NULL}, read = {.bytes = NULL};
         envelope_append_string(&again, string.bytes, string.length);
-        invariant(json_string((struct text_span){again.bytes, again.length}, &read));
+        invariant(json_string_read((struct text_span){again.bytes, again.length}, &read));
         invariant(read.length == string.length);
         invariant(read.length == 0 || memcmp(read.bytes, string.bytes, read.length) == 0);
         buffer_fini(&again);

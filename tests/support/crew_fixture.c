@@ -148,7 +148,7 @@ int64_t trip_number(const struct trip *trip, const char *name)
     int64_t number = -1;
     assert_true(trip->job.outcome.has_result);
     assert_int_equal(json_object_member(whole, (struct text_span){name, strlen(name)}, &value), 1);
-    assert_true(json_integer(value, &number));
+    assert_true(json_integer_read(value, &number));
     return number;
 }
 

@@ -353,7 +353,7 @@ static void strings_are_unescaped(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buffer out = {.bytes = NULL};
         assert_true(checks(cases[i].raw));
-        assert_true(json_string(span_of(cases[i].raw), &out));
+        assert_true(json_string_read(span_of(cases[i].raw), &out));
         assert_int_equal(out.length, cases[i].length);
         if (out.length > 0)
             assert_memory_equal(out.bytes, cases[i].text, out.length);
@@ -371,9 +371,9 @@ static void what_is_no_text_leaves_the_buffer_alone(void **state)
     buffer_append_text(&out, "kept");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_true(checks(cases[i]));
-        assert_false(json_string(span_of(cases[i]), &out));
+        assert_false(json_string_read(span_of(cases[i]), &out));
     }
-    assert_false(json_string((struct text_span){NULL, 0}, &out));
+    assert_false(json_string_read((struct text_span){NULL, 0}, &out));
     assert_string_equal(buffer_text(&out), "kept");
     buffer_fini(&out);
 }
@@ -404,13 +404,13 @@ static void integers_are_exact_or_refused(void **state)
                                          "{}"};
     int64_t value;
     for (size_t i = 0; i < sizeof fit / sizeof fit[0]; i++) {
-        assert_true(json_integer(span_of(fit[i].raw), &value));
+        assert_true(json_integer_read(span_of(fit[i].raw), &value));
         assert_int_equal(value, fit[i].value);
     }
     value = 11;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        assert_false(json_integer(span_of(others[i]), &value));
-    assert_false(json_integer((struct text_span){NULL, 0}, &value));
+        assert_false(json_integer_read(span_of(others[i]), &value));
+    assert_false(json_integer_read((struct text_span){NULL, 0}, &value));
     assert_int_equal(value, 11);
 }
 

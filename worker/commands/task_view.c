@@ -37,7 +37,7 @@ const char *task_view_text(struct task_view *view, const char *name)
 {
     struct text_span value = task_view_member(view, name);
     buffer_clear(&view->text);
-    if (value.bytes == NULL || value.bytes[0] != '"' || !json_string(value, &view->text))
+    if (value.bytes == NULL || value.bytes[0] != '"' || !json_string_read(value, &view->text))
         return NULL;
     return buffer_text(&view->text);
 }

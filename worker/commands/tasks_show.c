@@ -95,7 +95,7 @@ static bool count_read(struct text_span object, const char *name, int64_t *count
 {
     struct text_span value;
     return json_object_member(object, (struct text_span){name, strlen(name)}, &value) == 1 &&
-           json_integer(value, count);
+           json_integer_read(value, count);
 }
 
 static bool progress_read(const char *text, int64_t *done, int64_t *total)

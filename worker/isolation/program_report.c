@@ -25,7 +25,7 @@ struct speech {
 static bool member_text(struct text_span object, const char *name, struct buffer *out)
 {
     struct text_span value = {NULL, 0};
-    return json_object_member(object, SPAN(name), &value) > 0 && json_string(value, out);
+    return json_object_member(object, SPAN(name), &value) > 0 && json_string_read(value, out);
 }
 
 static bool is_object(struct text_span value)
@@ -119,7 +119,7 @@ static bool is_word(struct text_span text)
 static size_t text_keep(struct buffer *texts, struct text_span value)
 {
     size_t start = texts->length;
-    if (!json_string(value, texts))
+    if (!json_string_read(value, texts))
         buffer_append(texts, value.bytes, value.length);
     buffer_append(texts, "", 1);
     return start;

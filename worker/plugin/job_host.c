@@ -48,7 +48,7 @@ static unsigned job_attempt(const hf_job *job)
 static int job_arg_integer(const hf_job *job, unsigned index, int64_t *value)
 {
     struct text_span element = json_array_element(job->args, index);
-    return element.bytes != NULL && json_integer(element, value);
+    return element.bytes != NULL && json_integer_read(element, value);
 }
 
 /* The job is ours and changes; the handler sees it as constant. */
@@ -68,7 +68,7 @@ static int job_arg_text(const hf_job *job, unsigned index, const char **value)
 {
     struct text_span element = json_array_element(job->args, index);
     struct buffer text = {0};
-    bool is_text = element.bytes != NULL && json_string(element, &text) &&
+    bool is_text = element.bytes != NULL && json_string_read(element, &text) &&
                    (text.length == 0 || memchr(text.bytes, '\0', text.length) == NULL);
     if (is_text)
         *value = text_lend(job, &text);
