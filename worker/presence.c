@@ -172,7 +172,7 @@ static const char *class_shown(struct presence *presence, const struct envelope 
 void presence_count(struct presence *presence, const struct slot *slot, bool failed)
 {
     int64_t ran_ns = instant_since(slot->run_started, slot->run_ended);
-    heartbeat_count(presence->heartbeat, class_shown(presence, &slot->envelope), failed, ran_ns / NS_PER_MS);
+    heartbeat_count(presence->heartbeat, class_shown(presence, &slot->envelope), failed, ran_ns);
 }
 
 void presence_tell(struct presence *presence)

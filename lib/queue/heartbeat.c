@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/metrics.h"
+#include "queue/runtimes.h"
 #include "queue/scripts.h"
 
 #define INTERVAL_NS   (5 * NS_PER_S)
@@ -20,7 +21,7 @@
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* What the script takes in front of what there may be any number of. */
-enum { KEYS_FIXED = 15, ARGUMENTS_FIXED = 17 };
+enum { KEYS_FIXED = 16, ARGUMENTS_FIXED = 19 };
 
 struct batch {
     bool is_open; /* sent, or about to be, and not answered */
@@ -28,8 +29,9 @@ struct batch {
     uint64_t number;
     uint64_t processed, failed;
     struct wall_time at; /* the minute and the day that it counts for */
-    unsigned classes, names;
+    unsigned classes, timed, names;
     struct buffer keys, arguments; /* of its classes */
+    struct buffer times;           /* of the classes that are timed */
     struct buffer taken;           /* of its names */
 };
 
@@ -38,6 +40,7 @@ struct heartbeat {
     struct heartbeat_options options;
     char *identity;
     struct metrics *metrics;
+    struct runtimes *runtimes;
     uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
     struct redis_call call, forget;
@@ -70,6 +73,8 @@ static void batch_make(struct heartbeat *heartbeat)
     buffer_clear(&batch->arguments);
     batch->classes =
         metrics_take(heartbeat->metrics, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
+    buffer_clear(&batch->times);
+    batch->timed = runtimes_take(heartbeat->runtimes, batch->at, &batch->times);
     buffer_clear(&batch->taken);
     if (heartbeat->options.take != NULL)
         batch->names = heartbeat->options.take(heartbeat->options.context, batch->at, &batch->taken);
@@ -89,6 +94,7 @@ static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
     queue_keys_request_period(keys, QUEUE_MINUTE_8, batch->at, out);
     queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
     queue_keys_request_locks(keys, batch->at, out);
+    queue_keys_request_runtimes(keys, batch->at, out);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
 }
 
@@ -118,7 +124,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     buffer_clear(out);
     redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
                          ARGUMENTS_FIXED + 2 * facts->run_count + METRICS_ARGUMENTS * (size_t)batch->classes +
-                             2 * (size_t)batch->names);
+                             2 * ((size_t)batch->timed + batch->names));
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
     redis_request_integer(out, (int64_t)batch->number);
@@ -138,8 +144,11 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     redis_request_integer(out, batch->classes);
     redis_request_integer(out, HEARTBEAT_FIELDS_MAX);
     redis_request_text(out, heartbeat->options.others);
+    redis_request_integer(out, batch->timed);
+    redis_request_text(out, RUNTIMES_OTHERS_NAME);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
+    buffer_append(out, batch->times.bytes, batch->times.length);
     buffer_append(out, batch->taken.bytes, batch->taken.length);
 }
 
@@ -274,11 +283,13 @@ static void timer_fire(struct loop_timer *timer)
 
 /* --- life ----------------------------------------------------------------------------------------------------- */
 
-void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ms)
+void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ns)
 {
     heartbeat->processed++;
     heartbeat->failed += failed;
-    metrics_count(heartbeat->metrics, class_name, failed, duration_ms);
+    metrics_count(heartbeat->metrics, class_name, failed, duration_ns / NS_PER_MS);
+    if (!failed)
+        runtimes_count(heartbeat->runtimes, class_name, duration_ns);
 }
 
 void heartbeat_soon(struct heartbeat *heartbeat)
@@ -309,6 +320,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
         heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
     heartbeat->metrics = metrics_create();
+    heartbeat->runtimes = runtimes_create();
     heartbeat->call.done = beat_answered;
     heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
@@ -322,8 +334,10 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     redis_call_cancel(&heartbeat->call);
     redis_call_cancel(&heartbeat->forget);
     metrics_destroy(heartbeat->metrics);
+    runtimes_destroy(heartbeat->runtimes);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);
+    buffer_fini(&heartbeat->batch.times);
     buffer_fini(&heartbeat->batch.taken);
     buffer_fini(&heartbeat->request);
     buffer_fini(&heartbeat->text);

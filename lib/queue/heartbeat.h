@@ -15,6 +15,8 @@
  * into the next beat. The node may be away for any time: memory is bounded (metrics.h), nothing is lost. Runs count
  * for the minute and the day in which they are written, as in Sidekiq.
  *
+ * How long runs took that succeeded is also kept in fine steps by class (runtimes.h), in one hash a day.
+ *
  * Others may count things that this layer knows nothing of (what became of locks): a beat takes them along, by name,
  * and they too are added once, into the fields of one hash a day (docs/data-model.md, hf:2:locks).
  *
@@ -93,7 +95,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
 void heartbeat_destroy(struct heartbeat *heartbeat);
 
 /* A handler ran for that long. The class is the one to show (of a wrapped job, the inner one). */
-void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ms);
+void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ns);
 /* Beats at once, or as soon as the beat that is on its way is answered. */
 void heartbeat_soon(struct heartbeat *heartbeat);
 

@@ -79,6 +79,8 @@ void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_peri
 
 /* What became of locks on a day, of ours: hf:2:locks:20261121. */
 void queue_keys_request_locks(const struct queue_keys *keys, struct wall_time time, struct buffer *out);
+/* How long runs took on a day, of ours: hf:2:runtimes:20261121. */
+void queue_keys_request_runtimes(const struct queue_keys *keys, struct wall_time time, struct buffer *out);
 
 /* A queue's name: 1 to 128 printable bytes without blanks, not beginning with "hf:". */
 bool queue_name_is_sound(const char *name);

@@ -7,19 +7,14 @@
 #include "queue/envelope.h"
 #include "redis/request.h"
 
-/* Classes are found by a hash of their name; the last place is that of all others. */
-enum { PLACES = 2 * METRICS_CLASSES, NO_CLASS = 0 };
-
 struct class_metrics {
-    char name[ENVELOPE_CLASS_BYTES_MAX + 1];
     uint64_t runs, failed, milliseconds;
     uint64_t buckets[METRICS_BUCKETS];
 };
 
 struct metrics {
-    unsigned count;
-    struct class_metrics classes[METRICS_CLASSES];
-    unsigned char places[PLACES]; /* index of the class + 1; NO_CLASS = free */
+    struct class_names names;
+    struct class_metrics classes[METRICS_CLASSES]; /* zeroed beyond the names */
 };
 
 struct metrics *metrics_create(void)
@@ -50,47 +45,9 @@ int64_t metrics_bucket_bound(unsigned bucket)
     return bucket < METRICS_BUCKETS - 1 ? bucket_bounds[bucket] : INT64_MAX;
 }
 
-static void name_clean(const char *class_name, char out[ENVELOPE_CLASS_BYTES_MAX + 1])
-{
-    size_t length = 0;
-    for (; class_name[length] != '\0' && length < ENVELOPE_CLASS_BYTES_MAX; length++) {
-        unsigned char byte = (unsigned char)class_name[length];
-        out[length] = byte < ' ' || byte == 0x7f || byte == '|' ? '_' : class_name[length];
-    }
-    out[length] = '\0';
-}
-
-static unsigned name_place(const char *name)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash % PLACES;
-}
-
-static struct class_metrics *class_find(struct metrics *metrics, const char *name)
-{
-    unsigned place = name_place(name);
-    for (; metrics->places[place] != NO_CLASS; place = (place + 1) % PLACES) {
-        struct class_metrics *known = &metrics->classes[metrics->places[place] - 1];
-        if (strcmp(known->name, name) == 0)
-            return known;
-    }
-    bool is_full = metrics->count >= METRICS_CLASSES - 1;
-    if (is_full && strcmp(name, METRICS_OTHERS) != 0)
-        return class_find(metrics, METRICS_OTHERS);
-    struct class_metrics *added = &metrics->classes[metrics->count++];
-    metrics->places[place] = (unsigned char)metrics->count;
-    *added = (struct class_metrics){.runs = 0};
-    memcpy(added->name, name, strlen(name) + 1);
-    return added;
-}
-
 void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ms)
 {
-    char name[ENVELOPE_CLASS_BYTES_MAX + 1];
-    name_clean(class_name, name);
-    struct class_metrics *counted = class_find(metrics, name);
+    struct class_metrics *counted = &metrics->classes[class_names_number(&metrics->names, class_name)];
     int64_t milliseconds = duration_ms > 0 ? duration_ms : 0;
     counted->runs++;
     if (failed) {
@@ -114,18 +71,19 @@ static void buckets_append(const struct class_metrics *counted, struct buffer *o
 unsigned metrics_take(struct metrics *metrics, const struct queue_keys *keys, struct wall_time time,
                       struct buffer *key_parts, struct buffer *argument_parts)
 {
-    unsigned count = metrics->count;
+    unsigned count = metrics->names.count;
     for (unsigned i = 0; i < count; i++) {
         const struct class_metrics *counted = &metrics->classes[i];
-        queue_keys_request_histogram(keys, QUEUE_MINUTE_7, counted->name, time, key_parts);
-        queue_keys_request_histogram(keys, QUEUE_MINUTE_8, counted->name, time, key_parts);
-        redis_request_text(argument_parts, counted->name);
+        const char *name = metrics->names.texts[i];
+        queue_keys_request_histogram(keys, QUEUE_MINUTE_7, name, time, key_parts);
+        queue_keys_request_histogram(keys, QUEUE_MINUTE_8, name, time, key_parts);
+        redis_request_text(argument_parts, name);
         redis_request_integer(argument_parts, (int64_t)counted->milliseconds);
         redis_request_integer(argument_parts, (int64_t)counted->runs);
         redis_request_integer(argument_parts, (int64_t)counted->failed);
         buckets_append(counted, argument_parts);
     }
-    metrics->count = 0;
-    memset(metrics->places, NO_CLASS, sizeof metrics->places);
+    memset(metrics->classes, 0, count * sizeof metrics->classes[0]);
+    class_names_clear(&metrics->names);
     return count;
 }

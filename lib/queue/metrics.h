@@ -1,9 +1,7 @@
 /* Runs by class, counted in memory until a heartbeat takes them to the queue node.
  *
  * What dashboards show of a class is the number of runs, of failed ones, the time spent in successful ones, and a
- * histogram of their durations. Memory is bounded: from the METRICS_CLASSES-th class on, all further ones are counted
- * as METRICS_OTHERS. Names come from plugins and tasks; bytes that have a meaning in a field's name ('|' and control
- * characters) become '_'. Not thread-safe. */
+ * histogram of their durations. Memory is bounded, and names are cleaned, as class_names.h says. Not thread-safe. */
 #ifndef QUEUE_METRICS_H
 #define QUEUE_METRICS_H
 
@@ -11,11 +9,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "queue/class_names.h"
 #include "queue/keys.h"
 
-enum { METRICS_CLASSES = 128, METRICS_BUCKETS = 26 };
-
-#define METRICS_OTHERS "hf.others"
+enum { METRICS_CLASSES = CLASS_NAMES_MAX, METRICS_BUCKETS = 26 };
 
 struct metrics;
 

@@ -3,6 +3,7 @@
 #include "tests/support/heartbeat_fixture.h"
 
 #include "queue/metrics.h"
+#include "queue/runtimes.h"
 
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
 
@@ -115,9 +116,9 @@ static void totals_count_all_runs_and_the_failed_ones(void **state)
     start(20 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS stat:processed stat:failed stat:processed:2026-11-21 stat:failed:2026-11-21");
-    heartbeat_count(heartbeat, "echo", false, 1);
-    heartbeat_count(heartbeat, "echo", true, 1);
-    heartbeat_count(heartbeat, "echo", false, 1);
+    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", true, 1 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "3\n1\n3\n1",
                  "MGET stat:processed stat:failed stat:processed:2026-11-21 stat:failed:2026-11-21");
@@ -131,10 +132,10 @@ static void runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8(void **sta
     (void)state;
     static const char *const periods[] = {"j|20261121|9:5", "j|261121|9:05", "j|261121|9:0"};
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "Echo::Job", false, 19);
-    heartbeat_count(heartbeat, "Echo::Job", false, 20);
-    heartbeat_count(heartbeat, "Echo::Job", false, 400000);
-    heartbeat_count(heartbeat, "Echo::Job", true, 50);
+    heartbeat_count(heartbeat, "Echo::Job", false, 19 * NS_PER_MS);
+    heartbeat_count(heartbeat, "Echo::Job", false, 20 * NS_PER_MS);
+    heartbeat_count(heartbeat, "Echo::Job", false, 400000 * NS_PER_MS);
+    heartbeat_count(heartbeat, "Echo::Job", true, 50 * NS_PER_MS);
     wait_beats(2);
     for (size_t i = 0; i < 3; i++) {
         long long life = i < 2 ? 8 * 3600 : 3 * 86400;
@@ -155,9 +156,9 @@ static void a_histogram_is_full_and_does_not_turn_over(void **state)
     (void)state;
     start(20 * NS_PER_MS);
     for (int i = 0; i < 70000; i++)
-        heartbeat_count(heartbeat, "echo", false, 1);
+        heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
     wait_beats(2);
-    heartbeat_count(heartbeat, "echo", false, 1);
+    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "65535", "BITFIELD echo-21-09:5 GET u16 #0");
     assert_reply(server, "70001", "GET stat:processed");
@@ -171,7 +172,7 @@ static void further_classes_are_counted_together(void **state)
     wait_beats(1);
     for (int i = 0; i < 3 * METRICS_CLASSES; i++) {
         snprintf(name, sizeof name, "class%d", i);
-        heartbeat_count(heartbeat, name, false, 1);
+        heartbeat_count(heartbeat, name, false, 1 * NS_PER_MS);
     }
     heartbeat_soon(heartbeat);
     wait_beats(1);
@@ -187,7 +188,7 @@ static void names_cannot_forge_fields(void **state)
     heartbeat_count(heartbeat,
                     "a|f\n\x7f"
                     "b",
-                    false, 1);
+                    false, 1 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "1", "HGET j|20261121|9:5 a_f__b|p");
 }
@@ -199,7 +200,7 @@ static void what_others_count_is_added_to_the_fields_of_the_day(void **state)
     (void)state;
     start(3600 * NS_PER_S);
     run_show(example); /* and does not end up among running tasks or classes */
-    heartbeat_count(heartbeat, "echo", false, 1);
+    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
     extra_add("a|x:|", "acquired 3 wait.12 4 ");
     extra_add("b c|y \"|", "lost 1 ");
     wait_beats(1);
@@ -225,7 +226,7 @@ static void a_day_without_anything_to_count_has_no_key(void **state)
     (void)state;
     start(3600 * NS_PER_S);
     wait_beats(1);
-    assert_reply(server, "0", "EXISTS hf:2:locks:20261121");
+    assert_reply(server, "0", "EXISTS hf:2:locks:20261121 hf:2:runtimes:20261121");
 }
 
 /* Names come from producers, and processes come and go: without this bound a day could have any number. */
@@ -248,6 +249,98 @@ static void names_beyond_the_bound_of_a_day_share_one(void **state)
     assert_reply(server, "20002", "HLEN hf:2:locks:20261121");
 }
 
+/* --- how long runs took ------------------------------------------------------------------------------------------- */
+
+static void how_long_runs_took_is_added_to_the_fields_of_the_day(void **state)
+{
+    (void)state;
+    start(3600 * NS_PER_S);
+    run_show(example);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
+    heartbeat_count(heartbeat, "echo", false, 5100);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    heartbeat_count(heartbeat, "echo", true, 7 * NS_PER_MS);
+    heartbeat_count(heartbeat, "a|b", false, 0);
+    extra_add("a|x:|", "acquired 3 ");
+    wait_beats(1);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "3\n1\n1", "HMGET hf:2:runtimes:20261121 echo|9 echo|48 a_b|0");
+    assert_reply(server, "3", "HLEN hf:2:runtimes:20261121");
+    assert_between(14 * 86400 - 60, 14 * 86400, "TTL hf:2:runtimes:20261121");
+    assert_reply(server, "1\n3",
+                 "EVAL 'return {redis.call(\"HLEN\", KEYS[1]), "
+                 "redis.call(\"HGET\", KEYS[1], \"a|x:|acquired\")}' 1 hf:2:locks:20261121");
+    now.us += 86400 * US_PER_S;
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "1", "HGET hf:2:runtimes:20261122 echo|9");
+    assert_reply(server, "3", "HGET hf:2:runtimes:20261121 echo|9");
+}
+
+static void classes_beyond_the_bound_of_a_day_share_one(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL 'for i = 1, %d do redis.call(\"HSET\", \"hf:2:runtimes:20261121\", i, 1) end return 1' 0",
+        HEARTBEAT_FIELDS_MAX - 1));
+    start(3600 * NS_PER_S);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
+    wait_beats(1);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
+    heartbeat_count(heartbeat, "other", false, 5 * NS_PER_US);
+    heartbeat_count(heartbeat, "third", false, 5 * NS_PER_US);
+    heartbeat_soon(heartbeat);
+    wait_beats(1);
+    assert_reply(server, "2\n2", "HMGET hf:2:runtimes:20261121 echo|9 hf.others|9");
+    assert_reply(server, "20001", "HLEN hf:2:runtimes:20261121");
+}
+
+/* What a heartbeat wrote, runtimes_read_add understands: the whole way of a duration. */
+static struct runtimes_read times_read;
+
+static void times_take(struct redis_call *call, const struct redis_result *result)
+{
+    (void)call;
+    assert_int_equal(result->outcome, REDIS_VALUE);
+    runtimes_read_add(&times_read, result->reply);
+}
+
+static bool times_are_there(void *context)
+{
+    (void)context;
+    return times_read.count > 0;
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+    (void)state;
+    struct redis_call call = {.done = times_take};
+    struct buffer request = {0};
+    double seconds[4];
+    start(3600 * NS_PER_S);
+    for (int i = 0; i < 100; i++)
+        heartbeat_count(heartbeat, "echo", false, (10 + i) * NS_PER_MS);
+    wait_beats(1);
+    redis_request_begin(&request, 2);
+    redis_request_text(&request, "HGETALL");
+    queue_keys_request_runtimes(&keys, now, &request);
+    assert_true(redis_node_call(node, &request, INSTANT_NEVER, &call));
+    assert_true(loop_until(loop, times_are_there, NULL, TEST_PATIENCE_NS));
+    const struct runtimes_class *echo = runtimes_read_find(&times_read, "echo");
+    assert_non_null(echo);
+    assert_int_equal(echo->runs, 100);
+    runtimes_quantiles(echo, seconds, 4);
+    for (int i = 0; i < 4; i++) {
+        double exact = 0.010 + 0.100 * (i + 0.5) / 4;
+        assert_true(seconds[i] > exact * 0.9 && seconds[i] < exact * 1.1);
+    }
+    runtimes_read_fini(&times_read);
+    buffer_fini(&request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +358,9 @@ int main(void)
         heartbeat_test(what_others_count_is_added_to_the_fields_of_the_day),
         heartbeat_test(a_day_without_anything_to_count_has_no_key),
         heartbeat_test(names_beyond_the_bound_of_a_day_share_one),
+        heartbeat_test(how_long_runs_took_is_added_to_the_fields_of_the_day),
+        heartbeat_test(classes_beyond_the_bound_of_a_day_share_one),
+        heartbeat_test(what_was_written_is_read_back),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

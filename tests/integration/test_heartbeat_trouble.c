@@ -9,11 +9,11 @@ static void a_lost_reply_counts_once(void **state)
     start(20 * NS_PER_MS);
     wait_beats(1);
     relay_swallow(relay, true);
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 2 wait.3 1 ");
     wait_reply("1", "GET stat:processed");
     wait_repeats(2); /* the call was given up, and it or another is on its way */
-    heartbeat_count(heartbeat, "echo", true, 5);
+    heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 40 ");
     relay_swallow(relay, false);
     relay_cut(relay);
@@ -24,19 +24,21 @@ static void a_lost_reply_counts_once(void **state)
     assert_reply(server, "1", "BITFIELD echo-21-09:5 GET u16 #0");
     assert_reply(server, "42\n1", "HMGET hf:2:locks:20261121 a|x:|lost a|x:|wait.3");
     assert_reply(server, "2", "HLEN hf:2:locks:20261121");
+    assert_reply(server, "1", "HGET hf:2:runtimes:20261121 echo|48");
+    assert_reply(server, "1", "HLEN hf:2:runtimes:20261121");
 }
 
 static void nothing_is_lost_while_the_node_is_away_for_minutes(void **state)
 {
     (void)state;
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     wait_reply("1", "GET stat:processed");
     redis_server_pause(server);
     for (int minute = 0; minute < 3; minute++) {
         now.us += 60 * US_PER_S;
-        heartbeat_count(heartbeat, "echo", false, 5);
-        heartbeat_count(heartbeat, "echo", true, 5);
+        heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+        heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
         wait_repeats(1);
     }
     now.us += 86400 * US_PER_S;
@@ -57,7 +59,7 @@ static void what_was_counted_without_a_connection_is_written_later(void **state)
     redis_server_kill(server);
     wait_repeats(1);
     for (int i = 0; i < 3; i++) {
-        heartbeat_count(heartbeat, "echo", false, 5);
+        heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
         wait_repeats(1);
     }
     redis_server_restart(server);
@@ -89,7 +91,7 @@ static void it_beats_on_a_node_that_is_out_of_memory(void **state)
     (void)state;
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "1", "GET stat:processed");
     assert_reply(server, IDENTITY, "SMEMBERS processes");
@@ -101,7 +103,7 @@ static void a_foreign_value_under_one_key_spoils_only_that(void **state)
     free(redis_server_command(server, "LPUSH stat:processed x"));
     free(redis_server_command(server, "LPUSH hf:2:locks:20261121 x"));
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", true, 5);
+    heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 1 ");
     wait_beats(3);
     assert_reply(server, "1\n1", "MGET stat:processed:2026-11-21 stat:failed");
@@ -142,7 +144,7 @@ static void leaving_writes_the_last_counts_and_leaves_nothing(void **state)
     wait_beats(1);
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
     free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK"));
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 1 ");
     leave(20 * NS_PER_S);
     assert_true(was_left);
@@ -158,9 +160,9 @@ static void leaving_after_a_lost_reply_counts_once(void **state)
     start(20 * NS_PER_MS);
     wait_beats(1);
     relay_swallow(relay, true);
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     wait_reply("1", "GET stat:processed");
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     lefts = 0;
     heartbeat_leave(heartbeat, instant_after(loop_now(loop), 20 * NS_PER_S), left);
     wait_repeats(1);
@@ -186,7 +188,7 @@ static void a_late_beat_does_not_bring_it_back(void **state)
     leave(20 * NS_PER_S);
     heartbeat_destroy(heartbeat);
     start(3600 * NS_PER_S); /* counts its beats from 1 */
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS processes stat:processed " IDENTITY);
 }
@@ -197,7 +199,7 @@ static void leaving_ends_in_time_without_the_node(void **state)
     start(20 * NS_PER_MS);
     wait_beats(1);
     redis_server_pause(server);
-    heartbeat_count(heartbeat, "echo", false, 5);
+    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
     leave(50 * NS_PER_MS);
     assert_false(was_left);
 }

@@ -48,6 +48,12 @@ static void a_running_task_is_shown_and_what_was_done_is_counted(void **state)
     assert_true(is_noted("stopped long"));
     assert_int_equal(fleet_left(&fleet), 0); /* cancelled, not given back */
     assert_int_equal(fleet_number(&fleet, "GET stat:processed"), 3);
+    char *times =
+        fleet_ask(&fleet, "EVAL \"local key = redis.call('KEYS', 'hf:2:runtimes:*')[1] local notes = 0 "
+                          "for i = 0, 143 do notes = notes + (redis.call('HGET', key, 'note|' .. i) or 0) end "
+                          "return notes .. redis.call('HLEN', key)\" 0");
+    assert_string_equal(times, "12"); /* and the one that was cancelled, which is no failure */
+    free(times);
     assert_int_equal(fleet_keys(&fleet), 0);
     free(who);
 }

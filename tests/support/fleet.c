@@ -344,7 +344,7 @@ unsigned fleet_keys(struct fleet *fleet)
     return (unsigned)fleet_number(fleet,
                                   "EVAL \"local count = 0 for _, key in ipairs(redis.call('KEYS', '*')) do if not "
                                   "(key:find('^stat:') or key:find('^[jh]|') or key:find('-%%d%%d%%-%%d%%d:%%d+$') or "
-                                  "key:find('^hf:2:locks:')) then "
+                                  "key:find('^hf:2:locks:') or key:find('^hf:2:runtimes:')) then "
                                   "count = count + 1 end end return count\" 0");
 }
 

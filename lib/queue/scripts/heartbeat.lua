@@ -2,20 +2,21 @@
 --
 -- KEYS: `processes`; of the process: its hash, what it runs under two names, the number of its last beat, its signals,
 --       its calls; the totals and the day's totals of processed and failed; runs by class in the minute, in the names of
---       Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; then for each class its two
---       histograms.
+--       Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; how long runs took on this day;
+--       then for each class its two histograms.
 -- ARGV: identity, number of the beat, 'stay' or 'leave', what stands before every key; then info, concurrency, busy, beat, rtt_us,
---       quiet, rss; processed, failed; number of classes; of what else is counted: how many fields may be there, and
---       the name that others have; number of running tasks, then for each its tid and its text; then for each class
---       its name, milliseconds, runs, failed runs, and "bucket number bucket number ..."; then of what else is counted
---       for each its name, and "end number end number ...", where name and end together are a field.
+--       quiet, rss; processed, failed; number of classes; how many fields a day may have, and the name that others have
+--       in what else is counted; number of classes that are timed, and the name that others have there; number of
+--       running tasks, then for each its tid and its text; then for each class its name, milliseconds, runs, failed
+--       runs, and "bucket number bucket number ..."; then of those that are timed, and of what else is counted, for
+--       each its name, and "end number end number ...", where name and end together are a field.
 -- Answers 'late' (a later beat was here: nothing is done), 'new' (the node did not know the process) or 'known'; and
 -- how many commands were refused, because a foreign value is under their key.
 --
 -- The number is written before the counts, so a repeated beat does not count twice whatever happens in between.
 -- Removes first and adds second, so that it works on a node that is out of memory.
 local SHOWN_S, NUMBER_S, NUMBER_AFTER_S = 60, 86400, 600
-local DAY_S, MINUTE_S, TEN_MINUTES_S, LOCKS_S = 157680000, 28800, 259200, 1209600
+local DAY_S, MINUTE_S, TEN_MINUTES_S, OURS_S = 157680000, 28800, 259200, 1209600
 local identity, number, leaves = ARGV[1], tonumber(ARGV[2]), ARGV[3] == 'leave'
 local last = tonumber(redis.call('GET', KEYS[5]) or '0')
 if number < last then
@@ -50,9 +51,9 @@ else
     end
 end
 
-local running, classes = tonumber(ARGV[17]), tonumber(ARGV[14])
-local counted = 18 + 2 * running
-for i = 18, counted - 1, 2 do
+local running, classes = tonumber(ARGV[19]), tonumber(ARGV[14])
+local counted = 20 + 2 * running
+for i = 20, counted - 1, 2 do
     for work = 3, 4 do
         redis.call('HSET', KEYS[work], ARGV[i], ARGV[i + 1])
     end
@@ -72,8 +73,8 @@ for i = 0, 1 do
         try('EXPIRE', KEYS[10 + i], DAY_S)
     end
 end
-local histogram, named = 16, counted + 5 * classes
-for i = counted, named - 1, 5 do
+local histogram, timed = 17, counted + 5 * classes
+for i = counted, timed - 1, 5 do
     for period = 12, 14 do
         for m, name in ipairs({'|ms', '|p', '|f'}) do
             if ARGV[i + m] ~= '0' then
@@ -94,17 +95,23 @@ for period = 12, 14 do
 end
 
 -- Names come from tasks: when there are too many, those that are not there yet share one.
-local fields = named < #ARGV and try('HLEN', KEYS[15]) or 0
-for i = named, #ARGV, 2 do
-    for tail, count in string.gmatch(ARGV[i + 1], '(%S+) (%d+)') do
-        local field = ARGV[i] .. tail
-        if fields >= tonumber(ARGV[15]) and redis.pcall('HEXISTS', KEYS[15], field) == 0 then
-            field = ARGV[16] .. tail
-        end
-        try('HINCRBY', KEYS[15], field, count)
+local function fields_add(key, others, first, last)
+    if first > last then
+        return
     end
+    local fields = try('HLEN', key) or 0
+    for i = first, last, 2 do
+        for tail, count in string.gmatch(ARGV[i + 1], '(%S+) (%d+)') do
+            local field = ARGV[i] .. tail
+            if fields >= tonumber(ARGV[15]) and redis.pcall('HEXISTS', key, field) == 0 then
+                field = others .. tail
+            end
+            try('HINCRBY', key, field, count)
+        end
+    end
+    try('EXPIRE', key, OURS_S)
 end
-if named < #ARGV then
-    try('EXPIRE', KEYS[15], LOCKS_S)
-end
+local named = timed + 2 * tonumber(ARGV[17])
+fields_add(KEYS[16], ARGV[18], timed, named - 1)
+fields_add(KEYS[15], ARGV[16], named, #ARGV)
 return {known == 1 and 'known' or 'new', refused}

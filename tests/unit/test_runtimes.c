@@ -1,0 +1,253 @@
+/* How long runs took: the buckets, what is counted together, what is bounded and taken, and how it is read back. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "queue/class_names.h"
+#include "queue/runtimes.h"
+
+static const struct wall_time today = {INT64_C(1795194279000000)}, tomorrow = {INT64_C(1795280679000000)};
+
+static int make(void **state)
+{
+    *state = runtimes_create();
+    return 0;
+}
+
+static int end(void **state)
+{
+    runtimes_destroy(*state);
+    return 0;
+}
+
+/* What a take gives: "NAME=COUNTS;" for each class, in the order of their first count. */
+static const char *taken(struct runtimes *runtimes, struct wall_time at)
+{
+    static char text[128 * 1024];
+    struct buffer arguments = {0};
+    unsigned classes = runtimes_take(runtimes, at, &arguments);
+    const char *from = buffer_text(&arguments);
+    size_t length = 0;
+    for (unsigned i = 0; i < 2 * classes; i++) {
+        char *next;
+        assert_int_equal(*from, '$');
+        size_t bytes = strtoul(from + 1, &next, 10);
+        length += (size_t)snprintf(text + length, sizeof text - length, "%.*s%c", (int)bytes, next + 2,
+                                   i % 2 == 0 ? '=' : ';');
+        from = next + 2 + bytes + 2;
+    }
+    assert_int_equal(*from, '\0');
+    text[length] = '\0';
+    buffer_fini(&arguments);
+    return text;
+}
+
+/* --- buckets ---------------------------------------------------------------------------------------------------- */
+
+static void an_octave_has_four_buckets_from_a_microsecond_on(void **state)
+{
+    (void)state;
+    assert_int_equal(runtimes_bucket_ns(1), 1250);
+    assert_int_equal(runtimes_bucket_ns(3), 1750);
+    assert_int_equal(runtimes_bucket_ns(4), 2000);
+    assert_int_equal(runtimes_bucket_ns(5), 2500);
+    assert_int_equal(runtimes_bucket_ns(8), 4000);
+    assert_int_equal(runtimes_bucket_ns(40), 1024 * NS_PER_US);
+    assert_int_equal(runtimes_bucket_ns(RUNTIMES_BUCKETS), (INT64_C(1) << 36) * NS_PER_US);
+}
+
+static void a_bucket_begins_where_the_one_before_it_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(runtimes_bucket_ns(0), 0);
+    for (unsigned bucket = 0; bucket < RUNTIMES_BUCKETS; bucket++) {
+        assert_true(runtimes_bucket_ns(bucket) < runtimes_bucket_ns(bucket + 1));
+        assert_int_equal(runtimes_bucket(runtimes_bucket_ns(bucket)), bucket);
+        assert_int_equal(runtimes_bucket(runtimes_bucket_ns(bucket + 1) - 1), bucket);
+    }
+}
+
+static void what_is_too_short_or_too_long_is_in_the_first_or_the_last(void **state)
+{
+    (void)state;
+    assert_int_equal(runtimes_bucket(INT64_MIN), 0);
+    assert_int_equal(runtimes_bucket(-1), 0);
+    assert_int_equal(runtimes_bucket(0), 0);
+    assert_int_equal(runtimes_bucket(999), 0);
+    assert_int_equal(runtimes_bucket((INT64_C(1) << 36) * NS_PER_US), RUNTIMES_BUCKETS - 1);
+    assert_int_equal(runtimes_bucket(INT64_MAX), RUNTIMES_BUCKETS - 1);
+}
+
+/* --- counting --------------------------------------------------------------------------------------------------- */
+
+static void runs_of_a_class_are_counted_by_bucket_and_taken_once(void **state)
+{
+    runtimes_count(*state, "transfer", 5 * NS_PER_US);
+    runtimes_count(*state, "render", NS_PER_MS);
+    runtimes_count(*state, "transfer", 5900);
+    runtimes_count(*state, "transfer", 6 * NS_PER_US);
+    assert_string_equal(taken(*state, today), "transfer|=9 2 10 1 ;render|=39 1 ;");
+    assert_string_equal(taken(*state, today), "");
+    runtimes_count(*state, "render", NS_PER_MS);
+    assert_string_equal(taken(*state, today), "render|=39 1 ;");
+}
+
+static void names_cannot_forge_fields(void **state)
+{
+    runtimes_count(*state, "a|7\n\x7f", 0);
+    assert_string_equal(taken(*state, today), "a_7__|=0 1 ;");
+}
+
+static void many_count(struct runtimes *runtimes, unsigned from, unsigned to)
+{
+    char name[32];
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof name, "class%u", i);
+        runtimes_count(runtimes, name, 0);
+    }
+}
+
+static void a_process_names_so_many_classes_a_day(void **state)
+{
+    many_count(*state, 0, CLASS_NAMES_MAX - 1);
+    assert_null(strstr(taken(*state, today), CLASS_NAMES_OTHERS));
+    many_count(*state, CLASS_NAMES_MAX - 1, CLASS_NAMES_MAX + 9);
+    assert_string_equal(taken(*state, today), "hf.others|=0 10 ;");
+    many_count(*state, 0, 1); /* has its place, though it was taken */
+    many_count(*state, 500, 501);
+    assert_string_equal(taken(*state, tomorrow), "class0|=0 1 ;hf.others|=0 1 ;");
+    many_count(*state, 500, 501);
+    assert_string_equal(taken(*state, tomorrow), "class500|=0 1 ;");
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+#define text_reply(text) ((struct redis_reply){.kind = REDIS_STRING, .bytes = (text), .length = strlen(text)})
+
+static void pairs_read(struct runtimes_read *read, const char *const *texts, size_t count)
+{
+    struct redis_reply elements[64];
+    assert_true(count <= 64);
+    for (size_t i = 0; i < count; i++)
+        elements[i] = text_reply(texts[i]);
+    runtimes_read_add(read, &(struct redis_reply){.kind = REDIS_ARRAY, .elements = elements, .count = count});
+}
+
+static void classes_are_found_whatever_the_order_and_days_add_up(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"b|9", "1", "abc|4", "2", "b|0", "3", "ab|143", "4", "a|1", "5"};
+    static const char *const second[] = {"b|9", "10", "c|1", "1", "abc|4", "1"};
+    struct runtimes_read read = {0};
+    pairs_read(&read, first, 10);
+    pairs_read(&read, second, 6);
+    assert_int_equal(read.count, 5);
+    for (size_t i = 1; i < read.count; i++)
+        assert_true(strcmp(read.classes[i - 1]->name, read.classes[i]->name) < 0);
+    const struct runtimes_class *b = runtimes_read_find(&read, "b");
+    assert_int_equal(b->runs, 14);
+    assert_int_equal(b->buckets[9], 11);
+    assert_int_equal(b->buckets[0], 3);
+    assert_int_equal(runtimes_read_find(&read, "ab")->buckets[143], 4);
+    assert_int_equal(runtimes_read_find(&read, "abc")->runs, 3);
+    assert_null(runtimes_read_find(&read, "abcd"));
+    assert_null(runtimes_read_find(&read, ""));
+    runtimes_read_fini(&read);
+    assert_null(runtimes_read_find(&read, "b"));
+}
+
+static void what_is_no_field_is_left_out(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {
+        "a",     "1",   "a|", "1",   "|1", "1",   "a|144", "1",   "a|-1", "1",   "a|1x",
+        "1",     "a|1", "-1", "a|1", "x",  "a|1", "",      "a|1", "0",    "a|1", "99999999999999999999999",
+        "a|b|1", "1",   "a|1"};
+    struct runtimes_read read = {0};
+    pairs_read(&read, odd, sizeof odd / sizeof odd[0]);
+    assert_int_equal(read.count, 0);
+    runtimes_read_add(&read, &(struct redis_reply){.kind = REDIS_NIL});
+    runtimes_read_add(
+        &read, &(struct redis_reply){.kind = REDIS_ARRAY,
+                                     .count = 2,
+                                     .elements = (struct redis_reply[]){
+                                         {.kind = REDIS_STRING, .bytes = "a|1\0x", .length = 5}, text_reply("1")}});
+    assert_int_equal(read.count, 0);
+    runtimes_read_fini(&read);
+}
+
+static void a_class_is_found_by_the_name_that_tasks_have(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"a_b|4", "2"};
+    struct runtimes_read read = {0};
+    pairs_read(&read, fields, 2);
+    assert_non_null(runtimes_read_find(&read, "a|b"));
+    runtimes_read_fini(&read);
+}
+
+static bool is_near(double value, double wanted)
+{
+    return value > wanted * (1 - 1e-9) && value < wanted * (1 + 1e-9);
+}
+
+/* 2 runs from 2 to 2.5 us, and 2 from 1024 to 1280. */
+static void quantiles_are_spread_evenly_within_a_bucket(void **state)
+{
+    (void)state;
+    struct runtimes_class two = {.runs = 4, .buckets = {[4] = 2, [40] = 2}};
+    double seconds[8];
+    runtimes_quantiles(&two, seconds, 4);
+    assert_true(is_near(seconds[0], 2.125e-6));
+    assert_true(is_near(seconds[1], 2.375e-6));
+    assert_true(is_near(seconds[2], 1088e-6));
+    assert_true(is_near(seconds[3], 1216e-6));
+    runtimes_quantiles(&two, seconds, 1); /* the end of the lower half */
+    assert_true(is_near(seconds[0], 2.5e-6));
+    runtimes_quantiles(&two, seconds, 8);
+    for (int i = 1; i < 8; i++)
+        assert_true(seconds[i - 1] < seconds[i]);
+    struct runtimes_class extremes = {.runs = 2, .buckets = {[0] = 1, [RUNTIMES_BUCKETS - 1] = 1}};
+    runtimes_quantiles(&extremes, seconds, 2);
+    assert_true(is_near(seconds[0], 0.625e-6));
+    assert_true(is_near(seconds[1], 1.875 * 34359.738368));
+}
+
+/* Quantiles of as many runs as there are, spread over five decades, are those of the runs to within an eighth. */
+static void quantiles_are_those_of_the_runs(void **state)
+{
+    (void)state;
+    enum { RUNS = 1000 };
+    struct runtimes_class all = {.runs = RUNS};
+    double exact[RUNS], seconds[RUNS], sum = 0, exact_sum = 0;
+    for (int i = 0; i < RUNS; i++) {
+        int64_t ns = 2000 + (int64_t)i * i * i * 7;
+        exact[i] = (double)ns / (double)NS_PER_S;
+        all.buckets[runtimes_bucket(ns)]++;
+    }
+    runtimes_quantiles(&all, seconds, RUNS);
+    for (int i = 0; i < RUNS; i++) {
+        assert_true(seconds[i] > exact[i] * 0.8 && seconds[i] < exact[i] * 1.25);
+        sum += seconds[i];
+        exact_sum += exact[i];
+    }
+    assert_true(sum > exact_sum * 0.99 && sum < exact_sum * 1.01);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_octave_has_four_buckets_from_a_microsecond_on),
+        cmocka_unit_test(a_bucket_begins_where_the_one_before_it_ends),
+        cmocka_unit_test(what_is_too_short_or_too_long_is_in_the_first_or_the_last),
+        cmocka_unit_test_setup_teardown(runs_of_a_class_are_counted_by_bucket_and_taken_once, make, end),
+        cmocka_unit_test_setup_teardown(names_cannot_forge_fields, make, end),
+        cmocka_unit_test_setup_teardown(a_process_names_so_many_classes_a_day, make, end),
+        cmocka_unit_test(classes_are_found_whatever_the_order_and_days_add_up),
+        cmocka_unit_test(what_is_no_field_is_left_out),
+        cmocka_unit_test(a_class_is_found_by_the_name_that_tasks_have),
+        cmocka_unit_test(quantiles_are_spread_evenly_within_a_bucket),
+        cmocka_unit_test(quantiles_are_those_of_the_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
