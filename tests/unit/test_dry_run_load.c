@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
