@@ -4,9 +4,6 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "worker/commands/rehearsal.h"
@@ -73,21 +70,6 @@ static bool config_write(const struct rehearsal_wish *wish, struct buffer *out, 
     return is_good;
 }
 
-static struct config *config_of_text(const struct buffer *text, struct findings *findings)
-{
-    char path[64];
-    struct config *config = NULL;
-    int fd = memfd_create("configuration", MFD_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd >= 0 && fchmod(fd, 0600) == 0 && write(fd, text->bytes, text->length) == (ssize_t)text->length)
-        config = config_read(path, findings);
-    else
-        findings_error(findings, "the configuration of this run cannot be kept: %s", strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return config;
-}
-
 struct config *rehearsal_config(const struct rehearsal_wish *wish, struct findings *findings)
 {
     struct buffer text = {0};
@@ -95,7 +77,7 @@ struct config *rehearsal_config(const struct rehearsal_wish *wish, struct findin
     if (wish->config_path != NULL)
         return config_read(wish->config_path, findings);
     if (config_write(wish, &text, findings))
-        config = config_of_text(&text, findings);
+        config = config_read_written(&text, findings);
     buffer_fini(&text);
     return config;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "base/memory.h"
 #include "worker/config/config_file.h"
 #include "worker/config/config_node.h"
@@ -350,6 +351,21 @@ void config_free(struct config *config)
     }
     free(config->path);
     free(config);
+}
+
+void config_clear_list(struct config *config, const char *name)
+{
+    const struct config_section *section = section_find(name);
+    size_t count = 0;
+    invariant(section != NULL && section->is_list);
+    char *items = config_section_items(section, config, &count);
+    for (size_t i = 0; i < count; i++)
+        config_section_fini(section, items + i * section->item_size);
+    free(items);
+    items = NULL;
+    count = 0;
+    memcpy((char *)config + section->offset, &items, sizeof items);
+    memcpy((char *)config + section->count_offset, &count, sizeof count);
 }
 
 const char *config_plugin_setting(const struct config *config, const char *plugin, const char *key)

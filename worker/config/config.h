@@ -276,7 +276,11 @@ struct config {
 /* NULL when the file cannot be read or parsed at all. Otherwise as much as could be understood, with the default in
  * the place of every wrong value; when there are errors it serves further checks only. */
 struct config *config_read(const char *path, struct findings *findings) MUST_CHECK;
+/* The same from a text that the program has written itself. */
+struct config *config_read_written(const struct buffer *text, struct findings *findings) MUST_CHECK;
 void config_free(struct config *config); /* NULL is fine */
+/* Forgets all groups of a section that is a list of them: "periodic", "queue_settings", ... */
+void config_clear_list(struct config *config, const char *section);
 
 /* Instead of what the file says this process serves the queues of `names`, separated by commas. What is wrong with them
  * is reported. */

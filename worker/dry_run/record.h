@@ -48,6 +48,10 @@ struct record {
 };
 
 void record_write(struct buffer *out, const struct record *record);
+/* The same without a struct record, which is large. `kind` is RECORD_ENTER or RECORD_LEAVE. */
+void record_write_task(struct buffer *out, const struct observed_task *task);
+void record_write_process(struct buffer *out, const struct observed_process *process);
+void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed);
 /* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
  * is 0. */
 bool record_read(const char **bytes, size_t *length, struct record *record);

@@ -365,7 +365,7 @@ void grip_let_go(struct grip *grip, bool frees_again)
     successor_begin(grip);
 }
 
-void grips_forget(struct workforce *crew)
+void grips_forget(struct staff *crew)
 {
     for (struct list *link; (link = list_take_first(&crew->grips)) != NULL;) {
         struct grip *grip = list_owner(link, struct grip, link);

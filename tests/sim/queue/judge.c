@@ -272,7 +272,7 @@ void judge_watch(struct scene *scene)
 {
     bool is_stopped = instant_before(scene->now, scene->queue_node.paused_until) || is_paused(scene);
     bool anybody = false;
-    for (unsigned i = 0; i < scene->workforce_count; i++)
+    for (unsigned i = 0; i < scene->staff_count; i++)
         anybody = anybody || scene->crews[i].is_enlisted;
     for (unsigned r = 0; r < scene->resource_count; r++) {
         bool sleeps = all_sleep(scene, r) && lock_is_free(scene, r) && !is_stopped && anybody;

@@ -135,10 +135,10 @@ static void scene_reset(struct scene *scene, uint64_t seed, enum scene_bug bug)
 
 static void fleet_begin(struct scene *scene, unsigned crews, unsigned runners)
 {
-    scene->workforce_count = crews;
+    scene->staff_count = crews;
     scene->seat_count = 2 * runners;
     for (unsigned i = 0; i < crews; i++)
-        workforce_init(&scene->crews[i], scene, i);
+        staff_init(&scene->crews[i], scene, i);
 }
 
 static bool all_is_done(const struct scene *scene)
@@ -170,8 +170,8 @@ static void scene_run(struct scene *scene, struct instant until)
 
 static void scene_end(struct scene *scene)
 {
-    for (unsigned i = 0; i < scene->workforce_count; i++)
-        workforce_end(&scene->crews[i]);
+    for (unsigned i = 0; i < scene->staff_count; i++)
+        staff_end(&scene->crews[i]);
     server_end(scene);
     keyspace_clear(&scene->queue_node.space);
     for (unsigned i = 0; i < LOCK_NODES; i++)

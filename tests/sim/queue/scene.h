@@ -3,7 +3,7 @@
  *
  *   scene.c          one schedule from its first event to its last; the clock; the trace
  *   server.c         a node: requests and replies with their delays, losses, repetitions; pauses, wipes
- *   workforce.c      a process: its identity, its lease, its look at `schedule` and at the dead; its death
+ *   staff.c      a process: its identity, its lease, its look at `schedule` and at the dead; its death
  *   seat.c           a slot: performs the steps of flow.c (what worker/slot*.c does)
  *   seat_calls.c     what lib/queue does: the arguments of the scripts, ids of claims
  *   grip.c           a lock: performs the steps of the lease over the lock nodes, and the swap (lib/redlock/lock*.c)
@@ -85,7 +85,7 @@ enum grip_end { GRIP_RELEASED, GRIP_LINGERS };
 
 struct grip {
     struct list link; /* of its crew */
-    struct workforce *crew;
+    struct staff *crew;
     struct seat *seat; /* NULL once it was let go */
     struct lease lease;
     struct event timer;
@@ -106,7 +106,7 @@ struct grip {
 enum seat_left { LEFT_NOTHING, LEFT_FREE, LEFT_TO_HEIR };
 
 struct seat {
-    struct workforce *crew;
+    struct staff *crew;
     unsigned number;
     struct seat *mate;
     struct flow flow;
@@ -130,7 +130,7 @@ struct seat {
     } wait;
 };
 
-struct workforce {
+struct staff {
     struct scene *scene;
     unsigned index, life; /* raised by each death */
     bool is_alive, is_enlisted;
@@ -205,8 +205,8 @@ struct scene {
     struct heap heap;
     struct script_host *host;
     struct server queue_node, lock_nodes[LOCK_NODES];
-    struct workforce crews[CREWS_MAX];
-    unsigned workforce_count, seat_count, resource_count, chore_count, pushed;
+    struct staff crews[CREWS_MAX];
+    unsigned staff_count, seat_count, resource_count, chore_count, pushed;
     struct chore *chores;
     struct lease_terms terms;
     struct list asks;
@@ -259,27 +259,27 @@ void request_key(struct request *request, const char *key);
 void request_text(struct request *request, const char *text);
 void request_bytes(struct request *request, const char *bytes, size_t length);
 /* Repeated until it is answered, or the process is dead. */
-void server_ask_until_told(struct server *server, struct workforce *crew, const struct request *request, ask_told *told,
+void server_ask_until_told(struct server *server, struct staff *crew, const struct request *request, ask_told *told,
                            void *owner, uintptr_t detail);
 /* Told NULL after the timeout; what comes later is dropped. */
-void server_ask_once(struct server *server, struct workforce *crew, const struct request *request, int64_t timeout_ns,
+void server_ask_once(struct server *server, struct staff *crew, const struct request *request, int64_t timeout_ns,
                      ask_told *told, void *owner, uintptr_t detail);
-void server_forget(struct workforce *crew); /* nobody listens any more; what is on its way arrives */
+void server_forget(struct staff *crew); /* nobody listens any more; what is on its way arrives */
 void server_end(struct scene *scene);
 /* At once, by nobody's connection: what operators and other programs do. */
 struct reply *server_execute(struct server *server, struct replies *replies, const struct request *request);
 struct reply *server_command(struct server *server, struct replies *replies, const char *const *words, size_t count);
 
-/* --- workforce.c */
-void workforce_init(struct workforce *crew, struct scene *scene, unsigned index);
+/* --- staff.c */
+void staff_init(struct staff *crew, struct scene *scene, unsigned index);
 void crews_ring(struct scene *scene); /* there is something in the queue, perhaps, and somebody is idle */
-void workforce_start(struct workforce *crew);
-void workforce_die(struct workforce *crew, int64_t back_in_ns);
-void workforce_end(struct workforce *crew);
-void workforce_expect(struct workforce *crew, int64_t due_ns);
+void staff_start(struct staff *crew);
+void staff_die(struct staff *crew, int64_t back_in_ns);
+void staff_end(struct staff *crew);
+void staff_expect(struct staff *crew, int64_t due_ns);
 
 /* --- seat.c */
-void seat_init(struct seat *seat, struct workforce *crew, unsigned number);
+void seat_init(struct seat *seat, struct staff *crew, unsigned number);
 void seat_wake(struct seat *seat);
 void seat_locked(struct seat *seat);
 void seat_refused(struct seat *seat, enum flow_refusal refusal);
@@ -296,13 +296,13 @@ void call_park(struct seat *seat);
 void call_heir(struct seat *seat, const struct chore *ended);
 void call_move(struct seat *seat, enum flow_move move);
 void call_open(struct seat *seat);
-void call_free(struct workforce *crew, unsigned resource, const struct chore *gives_up, bool hands_on);
+void call_free(struct staff *crew, unsigned resource, const struct chore *gives_up, bool hands_on);
 
 /* --- grip.c */
 struct grip *grip_acquire(struct seat *seat, unsigned resource, bool waits_here);
 void grip_let_go(struct grip *grip, bool frees_again);
 bool grip_is_valid(const struct grip *grip);
-void grips_forget(struct workforce *crew);
+void grips_forget(struct staff *crew);
 
 /* --- trouble.c */
 void trouble_begin(struct scene *scene);

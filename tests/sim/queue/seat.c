@@ -185,7 +185,7 @@ static void seek_heir(struct seat *seat)
     seat_perform(mate, flow_wake(&mate->flow));
 }
 
-static void seats_seek_heir(struct workforce *crew, unsigned resource)
+static void seats_seek_heir(struct staff *crew, unsigned resource)
 {
     for (unsigned i = 0; i < crew->scene->seat_count; i++) {
         struct seat *seat = &crew->seats[i];
@@ -440,7 +440,7 @@ void seat_wake(struct seat *seat)
     seat_perform(seat, flow_wake(&seat->flow));
 }
 
-void seat_init(struct seat *seat, struct workforce *crew, unsigned number)
+void seat_init(struct seat *seat, struct staff *crew, unsigned number)
 {
     unsigned runners = crew->scene->seat_count / 2;
     *seat = (struct seat){.crew = crew, .number = number};

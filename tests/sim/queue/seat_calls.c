@@ -32,7 +32,7 @@ static const char *number_write(char text[NUMBER_BYTES], int64_t number)
     return text;
 }
 
-static const char *process_write(const struct workforce *crew, char text[TEXT_BYTES])
+static const char *process_write(const struct staff *crew, char text[TEXT_BYTES])
 {
     snprintf(text, TEXT_BYTES, "hf:2:process:%s", crew->identity);
     return text;
@@ -55,7 +55,7 @@ static void slot_write(struct seat *seat, struct request *request, char number[N
 
 static void seat_ask(struct seat *seat, const struct request *request, ask_told *told)
 {
-    struct workforce *crew = seat->crew;
+    struct staff *crew = seat->crew;
     server_ask_until_told(&crew->scene->queue_node, crew, request, told, seat, 0);
 }
 
@@ -118,7 +118,7 @@ static void park_told(void *owner, uintptr_t detail, const struct reply *reply)
     }
     id_set(seat, seat->next);
     if (reply->items[0]->integer == PARK_PARKED) {
-        workforce_expect(seat->crew, reply->items[2]->integer * NS_PER_US);
+        staff_expect(seat->crew, reply->items[2]->integer * NS_PER_US);
         seat_emptied(seat);
         return;
     }
@@ -319,7 +319,7 @@ void call_open(struct seat *seat)
     seat_ask(seat, &request, open_told);
 }
 
-void call_free(struct workforce *crew, unsigned resource, const struct chore *gives_up, bool hands_on)
+void call_free(struct staff *crew, unsigned resource, const struct chore *gives_up, bool hands_on)
 {
     struct request request;
     struct list_keys keys;

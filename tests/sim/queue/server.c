@@ -18,7 +18,7 @@ struct ask {
     struct list link; /* of the scene */
     struct event event;
     struct server *server;
-    struct workforce *crew;
+    struct staff *crew;
     unsigned life;
     struct request request;
     struct replies memory; /* of the request */
@@ -212,7 +212,7 @@ static void ask_waited(struct event *event)
     event_set_in(ask->server->scene, event, REPEAT_NS);
 }
 
-static void ask_start(struct server *server, struct workforce *crew, const struct request *request, int64_t timeout_ns,
+static void ask_start(struct server *server, struct staff *crew, const struct request *request, int64_t timeout_ns,
                       ask_told *told, void *owner, uintptr_t detail)
 {
     struct ask *ask = memory_new(struct ask);
@@ -232,19 +232,19 @@ static void ask_start(struct server *server, struct workforce *crew, const struc
     event_set_in(server->scene, &ask->event, timeout_ns > 0 ? timeout_ns : REPEAT_NS);
 }
 
-void server_ask_until_told(struct server *server, struct workforce *crew, const struct request *request, ask_told *told,
+void server_ask_until_told(struct server *server, struct staff *crew, const struct request *request, ask_told *told,
                            void *owner, uintptr_t detail)
 {
     ask_start(server, crew, request, 0, told, owner, detail);
 }
 
-void server_ask_once(struct server *server, struct workforce *crew, const struct request *request, int64_t timeout_ns,
+void server_ask_once(struct server *server, struct staff *crew, const struct request *request, int64_t timeout_ns,
                      ask_told *told, void *owner, uintptr_t detail)
 {
     ask_start(server, crew, request, timeout_ns, told, owner, detail);
 }
 
-void server_forget(struct workforce *crew)
+void server_forget(struct staff *crew)
 {
     for (struct list *link = crew->scene->asks.next, *next; link != &crew->scene->asks; link = next) {
         struct ask *ask = list_owner(link, struct ask, link);

@@ -139,11 +139,11 @@ static void queue_node_pause(struct scene *scene)
         instant_after(scene->now, chance_scale(&scene->chance, 10 * NS_PER_MS, 3 * NS_PER_S));
 }
 
-static void workforce_kill(struct scene *scene)
+static void staff_kill(struct scene *scene)
 {
-    struct workforce *crew = &scene->crews[chance_pick(&scene->chance, scene->workforce_count)];
+    struct staff *crew = &scene->crews[chance_pick(&scene->chance, scene->staff_count)];
     if (crew->is_alive)
-        workforce_die(crew, chance_scale(&scene->chance, 10 * NS_PER_MS, 10 * NS_PER_S));
+        staff_die(crew, chance_scale(&scene->chance, 10 * NS_PER_MS, 10 * NS_PER_S));
 }
 
 static void trouble_happens(struct event *event)
@@ -152,7 +152,7 @@ static void trouble_happens(struct event *event)
     event_set_in(scene, event, chance_between(&scene->chance, TROUBLE_MIN_NS, TROUBLE_MAX_NS));
     switch (chance_pick(&scene->chance, 10)) {
     case 0:
-        workforce_kill(scene);
+        staff_kill(scene);
         return;
     case 1:
         queue_node_pause(scene);

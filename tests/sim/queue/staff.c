@@ -19,7 +19,7 @@ enum { KEY_BYTES = 96, PAGE = 20 };
 
 enum { SET_SCHEDULE, SET_RETRY };
 
-static struct server *queue_node(struct workforce *crew)
+static struct server *queue_node(struct staff *crew)
 {
     return &crew->scene->queue_node;
 }
@@ -44,7 +44,7 @@ static const char *set_name(uintptr_t set)
 }
 
 /* The text of a promoted task is another one, as its `enqueued_at` is. */
-static void entries_promote(struct workforce *crew, uintptr_t set, const struct reply *page)
+static void entries_promote(struct staff *crew, uintptr_t set, const struct reply *page)
 {
     struct request request;
     char texts[PAGE][PAYLOAD_BYTES];
@@ -69,12 +69,12 @@ static void entries_promote(struct workforce *crew, uintptr_t set, const struct 
 
 static void page_told(void *owner, uintptr_t detail, const struct reply *page)
 {
-    struct workforce *crew = owner;
+    struct staff *crew = owner;
     if (page != NULL && page->count > 1)
         entries_promote(crew, detail, page);
 }
 
-static void due_ask(struct workforce *crew, uintptr_t set)
+static void due_ask(struct staff *crew, uintptr_t set)
 {
     struct request request;
     request_begin(&request, &queue_script_due);
@@ -96,7 +96,7 @@ static void due_ask(struct workforce *crew, uintptr_t set)
 }
 
 /* The first of what is expected; what this look finds is expected no more. */
-static struct instant next_expected(struct workforce *crew)
+static struct instant next_expected(struct staff *crew)
 {
     struct instant next = INSTANT_NEVER;
     unsigned kept = 0;
@@ -110,9 +110,9 @@ static struct instant next_expected(struct workforce *crew)
     return next;
 }
 
-static void workforce_looks(struct event *event)
+static void staff_looks(struct event *event)
 {
-    struct workforce *crew = list_owner(event, struct workforce, look);
+    struct staff *crew = list_owner(event, struct staff, look);
     struct scene *scene = crew->scene;
     due_ask(crew, SET_RETRY);
     due_ask(crew, SET_SCHEDULE);
@@ -121,7 +121,7 @@ static void workforce_looks(struct event *event)
 }
 
 /* A task that was parked here will be due: the next look is not later (promoter_expect). */
-void workforce_expect(struct workforce *crew, int64_t due_ns)
+void staff_expect(struct staff *crew, int64_t due_ns)
 {
     struct instant due = instant_after(crew->scene->now, due_ns);
     if (crew->scene->bug == BUG_FORGETS_DUE)
@@ -134,7 +134,7 @@ void workforce_expect(struct workforce *crew, int64_t due_ns)
 
 /* --- dead processes ---------------------------------------------------------------------------------------------- */
 
-static void recover(struct workforce *crew, const char *identity, const struct reply *orphans)
+static void recover(struct staff *crew, const char *identity, const struct reply *orphans)
 {
     struct request request;
     char process[KEY_BYTES], who[PAGE][KEY_BYTES], ids[PAGE][ID_BYTES], jids[PAGE][24];
@@ -189,7 +189,7 @@ static void orphans_told(void *owner, uintptr_t detail, const struct reply *repl
         recover(owner, identity, reply);
 }
 
-static void orphans_ask(struct workforce *crew, const char *identity)
+static void orphans_ask(struct staff *crew, const char *identity)
 {
     struct request request;
     char process[KEY_BYTES];
@@ -210,11 +210,11 @@ static void orphans_ask(struct workforce *crew, const char *identity)
 static void beat_told(void *owner, uintptr_t detail, const struct reply *reply)
 {
     (void)detail;
-    struct workforce *crew = owner;
+    struct staff *crew = owner;
     if (reply == NULL)
         return;
     if (strcmp(reply_text(reply, 0), "lost") == 0) {
-        workforce_die(crew, NS_PER_S); /* it would start over by itself */
+        staff_die(crew, NS_PER_S); /* it would start over by itself */
         return;
     }
     const struct reply *dead = reply->items[3];
@@ -222,9 +222,9 @@ static void beat_told(void *owner, uintptr_t detail, const struct reply *reply)
         orphans_ask(crew, reply_text(dead, i));
 }
 
-static void workforce_beats(struct event *event)
+static void staff_beats(struct event *event)
 {
-    struct workforce *crew = list_owner(event, struct workforce, beat);
+    struct staff *crew = list_owner(event, struct staff, beat);
     struct request request;
     char process[KEY_BYTES];
     process_write(crew->identity, process);
@@ -244,7 +244,7 @@ static void enlisted(void *owner, uintptr_t detail, const struct reply *reply)
 {
     (void)detail;
     (void)reply;
-    struct workforce *crew = owner;
+    struct staff *crew = owner;
     crew->is_enlisted = true;
     event_set_in(crew->scene, &crew->beat, chance_below(&crew->scene->chance, BEAT_NS));
     event_set_in(crew->scene, &crew->look, chance_below(&crew->scene->chance, LOOK_MAX_NS));
@@ -258,9 +258,9 @@ static bool is_idle(const struct seat *seat)
     return seat->flow.state == FLOW_IDLE && seat->mate->flow.state == FLOW_IDLE;
 }
 
-static void workforce_rung(struct event *event)
+static void staff_rung(struct event *event)
 {
-    struct workforce *crew = list_owner(event, struct workforce, bell);
+    struct staff *crew = list_owner(event, struct staff, bell);
     for (unsigned i = 0; i < crew->scene->seat_count / 2; i++)
         if (is_idle(&crew->seats[i]))
             seat_wake(&crew->seats[i]);
@@ -277,8 +277,8 @@ void crews_ring(struct scene *scene)
 {
     if (queue_is_empty(scene))
         return;
-    for (unsigned i = 0; i < scene->workforce_count; i++) {
-        struct workforce *crew = &scene->crews[i];
+    for (unsigned i = 0; i < scene->staff_count; i++) {
+        struct staff *crew = &scene->crews[i];
         bool has_idle = false;
         if (!crew->is_enlisted || heap_holds(&crew->bell.item))
             continue;
@@ -291,7 +291,7 @@ void crews_ring(struct scene *scene)
 
 /* --- life and death ---------------------------------------------------------------------------------------------- */
 
-void workforce_start(struct workforce *crew)
+void staff_start(struct staff *crew)
 {
     struct scene *scene = crew->scene;
     struct request request;
@@ -313,7 +313,7 @@ void workforce_start(struct workforce *crew)
     server_ask_until_told(queue_node(crew), crew, &request, enlisted, crew, 0);
 }
 
-void workforce_end(struct workforce *crew)
+void staff_end(struct staff *crew)
 {
     struct scene *scene = crew->scene;
     crew->is_alive = crew->is_enlisted = false;
@@ -328,26 +328,26 @@ void workforce_end(struct workforce *crew)
         heap_remove(&scene->heap, &crew->seats[i].run_end.item);
 }
 
-void workforce_die(struct workforce *crew, int64_t back_in_ns)
+void staff_die(struct staff *crew, int64_t back_in_ns)
 {
     scene_trace(crew->scene, "%s dies", crew->identity);
     crew->scene->counters->deaths++;
-    workforce_end(crew);
+    staff_end(crew);
     event_set_in(crew->scene, &crew->start, back_in_ns);
 }
 
-static void workforce_starts(struct event *event)
+static void staff_starts(struct event *event)
 {
-    workforce_start(list_owner(event, struct workforce, start));
+    staff_start(list_owner(event, struct staff, start));
 }
 
-void workforce_init(struct workforce *crew, struct scene *scene, unsigned index)
+void staff_init(struct staff *crew, struct scene *scene, unsigned index)
 {
-    *crew = (struct workforce){.scene = scene, .index = index};
+    *crew = (struct staff){.scene = scene, .index = index};
     list_init(&crew->grips);
-    crew->beat.happens = workforce_beats;
-    crew->look.happens = workforce_looks;
-    crew->bell.happens = workforce_rung;
-    crew->start.happens = workforce_starts;
+    crew->beat.happens = staff_beats;
+    crew->look.happens = staff_looks;
+    crew->bell.happens = staff_rung;
+    crew->start.happens = staff_starts;
     event_set_in(scene, &crew->start, chance_below(&scene->chance, 50 * NS_PER_MS));
 }

@@ -1,0 +1,526 @@
+/* The worker processes of a dry run, on real nodes: what they say adds up, nobody else is disturbed, and what is done
+ * to them is seen. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#include "base/memory.h"
+#include "tests/support/lock_cluster.h"
+#include "worker/dry_run/dry_config.h"
+#include "worker/dry_run/load.h"
+#include "worker/dry_run/workforce.h"
+
+enum { LOCK_NODES = 5, TASKS = 200, RESOURCES = 5, SEEN_MAX = 20000, LINES_MAX = 200, RESOURCE_TEXT = 32 };
+
+static struct redis_server *queue_node;
+static struct lock_cluster locks;
+static struct dry_run_plan plan;
+static struct config *config;
+static char space[DRY_CONFIG_SPACE_MAX];
+static struct load *load;
+static struct workforce *workforce;
+
+/* What was told: tasks and what the witness saw. */
+struct seen {
+    enum record_kind kind;
+    unsigned process;
+    char jid[LOAD_JID_DIGITS + 1];
+    char resource[RESOURCE_TEXT];
+    struct instant at;
+    uint64_t token;
+    bool failed;
+    enum flow_ending ending;
+};
+
+static struct {
+    struct seen items[SEEN_MAX];
+    unsigned count, looks, ended, exits;
+    struct workforce_exit exit[DRY_RUN_PROCESSES_MAX + 1]; /* by number */
+    char lines[LINES_MAX][512];
+    unsigned line_count;
+} told;
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static int group_set_up(void **state)
+{
+    (void)state;
+    queue_node = redis_server_start(NULL);
+    lock_cluster_start(&locks, LOCK_NODES);
+    return 0;
+}
+
+static int group_tear_down(void **state)
+{
+    (void)state;
+    lock_cluster_stop(&locks);
+    redis_server_destroy(queue_node);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&told, 0, sizeof told);
+    plan_init(&plan);
+    memcpy(plan.id, "00112233aabb", sizeof plan.id);
+    plan.is_local = true;
+    plan.seed = 7;
+    plan.for_ns = 60 * NS_PER_S;
+    plan.processes = 2;
+    plan.threads = 4;
+    plan.arrivals = DRY_RUN_CLOSED;
+    plan.popularity = (struct popularity){.kind = POPULARITY_UNIFORM, .count = RESOURCES};
+    popularity_prepare(&plan.popularity);
+    plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.002};
+    load = load_create(&plan);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    workforce_end(workforce);
+    workforce = NULL;
+    load_destroy(load);
+    config_free(config);
+    config = NULL;
+    plan_fini(&plan);
+    redis_server_heal(queue_node);
+    lock_cluster_heal(&locks);
+    return 0;
+}
+
+static void config_make(void)
+{
+    struct findings findings = {0};
+    struct error error = ERROR_NONE;
+    struct dry_config_nodes nodes = {
+        .host = "127.0.0.1", .queue_port = redis_server_port(queue_node), .lock_count = LOCK_NODES};
+    for (unsigned i = 0; i < LOCK_NODES; i++)
+        nodes.lock_ports[i] = redis_server_port(locks.servers[i]);
+    config = dry_config_built_in(&findings);
+    assert_non_null(config);
+    assert_int_equal(findings.errors, 0);
+    dry_config_use_nodes(config, &nodes);
+    assert_true(dry_config_turn(config, &plan, &error));
+    dry_config_key_space(&plan, space);
+}
+
+static void workforce_make(void)
+{
+    struct error error = ERROR_NONE;
+    workforce =
+        workforce_start(&(struct workforce_options){.plan = &plan, .config = config, .key_space = space}, &error);
+    if (workforce == NULL)
+        fail_msg("%s", error.text);
+}
+
+static void push(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct load_task task;
+        load_next(load, wall_now(), &task);
+        free(redis_server_command(queue_node, "LPUSH %squeue:%s '%.*s'", space, task.queue, (int)task.text.length,
+                                  task.text.bytes));
+    }
+}
+
+/* --- what they say ------------------------------------------------------------------------------------------------ */
+
+static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+{
+    struct record *again = memory_new(struct record);
+    (void)context;
+    assert_true(record_read(&bytes, &length, again));
+    assert_int_equal(again->kind, record->kind);
+    free(again);
+    assert_in_range(number, 1, plan.processes);
+    if (record->kind == RECORD_PROCESS) {
+        told.looks++;
+        assert_int_equal(record->process.runners, plan.threads);
+        assert_int_equal(record->process.node_count, LOCK_NODES);
+        return;
+    }
+    assert_true(told.count < SEEN_MAX);
+    struct seen *seen = &told.items[told.count++];
+    bool is_task = record->kind == RECORD_TASK;
+    const struct witnessed *witnessed = &record->witnessed;
+    const struct observed_task *task = &record->task;
+    *seen = (struct seen){.kind = record->kind, .process = number};
+    snprintf(seen->jid, sizeof seen->jid, "%s", is_task ? task->jid : witnessed->jid);
+    assert_int_equal(is_task ? task->resource_count : witnessed->resource_count, 1);
+    snprintf(seen->resource, sizeof seen->resource, "%s", is_task ? task->resources[0] : witnessed->resources[0]);
+    seen->at = is_task ? task->left : witnessed->at;
+    seen->token = is_task ? task->token : witnessed->token;
+    seen->failed = !is_task && witnessed->failed;
+    seen->ending = is_task ? task->ending : FLOW_ENDINGS;
+    told.ended += is_task && (task->ending == FLOW_DONE || task->ending == FLOW_FAILED);
+}
+
+static void line_take(void *context, unsigned number, const char *text)
+{
+    (void)context;
+    if (told.line_count < LINES_MAX)
+        snprintf(told.lines[told.line_count++], sizeof told.lines[0], "%u: %s", number, text);
+}
+
+static void exit_take(void *context, const struct workforce_exit *end)
+{
+    (void)context;
+    told.exits++;
+    told.exit[end->number] = *end;
+}
+
+/* What a coordinator does every few milliseconds. */
+static bool look(void)
+{
+    workforce_read(workforce, 1000, take, NULL);
+    workforce_reap(workforce, exit_take, NULL);
+    workforce_read_log(workforce, line_take, NULL);
+    return true;
+}
+
+static void all_ended_await(void)
+{
+    test_await(look() && workforce_alive(workforce) == 0);
+    while (workforce_read(workforce, 1000, take, NULL) > 0)
+        continue;
+    workforce_read_log(workforce, line_take, NULL);
+}
+
+static bool has_line(const char *part)
+{
+    for (unsigned i = 0; i < told.line_count; i++)
+        if (strstr(told.lines[i], part) != NULL)
+            return true;
+    return false;
+}
+
+static unsigned count_of(enum record_kind kind, const char *jid)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < told.count; i++)
+        count += told.items[i].kind == kind && strcmp(told.items[i].jid, jid) == 0 &&
+                 (kind != RECORD_TASK || told.items[i].ending == FLOW_DONE);
+    return count;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const struct seen *left = a, *right = b;
+    return left->at.ns < right->at.ns ? -1 : left->at.ns > right->at.ns;
+}
+
+/* In the order of time a resource is entered and left in turn, with ever larger tokens. */
+static void witness_check(void)
+{
+    struct {
+        char name[RESOURCE_TEXT];
+        bool is_held;
+        uint64_t token;
+    } all[RESOURCES] = {0};
+    qsort(told.items, told.count, sizeof told.items[0], compare_times);
+    for (unsigned i = 0; i < told.count; i++) {
+        const struct seen *seen = &told.items[i];
+        unsigned r = 0;
+        if (seen->kind != RECORD_ENTER && seen->kind != RECORD_LEAVE)
+            continue;
+        while (all[r].name[0] != '\0' && strcmp(all[r].name, seen->resource) != 0)
+            assert_true(++r < RESOURCES);
+        snprintf(all[r].name, sizeof all[r].name, "%s", seen->resource);
+        assert_int_equal(all[r].is_held, seen->kind == RECORD_LEAVE);
+        assert_true(seen->kind == RECORD_LEAVE ? seen->token == all[r].token : seen->token > all[r].token);
+        all[r].is_held = seen->kind == RECORD_ENTER;
+        all[r].token = seen->token;
+    }
+}
+
+/* As in /proc: T is stopped. */
+static char process_state(const char *path)
+{
+    char text[256] = "";
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    const char *end = length > 0 ? strrchr(text, ')') : NULL;
+    return end != NULL ? end[2] : '?';
+}
+
+/* --- what is the others' ------------------------------------------------------------------------------------------ */
+
+/* Every key outside of the run, with what is in it. */
+static void others_write(struct redis_server *server, struct buffer *out)
+{
+    char *keys = redis_server_command(server,
+                                      "EVAL 'local keys = redis.call(\"KEYS\", \"*\") table.sort(keys) return keys' 0"),
+         *rest = keys, *key;
+    buffer_clear(out);
+    while ((key = strsep(&rest, "\n")) != NULL) {
+        if (key[0] == '\0' || strncmp(key, space, strlen(space)) == 0 || strstr(key, "dry:00112233aabb:") != NULL)
+            continue;
+        char *digest =
+            redis_server_command(server, "EVAL 'return redis.sha1hex(redis.call(\"DUMP\", KEYS[1]))' 1 %s", key);
+        char *ttl = redis_server_command(server, "PEXPIRETIME %s", key);
+        buffer_format(out, "%s %s %s\n", key, digest, ttl);
+        free(digest);
+        free(ttl);
+    }
+    free(keys);
+}
+
+static void others_make(void)
+{
+    free(redis_server_command(queue_node, "LPUSH queue:default '{\"class\":\"dry.hold\",\"jid\":\"real\"}'"));
+    free(redis_server_command(queue_node, "SADD queues default"));
+    free(redis_server_command(queue_node, "ZADD schedule 1 '{\"class\":\"dry.hold\",\"jid\":\"due\"}'"));
+    free(redis_server_command(queue_node, "ZADD retry 1 '{\"class\":\"dry.hold\",\"jid\":\"again\"}'"));
+    free(redis_server_command(queue_node, "HSET hf:2:locks:x a b"));
+    for (unsigned i = 0; i < LOCK_NODES; i++) {
+        free(redis_server_command(locks.servers[i], "SET r0 somebody PX 600000"));
+        free(redis_server_command(locks.servers[i], "SET hf:fence:r0 5 PX 600000"));
+    }
+}
+
+static void each_task_is_told_once_and_nobody_else_is_touched(void **state)
+{
+    (void)state;
+    struct buffer before[1 + LOCK_NODES] = {0}, after = {0};
+    config_make();
+    others_make();
+    for (unsigned i = 0; i <= LOCK_NODES; i++)
+        others_write(i == 0 ? queue_node : locks.servers[i - 1], &before[i]);
+    workforce_make();
+    push(TASKS);
+    test_await(workforce_ready(workforce) == 2);
+    workforce_go(workforce);
+    test_await(look() && told.ended == TASKS && told.looks >= 4);
+    assert_int_equal(workforce_up(workforce), 2);
+    assert_true(workforce_cpu_ns(workforce) > 0);
+    workforce_drain(workforce);
+    all_ended_await();
+    for (unsigned i = 0; i <= LOCK_NODES; i++) {
+        others_write(i == 0 ? queue_node : locks.servers[i - 1], &after);
+        assert_string_equal(buffer_text(&after), buffer_text(&before[i]));
+        buffer_fini(&before[i]);
+    }
+    buffer_fini(&after);
+
+    assert_int_equal(told.ended, TASKS);
+    assert_int_equal(workforce_records_lost(workforce), 0);
+    for (unsigned i = 0; i < told.count; i++)
+        for (enum record_kind kind = RECORD_TASK; kind <= RECORD_LEAVE; kind++)
+            assert_int_equal(count_of(kind, told.items[i].jid), kind != RECORD_PROCESS);
+    witness_check();
+    for (unsigned number = 1; number <= 2; number++) {
+        assert_true(told.exit[number].was_orderly && told.exit[number].was_wanted && !told.exit[number].was_killed);
+        assert_true(told.exit[number].cpu_ns > 0);
+    }
+    assert_int_equal(told.line_count, 0);
+}
+
+static void a_killed_worker_is_seen_and_the_other_goes_on(void **state)
+{
+    (void)state;
+    config_make();
+    config->lock.ttl_ns = 2 * NS_PER_S; /* so long the other waits for what it had locked */
+    workforce_make();
+    push(TASKS);
+    workforce_go(workforce);
+    test_await(look() && told.ended >= 20);
+    assert_true(workforce_kill(workforce, 2));
+    test_await(look() && told.exits == 1);
+    const struct workforce_exit *end = &told.exit[2];
+    assert_int_equal(end->number, 2);
+    assert_true(end->was_killed && end->was_wanted && !end->was_orderly);
+    assert_true(WIFSIGNALED(end->wait_status) && WTERMSIG(end->wait_status) == SIGKILL);
+    assert_int_equal(workforce_pid(workforce, 2), 0);
+    assert_int_equal(workforce_alive(workforce), 1);
+    assert_false(workforce_kill(workforce, 2));
+    assert_false(workforce_freeze(workforce, 2));
+    unsigned before = told.ended;
+    test_await(look() && told.ended > before + 20);
+    workforce_stop(workforce);
+    all_ended_await();
+    assert_true(told.exit[1].was_orderly && !told.exit[1].was_killed);
+    assert_int_equal(workforce_records_lost(workforce), 0);
+}
+
+/* Not by us: somebody else's kill, or a crash. Its zygote tells. */
+static void a_worker_that_dies_by_itself_is_a_fault(void **state)
+{
+    (void)state;
+    config_make();
+    workforce_make();
+    workforce_go(workforce);
+    test_await(look() && workforce_up(workforce) == 2);
+    assert_int_equal(kill(workforce_pid(workforce, 1), SIGKILL), 0);
+    test_await(look() && told.exits == 1);
+    assert_false(told.exit[1].was_wanted || told.exit[1].was_orderly || told.exit[1].was_killed);
+    test_await(look() && has_line("1: "));
+}
+
+static void a_frozen_worker_says_nothing_until_it_is_thawed(void **state)
+{
+    (void)state;
+    plan.processes = 1;
+    config_make();
+    workforce_make();
+    push(20);
+    workforce_go(workforce);
+    test_await(look() && told.ended == 20);
+    assert_true(workforce_freeze(workforce, 1));
+    char stat[64];
+    snprintf(stat, sizeof stat, "/proc/%d/stat", (int)workforce_pid(workforce, 1));
+    test_await(process_state(stat) == 'T');
+    look();
+    unsigned looks = told.looks;
+    push(20);
+    poll(NULL, 0, 700); /* longer than between two looks of a worker */
+    look();
+    assert_int_equal(told.ended, 20);
+    assert_int_equal(told.looks, looks);
+    assert_true(workforce_thaw(workforce, 1));
+    test_await(look() && told.ended == 40);
+    workforce_freeze(workforce, 1);
+    workforce_stop(workforce); /* also one that is frozen */
+    all_ended_await();
+    assert_true(told.exit[1].was_orderly);
+}
+
+static void failures_are_as_the_plan_says(void **state)
+{
+    (void)state;
+    plan.failures = 0.5;
+    config_make();
+    workforce_make();
+    push(100);
+    workforce_go(workforce);
+    test_await(look() && told.ended >= 100);
+    workforce_drain(workforce);
+    all_ended_await();
+    unsigned failed = 0;
+    for (unsigned i = 0; i < told.count; i++) {
+        const struct seen *seen = &told.items[i];
+        if (seen->kind == RECORD_LEAVE) {
+            assert_int_equal(seen->failed, load_fails(&plan, seen->jid, 0));
+            failed += seen->failed;
+        }
+    }
+    assert_in_range(failed, 25, 75);
+    char *retry = redis_server_command(queue_node, "ZCARD %sretry", space);
+    assert_int_equal(strtoul(retry, NULL, 10), failed);
+    free(retry);
+}
+
+/* --- before and after --------------------------------------------------------------------------------------------- */
+
+static void who_never_went_ends_when_told(void **state)
+{
+    (void)state;
+    config_make();
+    workforce_make();
+    test_await(workforce_ready(workforce) == 2);
+    assert_int_equal(workforce_up(workforce), 0);
+    workforce_drain(workforce);
+    all_ended_await();
+    assert_int_equal(told.exits, 2);
+    assert_true(told.exit[1].was_wanted && told.exit[2].was_wanted);
+}
+
+/* Its own lines say why. */
+static void a_worker_that_cannot_start_says_why(void **state)
+{
+    (void)state;
+    config_make();
+    config->lock.ttl_ns = 2 * (int64_t)CLUSTER_MAX_TTL_MS * NS_PER_MS; /* more than any may be */
+    workforce_make();
+    workforce_go(workforce);
+    all_ended_await();
+    assert_false(told.exit[1].was_orderly || told.exit[1].was_wanted);
+    assert_true(has_line("1: ") && has_line("ttl must be"));
+}
+
+/* A signal to read the configuration again must not bring that of production in. */
+static void a_worker_reads_no_other_configuration(void **state)
+{
+    (void)state;
+    config_make();
+    workforce_make();
+    workforce_go(workforce);
+    test_await(look() && workforce_up(workforce) == 2);
+    assert_int_equal(kill(workforce_pid(workforce, 1), SIGHUP), 0);
+    test_await(look() && has_line("1: ") && has_line("dry run 00112233aabb"));
+    push(10);
+    test_await(look() && told.ended == 10);
+}
+
+/* A terminal's signals go to a group: that of the caller. */
+static void each_leads_a_group_of_its_own(void **state)
+{
+    (void)state;
+    config_make();
+    workforce_make();
+    for (unsigned number = 1; number <= 2; number++)
+        assert_int_equal(getpgid(workforce_pid(workforce, number)), workforce_pid(workforce, number));
+}
+
+/* The child is what would count; it dies without a word. */
+static _Noreturn void caller_run(int out)
+{
+    workforce_make();
+    workforce_go(workforce);
+    while (workforce_up(workforce) < 2)
+        poll(NULL, 0, 1);
+    pid_t pids[2] = {workforce_pid(workforce, 1), workforce_pid(workforce, 2)};
+    if (write(out, pids, sizeof pids) != sizeof pids)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void all_die_with_the_caller(void **state)
+{
+    (void)state;
+    int ends[2];
+    pid_t pids[2];
+    config_make();
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t caller = fork();
+    assert_true(caller >= 0);
+    if (caller == 0)
+        caller_run(ends[1]);
+    assert_int_equal(read(ends[0], pids, sizeof pids), sizeof pids);
+    assert_int_equal(kill(caller, SIGKILL), 0);
+    assert_int_equal(waitpid(caller, NULL, 0), caller);
+    for (unsigned i = 0; i < 2; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+#define workforce_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        workforce_test(each_task_is_told_once_and_nobody_else_is_touched),
+        workforce_test(a_killed_worker_is_seen_and_the_other_goes_on),
+        workforce_test(a_worker_that_dies_by_itself_is_a_fault),
+        workforce_test(a_frozen_worker_says_nothing_until_it_is_thawed),
+        workforce_test(failures_are_as_the_plan_says),
+        workforce_test(who_never_went_ends_when_told),
+        workforce_test(a_worker_that_cannot_start_says_why),
+        workforce_test(a_worker_reads_no_other_configuration),
+        workforce_test(each_leads_a_group_of_its_own),
+        workforce_test(all_die_with_the_caller),
+    };
+    return cmocka_run_group_tests_name("workforce", tests, group_set_up, group_tear_down);
+}

@@ -1,0 +1,205 @@
+/* The configuration of a dry run: what differs from that of production, and that all the rest does not. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "worker/dry_run/dry_config.h"
+#include "worker/dry_run/load.h"
+
+static struct dry_run_plan plan;
+static struct config *config;
+
+static int set_up(void **state)
+{
+    (void)state;
+    plan_init(&plan);
+    memcpy(plan.id, "00112233aabb", sizeof plan.id);
+    plan.threads = 12;
+    plan.for_ns = 30 * NS_PER_S;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    config_free(config);
+    config = NULL;
+    plan_fini(&plan);
+    return 0;
+}
+
+static void config_of(const char *text)
+{
+    struct buffer written = {0};
+    struct findings findings = {0};
+    buffer_append_text(&written, text);
+    config = config_read_written(&written, &findings);
+    if (config == NULL || findings.errors > 0)
+        findings_print(&findings, stderr);
+    assert_true(config != NULL && findings.errors == 0);
+    findings_fini(&findings);
+    buffer_fini(&written);
+}
+
+static void turn(void)
+{
+    struct error error = ERROR_NONE;
+    if (!dry_config_turn(config, &plan, &error))
+        fail_msg("%s", error.text);
+}
+
+#define CONFIGURED                                                                                                     \
+    "queue_node = { host = \"redis.example\"; call_timeout = \"3s\"; };\n"                                             \
+    "lock_nodes = ( { host = \"a\"; timeout = \"70ms\"; }, { host = \"b\"; timeout = \"80ms\"; },\n"                   \
+    "               { host = \"c\"; timeout = \"90ms\"; } );\n"                                                        \
+    "worker = { threads = 3; queues = [\"jobs\", \"mail\"]; lease = \"33s\"; log_file = \"/var/log/holdfast\"; };\n"   \
+    "lock = { prefix = \"mine:\"; ttl = \"7s\"; max_hold = \"9m\"; };\n"                                               \
+    "queue_settings = ( { queue = \"jobs\"; classes = [\"a\"]; } );\n"                                                 \
+    "classes = ( { class = \"a\"; program = [\"/bin/true\", \"x\"]; memory_limit = \"1GiB\"; share = 50; },\n"         \
+    "            { class = \"b\"; isolation = \"process\"; result_ttl = \"1h\"; timeout = \"5s\"; } );\n"              \
+    "periodic = ( { cron = \"* * * * *\"; class = \"a\"; queue = \"jobs\"; } );\n"                                     \
+    "on_event = { command = [\"/bin/true\"]; events = [\"dead\"]; };\n"
+
+static void what_would_reach_production_is_gone(void **state)
+{
+    (void)state;
+    config_of(CONFIGURED);
+    turn();
+    assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
+    assert_int_equal(config->lock.fence_ttl_ns, 3630 * NS_PER_S);
+    assert_int_equal(config->periodic_count, 0);
+    assert_int_equal(config->on_event.command.count, 0);
+    assert_int_equal(config->queue_count, 0);
+    assert_int_equal(config->worker.queues.count, 1);
+    assert_string_equal(config->worker.queues.items[0], LOAD_QUEUE);
+    assert_string_equal(config->worker.log_file, "");
+    assert_int_equal(config->worker.log_level, LOG_WARN);
+    assert_int_equal(config->worker.threads, 12);
+    for (size_t i = 0; i < 2; i++) {
+        const struct config_class *entry = &config->classes[i];
+        assert_int_equal(entry->isolation, CONFIG_ISOLATION_THREAD);
+        assert_int_equal(entry->program.count, 0);
+        assert_int_equal(entry->memory_limit, 0);
+        assert_int_equal(entry->result_ttl_ns, 0);
+    }
+}
+
+static void all_the_rest_is_as_configured(void **state)
+{
+    (void)state;
+    config_of(CONFIGURED);
+    turn();
+    assert_int_equal(config->lock.ttl_ns, 7 * NS_PER_S);
+    assert_int_equal(config->lock.max_hold_ns, 540 * NS_PER_S);
+    assert_int_equal(config->worker.lease_ns, 33 * NS_PER_S);
+    assert_string_equal(config->queue_node.host, "redis.example");
+    assert_int_equal(config->lock_node_count, 3);
+    assert_int_equal(config->classes[0].share, 50);
+    assert_int_equal(config->classes[1].timeout_ns, 5 * NS_PER_S);
+}
+
+static void a_shadow_serves_the_queues_of_its_fleet(void **state)
+{
+    (void)state;
+    plan.kind = DRY_RUN_SHADOW;
+    config_of(CONFIGURED);
+    turn();
+    assert_int_equal(config->worker.queues.count, 2);
+    assert_string_equal(config->worker.queues.items[1], "mail");
+    assert_int_equal(config->queue_count, 1);
+}
+
+/* Else a signal would bring the handlers of production in. */
+static void it_cannot_be_read_again(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    config_of(CONFIGURED);
+    turn();
+    assert_null(config_read(config->path, &findings));
+    assert_true(findings.errors > 0);
+    findings_fini(&findings);
+}
+
+static void private_nodes_take_the_place_of_the_configured_ones(void **state)
+{
+    (void)state;
+    const struct dry_config_nodes nodes = {.host = "127.0.0.1",
+                                           .password = "secret",
+                                           .queue_port = 7000,
+                                           .lock_ports = {7001, 7002, 7003, 7004, 7005},
+                                           .lock_count = 5};
+    config_of(CONFIGURED);
+    dry_config_use_nodes(config, &nodes);
+    assert_string_equal(config->queue_node.host, "127.0.0.1");
+    assert_int_equal(config->queue_node.port, 7000);
+    assert_string_equal(config->queue_node.password, "secret");
+    assert_string_equal(config->queue_node.name, "queue");
+    assert_int_equal(config->queue_node.call_timeout_ns, 3 * NS_PER_S);
+    assert_int_equal(config->lock_node_count, 5);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(config->lock_nodes[i].port, 7001 + i);
+        assert_string_equal(config->lock_nodes[i].password, "secret");
+        assert_int_equal(config->lock_nodes[i].call_timeout_ns, (i < 3 ? 70 + 10 * i : 90) * NS_PER_MS);
+    }
+    turn();
+    assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
+}
+
+static void without_a_file_all_is_usual(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    config = dry_config_built_in(&findings);
+    assert_non_null(config);
+    assert_int_equal(findings.errors + findings.warnings, 0);
+    findings_fini(&findings);
+    dry_config_use_nodes(
+        config, &(struct dry_config_nodes){.host = "127.0.0.1", .queue_port = 1, .lock_ports = {2}, .lock_count = 1});
+    turn();
+    assert_null(config->queue_node.password);
+    assert_int_equal(config->lock_node_count, 1);
+    assert_string_equal(config->lock.prefix, "dry:00112233aabb:");
+}
+
+static void a_prefix_that_becomes_too_long_is_refused(void **state)
+{
+    (void)state;
+    char prefix[REDLOCK_PREFIX_BYTES_MAX + 1] = "";
+    struct error error = ERROR_NONE;
+    config_of(CONFIGURED);
+    memset(prefix, 'p', REDLOCK_PREFIX_BYTES_MAX - strlen("dry:00112233aabb:") + 1);
+    free(config->lock.prefix);
+    config->lock.prefix = memory_text(prefix);
+    assert_false(dry_config_turn(config, &plan, &error));
+    assert_contains(error.text, "lock.prefix");
+    assert_int_equal(config->periodic_count, 1);
+    config->lock.prefix[strlen(prefix) - 1] = '\0';
+    turn();
+    assert_int_equal(strlen(config->lock.prefix), REDLOCK_PREFIX_BYTES_MAX);
+}
+
+static void the_key_space_names_the_run(void **state)
+{
+    (void)state;
+    char space[DRY_CONFIG_SPACE_MAX];
+    assert_string_equal(dry_config_key_space(&plan, space), "hf:2:dry:00112233aabb:");
+}
+
+#define config_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        config_test(what_would_reach_production_is_gone),
+        config_test(all_the_rest_is_as_configured),
+        config_test(a_shadow_serves_the_queues_of_its_fleet),
+        config_test(it_cannot_be_read_again),
+        config_test(private_nodes_take_the_place_of_the_configured_ones),
+        config_test(without_a_file_all_is_usual),
+        config_test(a_prefix_that_becomes_too_long_is_refused),
+        config_test(the_key_space_names_the_run),
+    };
+    return cmocka_run_group_tests_name("dry_config", tests, NULL, NULL);
+}

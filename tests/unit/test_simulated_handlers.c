@@ -1,0 +1,339 @@
+/* The handlers of a dry run: they hold as long as they should, hear when they are to stop, and are treated as those
+ * they stand for. */
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "worker/config/findings.h"
+#include "worker/dry_run/load.h"
+#include "worker/dry_run/record.h"
+#include "worker/dry_run/simulated_handlers.h"
+#include "worker/isolation/board.h"
+#include "worker/plugin/job_host.h"
+#include "worker/plugin/plugin_built_in.h"
+
+enum { RINGS = 2, CAPACITY = 4096 };
+
+static struct dry_run_plan plan;
+static struct record_ring *rings[RINGS];
+static void *memory;
+static _Atomic uint64_t lost;
+static struct simulation *simulation;
+static struct plugins *plugins;
+static struct board *board;
+static struct hf_job *job;
+static struct redlock_validity validity;
+static struct buffer bytes;
+static struct record *record;
+static const char *const names[] = {"account:1"};
+
+static int set_up(void **state)
+{
+    (void)state;
+    plan_init(&plan);
+    memcpy(plan.id, "00112233aabb", sizeof plan.id);
+    plan.seed = 1;
+    plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 0.01};
+    memory = mmap(NULL, RINGS * record_ring_size(CAPACITY), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (unsigned i = 0; i < RINGS; i++)
+        rings[i] = record_ring_place((char *)memory + i * record_ring_size(CAPACITY), CAPACITY);
+    board = board_create(1);
+    berth_open(board_berth(board, 0), "jid", "Class");
+    job = memory_new(struct hf_job);
+    record = memory_new(struct record);
+    *job = (struct hf_job){.jid = "0123456789ab",
+                           .class_name = DRY_RUN_CLASS,
+                           .resources = names,
+                           .resource_count = 1,
+                           .fence = "42",
+                           .board = board,
+                           .berth = board_berth(board, 0)};
+    atomic_store(&lost, 0);
+    atomic_store(&validity.until, INT64_MAX);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    plugins_close(plugins);
+    simulation_destroy(simulation);
+    plugins = NULL;
+    simulation = NULL;
+    board_destroy(board);
+    free(job);
+    free(record);
+    buffer_fini(&bytes);
+    plan_fini(&plan);
+    return munmap(memory, RINGS * record_ring_size(CAPACITY));
+}
+
+static void simulate(const struct simulated_class *classes, size_t count, const struct plugins *real)
+{
+    simulation = simulation_create(&(struct simulation_options){
+        .plan = &plan, .classes = classes, .class_count = count, .rings = rings, .ring_count = RINGS, .lost = &lost});
+    plugins = simulated_plugins(simulation, real);
+}
+
+static int run(void)
+{
+    const struct plugin_handler *handler = plugins_find(plugins, job->class_name);
+    assert_non_null(handler);
+    return handler->run(job, plugin_handler_state(handler));
+}
+
+/* The next of what the first ring has. */
+static const struct witnessed *witness_next(enum record_kind kind)
+{
+    static const char *at;
+    static size_t left;
+    if (record_ring_take(rings[0], &bytes) > 0) {
+        at = bytes.bytes;
+        left = bytes.length;
+    }
+    assert_true(record_read(&at, &left, record));
+    assert_int_equal(record->kind, kind);
+    return &record->witnessed;
+}
+
+static int64_t witnessed_hold(void)
+{
+    struct instant entered = witness_next(RECORD_ENTER)->at;
+    return instant_since(entered, witness_next(RECORD_LEAVE)->at);
+}
+
+/* --- holding ------------------------------------------------------------------------------------------------------ */
+
+static void it_holds_and_the_witness_tells(void **state)
+{
+    (void)state;
+    simulate(NULL, 0, NULL);
+    assert_int_equal(run(), HF_OK);
+    const struct witnessed *witnessed = witness_next(RECORD_ENTER);
+    struct instant entered = witnessed->at;
+    assert_string_equal(witnessed->jid, "0123456789ab");
+    assert_int_equal(witnessed->resource_count, 1);
+    assert_string_equal(witnessed->resources[0], "account:1");
+    assert_int_equal(witnessed->token, 42);
+    witnessed = witness_next(RECORD_LEAVE);
+    assert_int_equal(witnessed->token, 42);
+    assert_false(witnessed->failed);
+    assert_true(instant_since(entered, witnessed->at) >= 10 * NS_PER_MS);
+}
+
+static void the_same_task_holds_the_same_in_every_run_of_the_seed(void **state)
+{
+    (void)state;
+    plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
+    plan.speed = 2;
+    simulate(NULL, 0, NULL);
+    for (unsigned i = 0; i < 10; i++) {
+        char jid[] = {(char)('a' + i), '\0'};
+        job->jid = jid;
+        assert_int_equal(run(), HF_OK);
+        assert_true(witnessed_hold() >= load_hold_ns(&plan, jid, 0));
+        buffer_clear(&bytes);
+    }
+}
+
+static void a_listed_class_has_a_hold_of_its_own(void **state)
+{
+    (void)state;
+    const struct simulated_class classes[] = {{"z", {.kind = DISTRIBUTION_FIXED, .mean_s = 3600}},
+                                              {DRY_RUN_CLASS, {.kind = DISTRIBUTION_FIXED, .mean_s = 0.04}},
+                                              {"a", {.kind = DISTRIBUTION_FIXED, .mean_s = 3600}}};
+    plan.hold.mean_s = 3600;
+    plan.speed = 2;
+    simulate(classes, 3, NULL);
+    assert_int_equal(run(), HF_OK);
+    assert_true(witnessed_hold() >= 20 * NS_PER_MS);
+}
+
+static void it_fails_as_the_plan_says(void **state)
+{
+    (void)state;
+    plan.failures = 1;
+    simulate(NULL, 0, NULL);
+    assert_int_equal(run(), HF_FAIL);
+    assert_string_equal(job->outcome.failure.error_class, "HF::Simulated");
+    witness_next(RECORD_ENTER);
+    assert_true(witness_next(RECORD_LEAVE)->failed);
+}
+
+/* --- stopping ----------------------------------------------------------------------------------------------------- */
+
+static void is_stopped(void)
+{
+    plan.hold.mean_s = 3600;
+    plan.failures = 1;
+    simulate(NULL, 0, NULL);
+    assert_int_equal(run(), HF_CANCELLED);
+    witness_next(RECORD_ENTER);
+    assert_false(witness_next(RECORD_LEAVE)->failed);
+}
+
+static void it_hears_that_the_task_was_cancelled(void **state)
+{
+    (void)state;
+    job_cancel(job, HF_USER);
+    is_stopped();
+}
+
+static void it_hears_that_the_worker_stops(void **state)
+{
+    (void)state;
+    atomic_store(&board->must_stop, true);
+    is_stopped();
+}
+
+/* Nobody tells it: it looks when the lock was to end. */
+static void it_stops_when_its_lock_is_over(void **state)
+{
+    (void)state;
+    job->validity = &validity;
+    struct instant until = instant_after(instant_now(), 20 * NS_PER_MS);
+    atomic_store(&validity.until, until.ns);
+    is_stopped();
+    assert_true(!instant_before(record->witnessed.at, until));
+}
+
+static void *lose_later(void *unused)
+{
+    (void)unused;
+    poll(NULL, 0, 5);
+    atomic_store(&validity.until, 0);
+    return NULL;
+}
+
+static void it_hears_that_its_lock_was_lost(void **state)
+{
+    (void)state;
+    pthread_t other;
+    job->validity = &validity;
+    assert_int_equal(pthread_create(&other, NULL, lose_later, NULL), 0);
+    is_stopped();
+    pthread_join(other, NULL);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+static void *run_once(void *unused)
+{
+    (void)unused;
+    struct hf_job own = *job;
+    const struct plugin_handler *handler = plugins_find(plugins, DRY_RUN_CLASS);
+    handler->run(&own, plugin_handler_state(handler));
+    return NULL;
+}
+
+static void each_thread_has_a_ring_and_who_has_none_is_counted(void **state)
+{
+    (void)state;
+    plan.hold.mean_s = 0;
+    simulate(NULL, 0, NULL);
+    for (unsigned i = 0; i < RINGS + 1; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, run_once, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    for (unsigned i = 0; i < RINGS; i++)
+        assert_true(record_ring_take(rings[i], &bytes) > 0);
+    assert_int_equal(atomic_load(&lost), 2);
+}
+
+/* --- what they stand for ------------------------------------------------------------------------------------------ */
+
+static int must_not_run(hf_job *unused, void *none)
+{
+    (void)unused;
+    (void)none;
+    fail_msg("a handler of production ran");
+    return HF_FAIL;
+}
+
+static int check(const char *args, size_t length, char *reason, size_t reason_size)
+{
+    (void)args;
+    (void)length;
+    (void)reason;
+    (void)reason_size;
+    return 1;
+}
+
+static void classes_are_treated_as_they_were(void **state)
+{
+    (void)state;
+    static const char *const templates[] = {"account:{0}", NULL}, *const program[] = {"/bin/true", NULL};
+    const struct plugin_handler transfer = {.class_name = "transfer",
+                                            .about = "moves money",
+                                            .flags = HF_LOCK_REQUIRED | HF_PROGRESS,
+                                            .run = must_not_run,
+                                            .check = check,
+                                            .retries = 3,
+                                            .retry_for_ms = 4,
+                                            .retry_queue = "later",
+                                            .expires_in_ms = 5,
+                                            .mode = HF_CORRECTNESS,
+                                            .resources = templates,
+                                            .on_conflict = HF_CONFLICT_DELAY,
+                                            .hold_at_least_ms = 6,
+                                            .isolation = HF_ISOLATION_PROCESS,
+                                            .timeout_ms = 7,
+                                            .grace_ms = 8,
+                                            .max_hold_ms = 9,
+                                            .origin = "transfer.so"};
+    const struct plugin_handler report = {.class_name = "report", .program = program, .flags = HF_PROGRESS};
+    struct plugins *real = plugins_create_built_in("real", NULL);
+    assert_true(plugins_add_built_in(real, &transfer));
+    assert_true(plugins_add_built_in(real, &report));
+    simulate(NULL, 0, real);
+    assert_int_equal(plugins_handler_count(plugins), 3);
+    struct plugin_handler simulated = *plugins_find(plugins, "transfer");
+    assert_true(simulated.run != must_not_run);
+    assert_ptr_equal(plugin_handler_state(&simulated), simulation);
+    assert_int_equal(simulated.isolation, HF_ISOLATION_THREAD);
+    simulated.run = transfer.run;
+    simulated.isolation = transfer.isolation;
+    simulated.grace_ms = transfer.grace_ms;
+    simulated.plugin = transfer.plugin;
+    assert_memory_equal(&simulated, &transfer, sizeof transfer);
+    assert_null(plugins_find(plugins, "report")->program);
+    job->class_name = "report";
+    assert_int_equal(run(), HF_OK);
+    job->class_name = "transfer";
+    assert_int_equal(run(), HF_OK);
+    plugins_close(real);
+}
+
+static void the_class_of_rehearsals_needs_a_lock_in_the_usual_mode(void **state)
+{
+    (void)state;
+    simulate(NULL, 0, NULL);
+    const struct plugin_handler *handler = plugins_find(plugins, DRY_RUN_CLASS);
+    assert_int_equal(handler->flags, HF_LOCK_REQUIRED);
+    assert_int_equal(handler->mode, HF_MODE_USUAL);
+    assert_null(handler->check);
+}
+
+#define simulated_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        simulated_test(it_holds_and_the_witness_tells),
+        simulated_test(the_same_task_holds_the_same_in_every_run_of_the_seed),
+        simulated_test(a_listed_class_has_a_hold_of_its_own),
+        simulated_test(it_fails_as_the_plan_says),
+        simulated_test(it_hears_that_the_task_was_cancelled),
+        simulated_test(it_hears_that_the_worker_stops),
+        simulated_test(it_stops_when_its_lock_is_over),
+        simulated_test(it_hears_that_its_lock_was_lost),
+        simulated_test(each_thread_has_a_ring_and_who_has_none_is_counted),
+        simulated_test(classes_are_treated_as_they_were),
+        simulated_test(the_class_of_rehearsals_needs_a_lock_in_the_usual_mode),
+    };
+    return cmocka_run_group_tests_name("simulated_handlers", tests, NULL, NULL);
+}
