@@ -89,7 +89,7 @@ int64_t load_due_ns(const struct load *load)
 
 /* --- tasks ------------------------------------------------------------------------------------------------------ */
 
-/* Four rounds of a Feistel network over two halves of 24 bits: one to one, so no two tasks of a run are called alike. */
+/* Four rounds of a Feistel network over two halves of 24 bits: one to one, so no two tasks of a run have one jid. */
 static uint64_t number_encrypt(uint64_t seed, uint64_t number)
 {
     const uint64_t half = 0xffffff;

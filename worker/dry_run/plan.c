@@ -17,7 +17,7 @@ void plan_init(struct dry_run_plan *plan)
 {
     *plan = (struct dry_run_plan){
         .kind = DRY_RUN_REHEARSAL,
-        .local_nodes = 3,
+        .local_nodes = 5,
         .warm_up_ns = NOT_SAID_NS,
         .for_ns = USUAL_FOR_NS,
         .processes = 1,
@@ -28,8 +28,8 @@ void plan_init(struct dry_run_plan *plan)
         .resources_per_task = 1,
         .hold = {.kind = DISTRIBUTION_FIXED, .mean_s = USUAL_HOLD_S},
         .class_name = DRY_RUN_CLASS,
-        .node_share = 0.05,
-        .copy_rate = 2000,
+        .node_share = 0.1,
+        .copy_rate = 1000,
         .speed = 1,
     };
 }

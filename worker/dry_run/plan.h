@@ -40,6 +40,9 @@ enum {
 #define DRY_RUN_SEED_MAX ((INT64_C(1) << 53) - 1)
 /* Tasks a second; far more than one queue node can take. */
 #define DRY_RUN_RATE_MAX 1e6
+/* Holds are divided by a factor between these. */
+#define DRY_RUN_SPEED_MIN 0.001
+#define DRY_RUN_SPEED_MAX 1000.0
 /* Durations of a plan are between these. */
 #define DRY_RUN_FOR_MIN_NS  NS_PER_S
 #define DRY_RUN_FOR_MAX_NS  (24 * 3600 * NS_PER_S)
@@ -89,6 +92,7 @@ struct dry_run_plan {
     unsigned population; /* DRY_RUN_CLOSED; 0 before plan_complete = twice the threads of all */
     bool is_population_given;
     struct popularity popularity;
+    bool is_count_given; /* of the resources, by --resources */
     unsigned resources_per_task;
     struct distribution hold;
     double failures;        /* share of the runs that fail */

@@ -229,10 +229,10 @@ static void check_nodes(const struct check *check)
     if (!plan->is_local)
         return;
     if (plan->local_nodes < 1 || plan->local_nodes > REDLOCK_NODES_MAX)
-        findings_error(check->findings, "--nodes %u: from 1 to %d lock nodes", plan->local_nodes, REDLOCK_NODES_MAX);
+        findings_error(check->findings, "--local=%u: from 1 to %d lock nodes", plan->local_nodes, REDLOCK_NODES_MAX);
     else if (plan->local_nodes % 2 == 0)
         findings_error(check->findings,
-                       "--nodes %u: an even number of lock nodes survives no more failures than one "
+                       "--local=%u: an even number of lock nodes survives no more failures than one "
                        "node less: use %u or %u",
                        plan->local_nodes, plan->local_nodes - 1, plan->local_nodes + 1);
 }
@@ -339,7 +339,7 @@ void plan_check(const struct dry_run_plan *plan, const struct config *config, st
     check_times(&check);
     check_crew(&check);
     check_points(&check);
-    check_range(&check, "--speed", plan->speed, 0.001, 1000);
+    check_range(&check, "--speed", plan->speed, DRY_RUN_SPEED_MIN, DRY_RUN_SPEED_MAX);
     check_range(&check, "--failures", plan->failures, 0, 1);
     check_faults(&check);
     if (plan->kind == DRY_RUN_SHADOW) {
