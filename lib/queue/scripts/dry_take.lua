@@ -1,0 +1,16 @@
+-- Takes over a dry run whose lease has ended, to remove what it has left. KEYS: the index of runs, the record of this one.
+-- ARGV: the run; the new owner; for how long he holds it, in seconds; for how long index and record live, in ms
+-- Answers 0 when it is not there, or goes on; else {the prefix of its locks, who it was, since when}, texts. Repeated it
+-- answers the same.
+local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+if not ends or tonumber(ends) > now and redis.call('HGET', KEYS[2], 'owner') ~= ARGV[2] then
+    return 0
+end
+redis.call('ZADD', KEYS[1], string.format('%.6f', now + ARGV[3]), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('HSET', KEYS[2], 'owner', ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+local record = redis.call('HMGET', KEYS[2], 'lock_prefix', 'who', 'since')
+return {record[1] or '', record[2] or '', record[3] or ''}

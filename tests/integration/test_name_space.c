@@ -1,0 +1,457 @@
+/* What a dry run has on nodes that others use too: that all of it goes by itself, that all of it is removed, and that
+ * nothing else is touched, byte for byte. */
+#include "worker/dry_run/name_space.h"
+
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "tests/support/config_place.h"
+#include "tests/support/lock_cluster.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/queue_probe.h"
+#include "tests/support/test.h"
+
+#define RUN   "0123456789ab"
+#define DEAD  "deadbeef0000"
+#define ALIVE "a11fe0000000"
+
+enum { LOCK_NODES = 3 };
+
+static struct redis_server *node_of_queues;
+static struct lock_cluster cluster;
+static struct loop *loop;
+static struct config *config;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    node_of_queues = redis_server_start(NULL);
+    lock_cluster_start(&cluster, LOCK_NODES);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    redis_server_destroy(node_of_queues);
+    lock_cluster_stop(&cluster);
+    return 0;
+}
+
+static struct config *config_make(const char *prefix, const char *queue_user)
+{
+    struct buffer text = {0};
+    buffer_format(&text, "queue_node = { host = \"127.0.0.1\"; port = %u; %s };\nlock = { prefix = \"%s\"; };\n",
+                  redis_server_port(node_of_queues), queue_user, prefix);
+    buffer_append_text(&text, "lock_nodes = (");
+    for (unsigned i = 0; i < LOCK_NODES; i++)
+        buffer_format(&text, "%s{ name = \"lock%u\"; host = \"127.0.0.1\"; port = %u; }", i > 0 ? ", " : "", i + 1,
+                      redis_server_port(cluster.servers[i]));
+    buffer_append_text(&text, ");\n");
+    struct config *made = config_place_read_good(buffer_text(&text));
+    buffer_fini(&text);
+    return made;
+}
+
+static int set_up(void **state)
+{
+    redis_server_heal(node_of_queues);
+    lock_cluster_heal(&cluster);
+    int code = config_place_enter(state);
+    loop = loop_create(NULL);
+    config = config_make("lock:", "");
+    return code;
+}
+
+static int tear_down(void **state)
+{
+    config_free(config);
+    loop_destroy(loop);
+    return config_place_leave(state);
+}
+
+/* --- what is on a server ------------------------------------------------------------------------------------------ */
+
+/* A digest of every key, its ttl and its bytes, but for those that have this in their name. */
+static char *picture(struct redis_server *server, const char *without)
+{
+    return redis_server_command(
+        server,
+        "EVAL \"local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do if not string.find(key, ARGV[1], 1, "
+        "true) then all[#all + 1] = key .. redis.call('DUMP', key) .. redis.call('PTTL', key) end end "
+        "table.sort(all) return #all .. ' ' .. redis.sha1hex(table.concat(all))\" 0 %s",
+        without);
+}
+
+static long long keys_like(struct redis_server *server, const char *pattern)
+{
+    char command[256];
+    snprintf(command, sizeof command, "EVAL \"return #redis.call('KEYS', ARGV[1])\" 0 %s", pattern);
+    return queue_probe_number(server, command);
+}
+
+static long long keys_without_ttl(const char *pattern)
+{
+    char command[320];
+    snprintf(command, sizeof command,
+             "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do if redis.call('PTTL', key) < 0 "
+             "then n = n + 1 end end return n\" 0 %s",
+             pattern);
+    return queue_probe_number(node_of_queues, command);
+}
+
+/* Everything that workers, producers and the clock may leave without a ttl of its own, under the names of a space. */
+static void queue_fill(const char *space)
+{
+    static const char *const commands[] = {
+        "SADD %squeues one two:three",
+        "LPUSH %squeue:one task",
+        "LPUSH %squeue:two:three task",
+        "ZADD %sschedule 1 task",
+        "ZADD %sretry 1 task",
+        "ZADD %sdead 1 task",
+        "SADD %spaused two:three",
+        "SADD %sprocesses host:1:aa",
+        "INCR %sstat:processed",
+        "INCR %sstat:failed",
+        "ZADD %shf:2:processes 1 host:1:aa 1 host:2:bb",
+        "HSET %shf:2:process:host:1:aa 0 claim",
+        "HSET %shf:2:process:host:2:bb 0 claim",
+        "LPUSH %shf:2:bell:host:1:aa:one task",
+        "LPUSH %shf:2:bell:host:2:bb:two:three task",
+        "ZADD %shf:2:cancels 1 jid",
+        "HSET %shf:2:periodic some 1",
+        "ZADD %shf:2:contended 1 resource:a 1 class:b",
+        "ZADD %shf:2:waiting:resource:a 1 jid",
+        "HSET %shf:2:places:resource:a jid place",
+        "ZADD %shf:2:waiting:class:b 1 jid",
+        "HSET %shf:2:places:class:b jid place",
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        struct buffer command = {0};
+        const char *gap = strstr(commands[i], "%s");
+        buffer_format(&command, "%.*s%s%s", (int)(gap - commands[i]), commands[i], space, gap + 2);
+        free(redis_server_command(node_of_queues, "%s", buffer_text(&command)));
+        buffer_fini(&command);
+    }
+}
+
+static void locks_fill(const char *prefix, unsigned count)
+{
+    for (unsigned node = 0; node < LOCK_NODES; node++)
+        free(
+            redis_server_command(cluster.servers[node],
+                                 "EVAL \"for i = 1, %u do redis.call('SET', ARGV[1] .. 'r' .. i, 'value', 'PX', 60000) "
+                                 "redis.call('SET', 'hf:fence:' .. ARGV[1] .. 'r' .. i, i) end\" 0 %s",
+                                 count, prefix));
+}
+
+/* --- the name space ----------------------------------------------------------------------------------------------- */
+
+struct watch {
+    unsigned begun, lost, deleted, removed;
+    char trouble[512];
+    struct removal_end end;
+    char troubles[1 + LOCK_NODES][256];
+};
+
+static void begun(void *context, const char *trouble, unsigned removed)
+{
+    struct watch *watch = context;
+    watch->begun++;
+    watch->removed = removed;
+    snprintf(watch->trouble, sizeof watch->trouble, "%s", trouble != NULL ? trouble : "");
+}
+
+static void lost(void *context)
+{
+    ((struct watch *)context)->lost++;
+}
+
+static void deleted(void *context, const struct removal_end *end)
+{
+    struct watch *watch = context;
+    watch->deleted++;
+    watch->end = *end;
+    for (unsigned i = 0; i < end->count; i++)
+        snprintf(watch->troubles[i], sizeof watch->troubles[i], "%s",
+                 end->nodes[i].trouble != NULL ? end->nodes[i].trouble : "");
+}
+
+static struct name_space *open_run(struct watch *watch, const struct config *of, const char *run)
+{
+    *watch = (struct watch){.begun = 0};
+    return name_space_open(&(struct name_space_options){
+        .loop = loop, .config = of, .run = run, .node_share = 0.5, .lost = lost, .context = watch});
+}
+
+static struct name_space *begin(struct watch *watch)
+{
+    struct name_space *space = open_run(watch, config, RUN);
+    name_space_begin(space, begun);
+    loop_await(loop, watch->begun == 1);
+    assert_string_equal(watch->trouble, "");
+    return space;
+}
+
+static void delete_and_close(struct name_space *space, struct watch *watch)
+{
+    name_space_delete(space, 10 * NS_PER_S, deleted);
+    loop_await(loop, watch->deleted == 1);
+    name_space_close(space);
+}
+
+static void the_names_are_those_of_the_run(void **state)
+{
+    (void)state;
+    struct buffer name = {0};
+    char run[DRY_RUNS_ID_DIGITS + 1];
+    name_space_key_space(RUN, &name);
+    assert_string_equal(buffer_text(&name), "hf:2:dry:" RUN ":");
+    buffer_clear(&name);
+    name_space_lock_prefix("lock:", RUN, &name);
+    assert_string_equal(buffer_text(&name), "lock:dry:" RUN ":");
+    buffer_fini(&name);
+    assert_true(dry_runs_key_read("hf:2:dry:" RUN ":queue:one", run));
+    assert_string_equal(run, RUN);
+    assert_false(dry_runs_key_read("hf:2:dry:runs", run));
+    assert_false(dry_runs_key_read("hf:2:dry:run:" RUN, run));
+    assert_false(dry_runs_key_read("hf:2:dry:" RUN "0:queue:one", run));
+    assert_false(dry_runs_id_is_sound("0123456789AB"));
+    assert_false(dry_runs_id_is_sound(""));
+}
+
+static void every_key_goes_by_itself_and_live_ones_stay(void **state)
+{
+    (void)state;
+    struct watch watch;
+    queue_fill("");
+    char *before = picture(node_of_queues, "dry:");
+    assert_memory_equal(before, "22 ", 3);
+    queue_fill("hf:2:dry:" RUN ":");
+    assert_int_equal(keys_without_ttl("hf:2:dry:*"), 22);
+    struct name_space *space = begin(&watch);
+    loop_await(loop, keys_without_ttl("hf:2:dry:*") == 0);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 22);
+    assert_in_range(queue_probe_number(node_of_queues, "TTL hf:2:dry:" RUN ":queue:one"), 60, 120);
+    /* what comes into being later, too */
+    free(redis_server_command(node_of_queues, "DEL hf:2:dry:" RUN ":queue:one"));
+    free(redis_server_command(node_of_queues, "LPUSH hf:2:dry:" RUN ":queue:one again"));
+    loop_await(loop, keys_without_ttl("hf:2:dry:*") == 0);
+    char *after = picture(node_of_queues, "dry:");
+    assert_string_equal(before, after);
+    free(before), free(after);
+    name_space_close(space);
+}
+
+/* More lists than a page names. */
+static void every_list_in_which_somebody_waits_is_found(void **state)
+{
+    (void)state;
+    struct watch watch;
+    free(redis_server_command(
+        node_of_queues, "EVAL \"for i = 1, 3000 do local list = 'resource:r' .. i redis.call('ZADD', ARGV[1] .. "
+                        "'contended', i, list) redis.call('ZADD', ARGV[1] .. 'waiting:' .. list, 1, 'jid') "
+                        "redis.call('HSET', ARGV[1] .. 'places:' .. list, 'jid', 'x') end\" 0 hf:2:dry:" RUN ":hf:2:"));
+    assert_int_equal(keys_without_ttl("hf:2:dry:*"), 6001);
+    struct name_space *space = begin(&watch);
+    loop_await(loop, keys_without_ttl("hf:2:dry:*") == 0);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 6001);
+    delete_and_close(space, &watch);
+    assert_true(watch.end.is_clean);
+    assert_int_equal(watch.end.nodes[0].deleted, 6001);
+    assert_reply(node_of_queues, "0", "DBSIZE");
+}
+
+static void nothing_is_left_and_nothing_else_is_touched(void **state)
+{
+    (void)state;
+    struct watch watch;
+    char *before[1 + LOCK_NODES];
+    queue_fill("");
+    queue_fill("hf:2:dry:" ALIVE ":"); /* another run's */
+    locks_fill("lock:", 5);
+    locks_fill("lock:dry:" ALIVE ":", 5);
+    for (unsigned i = 0; i < LOCK_NODES; i++) /* a picture has the ttl in it */
+        free(redis_server_command(cluster.servers[i],
+                                  "EVAL \"for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('PERSIST', key) "
+                                  "end\" 0"));
+    before[0] = picture(node_of_queues, RUN);
+    for (unsigned i = 0; i < LOCK_NODES; i++)
+        before[1 + i] = picture(cluster.servers[i], RUN);
+    struct name_space *space = begin(&watch);
+    queue_fill("hf:2:dry:" RUN ":");
+    locks_fill("lock:dry:" RUN ":", 1500);
+    delete_and_close(space, &watch);
+    assert_true(watch.end.is_clean);
+    assert_int_equal(watch.end.count, 1 + LOCK_NODES);
+    assert_int_equal(watch.end.nodes[0].deleted, 22);
+    assert_string_equal(watch.end.nodes[1].name, "lock1");
+    for (unsigned i = 0; i <= LOCK_NODES; i++) {
+        struct redis_server *server = i == 0 ? node_of_queues : cluster.servers[i - 1];
+        assert_int_equal(watch.end.nodes[i].left, 0);
+        assert_int_equal(watch.end.nodes[i].deleted, i == 0 ? 22 : 3000);
+        assert_int_equal(keys_like(server, "*" RUN "*"), 0);
+        char *after = picture(server, RUN);
+        assert_string_equal(before[i], after);
+        free(before[i]), free(after);
+    }
+    assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:runs hf:2:dry:run:" RUN);
+}
+
+/* With characters that mean something in patterns. */
+static void a_strange_prefix_is_taken_as_it_is(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct config *strange = config_make("a*[x]?\\\\^b:", "");
+    assert_string_equal(strange->lock.prefix, "a*[x]?\\^b:");
+    locks_fill("a*[x]?\\^b:dry:" RUN ":", 3);
+    locks_fill("a*[x]?\\^b:", 3);
+    locks_fill("aax1\\^b:dry:" RUN ":", 3);
+    long long before = keys_like(cluster.servers[0], "*");
+    struct name_space *space = open_run(&watch, strange, RUN);
+    delete_and_close(space, &watch);
+    assert_true(watch.end.is_clean);
+    assert_int_equal(watch.end.nodes[1].deleted, 6);
+    assert_int_equal(keys_like(cluster.servers[0], "*"), before - 6);
+    config_free(strange);
+}
+
+/* --- dead runs ---------------------------------------------------------------------------------------------------- */
+
+static void run_plant(const char *run, long long ends)
+{
+    free(redis_server_command(node_of_queues, "ZADD hf:2:dry:runs %lld %s", ends, run));
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:%s owner %s who host:1 lock_prefix old:dry:%s:", run,
+                              run, run));
+}
+
+static void what_dead_runs_have_left_is_removed_and_what_lives_stays(void **state)
+{
+    (void)state;
+    struct watch watch;
+    run_plant(DEAD, 1000);
+    run_plant(ALIVE, 99999999999);
+    queue_fill("hf:2:dry:" DEAD ":");
+    queue_fill("hf:2:dry:" ALIVE ":");
+    locks_fill("old:dry:" DEAD ":", 4);
+    locks_fill("old:dry:" ALIVE ":", 4);
+    struct name_space *space = begin(&watch);
+    assert_int_equal(watch.removed, 1);
+    assert_int_equal(keys_like(node_of_queues, "*" DEAD "*"), 0);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" ALIVE ":*"), 22);
+    assert_int_equal(keys_like(cluster.servers[1], "*" DEAD "*"), 0);
+    assert_int_equal(keys_like(cluster.servers[1], "*old:dry:" ALIVE ":*"), 8);
+    assert_reply(node_of_queues, RUN "\n" ALIVE, "ZRANGE hf:2:dry:runs 0 -1");
+    name_space_close(space);
+}
+
+/* A record that somebody else wrote makes nobody remove his locks. */
+static void the_locks_of_production_are_never_those_of_a_dead_run(void **state)
+{
+    (void)state;
+    struct watch watch;
+    run_plant(DEAD, 1000);
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" DEAD " lock_prefix lock:"));
+    locks_fill("lock:", 4);
+    locks_fill("lock:dry:" DEAD ":", 4);
+    struct name_space *space = begin(&watch);
+    assert_int_equal(watch.removed, 1);
+    assert_int_equal(keys_like(cluster.servers[0], "lock:r*"), 4);
+    assert_int_equal(keys_like(cluster.servers[0], "*dry:*"), 0);
+    name_space_close(space);
+}
+
+static void who_was_taken_for_dead_is_told(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct name_space *space = begin(&watch);
+    assert_reply(node_of_queues, "1", "EXISTS hf:2:dry:run:" RUN);
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" RUN " owner another"));
+    loop_await(loop, watch.lost == 1);
+    name_space_close(space);
+}
+
+static void a_run_that_was_forgotten_is_not_begun_again_by_its_lease(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct name_space *space = begin(&watch);
+    free(redis_server_command(node_of_queues, "DEL hf:2:dry:runs hf:2:dry:run:" RUN));
+    loop_await(loop, watch.lost == 1);
+    assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:runs");
+    name_space_close(space);
+}
+
+/* --- trouble ------------------------------------------------------------------------------------------------------ */
+
+static void a_node_that_is_down_is_told_and_the_others_are_cleaned(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct name_space *space = begin(&watch);
+    queue_fill("hf:2:dry:" RUN ":");
+    locks_fill("lock:dry:" RUN ":", 4);
+    redis_server_kill(cluster.servers[1]);
+    name_space_delete(space, 1 * NS_PER_S, deleted);
+    loop_await(loop, watch.deleted == 1);
+    name_space_close(space);
+    assert_false(watch.end.is_clean);
+    assert_true(watch.end.nodes[0].is_clean && watch.end.nodes[1].is_clean && watch.end.nodes[3].is_clean);
+    assert_false(watch.end.nodes[2].is_clean);
+    assert_contains(watch.troubles[2], "refused");
+    assert_reply(node_of_queues, "1", "EXISTS hf:2:dry:run:" RUN); /* for the next run */
+}
+
+static void a_user_without_the_right_to_look_is_told(void **state)
+{
+    (void)state;
+    struct watch watch;
+    free(redis_server_command(node_of_queues, "ACL SETUSER limited on >secret ~* +@all -scan"));
+    struct config *limited = config_make("lock:", "user = \"limited\"; password_env = \"HOLDFAST_TEST_PASSWORD\";");
+    struct name_space *space = open_run(&watch, limited, RUN);
+    queue_fill("hf:2:dry:" RUN ":");
+    delete_and_close(space, &watch);
+    assert_false(watch.end.nodes[0].is_clean);
+    assert_contains(watch.troubles[0], "NOPERM");
+    assert_true(watch.end.nodes[1].is_clean);
+    free(redis_server_command(node_of_queues, "ACL DELUSER limited"));
+    config_free(limited);
+}
+
+static void a_queue_node_that_is_not_there_is_trouble_at_the_beginning(void **state)
+{
+    (void)state;
+    struct watch watch;
+    redis_server_kill(node_of_queues);
+    struct name_space *space = open_run(&watch, config, RUN);
+    name_space_begin(space, begun);
+    loop_await(loop, watch.begun == 1);
+    assert_contains(watch.trouble, "refused");
+    name_space_close(space);
+}
+
+#define SPACE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    setenv("HOLDFAST_TEST_PASSWORD", "secret", 1);
+    const struct CMUnitTest tests[] = {
+        SPACE_TEST(the_names_are_those_of_the_run),
+        SPACE_TEST(every_key_goes_by_itself_and_live_ones_stay),
+        SPACE_TEST(every_list_in_which_somebody_waits_is_found),
+        SPACE_TEST(nothing_is_left_and_nothing_else_is_touched),
+        SPACE_TEST(a_strange_prefix_is_taken_as_it_is),
+        SPACE_TEST(what_dead_runs_have_left_is_removed_and_what_lives_stays),
+        SPACE_TEST(the_locks_of_production_are_never_those_of_a_dead_run),
+        SPACE_TEST(who_was_taken_for_dead_is_told),
+        SPACE_TEST(a_run_that_was_forgotten_is_not_begun_again_by_its_lease),
+        SPACE_TEST(a_node_that_is_down_is_told_and_the_others_are_cleaned),
+        SPACE_TEST(a_user_without_the_right_to_look_is_told),
+        SPACE_TEST(a_queue_node_that_is_not_there_is_trouble_at_the_beginning),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,39 @@
+/* Removes from one node all keys that begin with certain bytes: walks through all its keys with SCAN in small steps and
+ * deletes those that it finds, again and again until it finds none. It rests between the steps, so that the node spends
+ * no more than a share of its time on it. A connection of its own; what fails is tried again until the deadline. A node
+ * that does not let us look (its user has no right to SCAN) ends it at once.
+ *
+ * Runs on the loop. */
+#ifndef WORKER_DRY_RUN_SWEEP_H
+#define WORKER_DRY_RUN_SWEEP_H
+
+#include "base/loop.h"
+#include "redis/node.h"
+
+enum { SWEEP_PREFIXES_MAX = 2, SWEEP_TROUBLE_MAX = 256 };
+
+struct sweep_options {
+    struct loop *loop;
+    struct redis_node_options node; /* `changed`, `context` and limits are set here */
+    /* Each is copied. The second one, if there is one, ends with the first. */
+    const char *prefixes[SWEEP_PREFIXES_MAX];
+    bool unlinks; /* with UNLINK, for large values; else with DEL */
+    double share; /* of the node's time, above 0, at most 1 */
+    struct instant deadline;
+    void (*done)(void *context); /* once, at the end of a turn; sweep_close may be called from inside */
+    void *context;
+};
+
+struct sweep_state {
+    bool is_over, is_clean;
+    uint64_t deleted, left; /* found and not deleted, in the last walk */
+    char trouble[SWEEP_TROUBLE_MAX];
+};
+
+struct sweep;
+
+struct sweep *sweep_open(const struct sweep_options *options);
+void sweep_close(struct sweep *sweep); /* NULL is fine */
+const struct sweep_state *sweep_state(const struct sweep *sweep);
+
+#endif
