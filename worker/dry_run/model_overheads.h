@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct model_overheads {
+    double arrivals;                 /* pushes a second, measured */
     double base, base_second_moment; /* from push to locked, of tasks that nobody was in the way of */
     uint64_t base_count;
     double turn, turn_second_moment; /* from one holder's end to the next holder's start, while that one waited */

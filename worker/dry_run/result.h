@@ -28,7 +28,7 @@ struct result_second {
 struct result_expected {
     bool is_known;      /* it applies, and there was enough to go by */
     double utilisation; /* of the resource */
-    double wait;        /* mean */
+    double wait;        /* mean; negative = it grows for as long as the load lasts */
     double throughput;  /* tasks a second that end */
 };
 

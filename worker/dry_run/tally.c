@@ -176,6 +176,7 @@ void tally_pushed(struct tally *tally, const char *jid, const char *const *resou
     }
     tally_task_is(tally, task, OUTSTANDING_WAITING, at.ns);
     tally->pushed++;
+    tally->pushed_measured += tally_is_measured(tally, at.ns);
     tally->series.pushed++;
     next_push_count(tally, at);
 }
@@ -192,6 +193,7 @@ void tally_not_pushed(struct tally *tally, const char *jid)
         resource->arrived--;
         resource->arrived_measured -= tally_is_measured(tally, task->pushed);
     }
+    tally->pushed_measured -= tally_is_measured(tally, task->pushed);
     tally_task_gone(tally, task);
     tally->pushed--;
 }

@@ -73,7 +73,7 @@ struct tally {
     uint64_t pushed, ended, endings[FLOW_ENDINGS], lost, twice, asks, holds, first_holds, overlaps, overlaps_unfenced,
         fence_refusals;
     /* measured */
-    uint64_t ended_measured;
+    uint64_t ended_measured, pushed_measured;
     struct histogram wait, hold, acquire;
     struct moments holds_measured, runs_measured;
     struct moments base, turn;         /* model_overheads.h */

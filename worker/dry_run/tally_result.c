@@ -1,10 +1,10 @@
 /* Sums up what was counted. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "worker/dry_run/expectation.h"
 #include "worker/dry_run/tally_private.h"
 
 static double share_of(double part, double whole)
@@ -200,11 +200,12 @@ static double planned_hold(const struct tally *tally)
     return is_planned ? distribution_mean(&tally->plan->hold) : moments_mean(&tally->runs_measured);
 }
 
-static void overheads_set(struct tally *tally)
+static void overheads_set(struct tally *tally, double measured_for)
 {
     struct model_overheads *overheads = &tally->overheads;
     double parks = (double)tally->parks.count / fmax((double)tally->holds_measured.count, 1);
     *overheads = (struct model_overheads){
+        .arrivals = share_of((double)tally->pushed_measured, measured_for),
         .base = moments_mean(&tally->base),
         .base_second_moment = moments_second(&tally->base),
         .base_count = tally->base.count,
@@ -232,9 +233,9 @@ void tally_finish(struct tally *tally, struct instant now, struct result *result
     tally_turns_take(tally, INSTANT_NEVER);
     witness_end(tally->witness, now);
     outstanding_each(&tally->tasks, outstanding_settle, &(struct end){tally, now.ns});
-    overheads_set(tally);
-
     result->measured_for = tally_clip(tally, tally->measured_from.ns, tally->load_until.ns);
+    overheads_set(tally, result->measured_for);
+
     totals_fill(tally, result);
     rates_fill(tally, result);
     result->wait = spread_of(&tally->wait);
@@ -248,6 +249,7 @@ void tally_finish(struct tally *tally, struct instant now, struct result *result
     resources_fill(tally, result);
     nodes_fill(tally, result);
     hosts_fill(tally, result);
+    expectation_fill(result, tally->plan, &tally->overheads);
 }
 
 const struct model_overheads *tally_overheads(const struct tally *tally)

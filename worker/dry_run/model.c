@@ -1,0 +1,149 @@
+/* See model.h. */
+#include "worker/dry_run/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+struct model_time model_time_sum(struct model_time a, struct model_time b)
+{
+    return (struct model_time){a.mean + b.mean, a.second_moment + 2 * a.mean * b.mean + b.second_moment};
+}
+
+struct model_time model_time_scaled(struct model_time time, double factor)
+{
+    return (struct model_time){time.mean * factor, time.second_moment * factor * factor};
+}
+
+struct model_time model_time_moved(struct model_time time, double mean)
+{
+    double variance = fmax(time.second_moment - time.mean * time.mean, 0);
+    return (struct model_time){mean, variance + mean * mean};
+}
+
+/* --- open --------------------------------------------------------------------------------------------------------- */
+
+/* With b the service of those who follow somebody, g that of the first of a busy period, r = rate x E[b]:
+ *
+ *     P(free) = (1 - r) / (1 + rate (E[g] - E[b]))
+ *     E[time in line] = rate E[b^2] / (2 (1 - r)) + rate (E[g^2] - E[b^2]) / (2 (1 + rate (E[g] - E[b])))
+ *
+ * and then the base latency when it was free, else a turn-over. */
+struct model_outcome model_resource(const struct model_service *service, double rate)
+{
+    struct model_time next = model_time_sum(service->turn, service->hold);
+    struct model_time first = model_time_sum(service->base, service->hold);
+    double full = rate * next.mean;
+    if (full >= 1)
+        return (struct model_outcome){.utilisation = full, .wait = MODEL_GROWS, .throughput = 1 / next.mean};
+    double longer = 1 + rate * (first.mean - next.mean);
+    double is_free = (1 - full) / longer;
+    double line =
+        rate * next.second_moment / (2 * (1 - full)) + rate * (first.second_moment - next.second_moment) / (2 * longer);
+    double start = is_free * service->base.mean + (1 - is_free) * service->turn.mean;
+    return (struct model_outcome){.utilisation = full, .wait = line + start, .throughput = rate};
+}
+
+/* By Erlang's B, which has a recursion that does not overflow. */
+double model_erlang_c(unsigned servers, double load)
+{
+    double blocked = 1;
+    for (unsigned i = 1; i <= servers; i++)
+        blocked = load * blocked / (i + load * blocked);
+    return blocked / (1 - load / servers * (1 - blocked));
+}
+
+struct model_outcome model_runners(unsigned runners, struct model_time taken, double rate)
+{
+    double load = rate * taken.mean;
+    struct model_outcome outcome = {.utilisation = load / runners, .throughput = rate};
+    if (load >= runners) {
+        outcome.wait = MODEL_GROWS;
+        outcome.throughput = runners / taken.mean;
+        return outcome;
+    }
+    if (load <= 0)
+        return outcome;
+    double variation = taken.second_moment / (taken.mean * taken.mean) - 1;
+    double exponential = model_erlang_c(runners, load) * taken.mean / (runners - load);
+    outcome.wait = exponential * (1 + variation) / 2;
+    return outcome;
+}
+
+/* --- closed ------------------------------------------------------------------------------------------------------- */
+
+/* Stations as they are with so many tasks in the loop. */
+struct station {
+    double there;    /* tasks at it, waiting or holding */
+    double busy;     /* share of time */
+    double response; /* from push to left */
+};
+
+/* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
+ * each, who holds it needs the mean residual of that, and then it is the task's own turn.
+ *
+ * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource, the
+ * less they come by chance: then the plain analysis is nearer to the truth, in which a hold begins anew. */
+static double response_of(const struct model_service *service, const struct station *found, double others)
+{
+    struct model_time next = model_time_sum(service->turn, service->hold);
+    double by_chance = next.mean > 0 ? next.second_moment / (2 * next.mean) : 0;
+    double here = others > 0 ? fmin(found->there / others, 1) : 0;
+    double residual = (1 - here) * by_chance + here * next.mean;
+    double in_line = fmax(found->there - found->busy, 0) * next.mean + found->busy * residual;
+    double start = (1 - found->busy) * service->base.mean + found->busy * service->turn.mean;
+    return in_line + start + service->hold.mean;
+}
+
+/* One more task in the loop. Returns the throughput; no resource does more than it can. */
+static double loop_step(const struct model_loop *loop, struct station *stations, unsigned tasks)
+{
+    const struct model_service *service = &loop->service;
+    double cycle = loop->pause + service->hold.mean, most_visits = 0;
+    for (size_t i = 0; i < loop->station_count; i++) {
+        stations[i].response = response_of(service, &stations[i], tasks - 1.0);
+        double waits = stations[i].response - service->hold.mean;
+        cycle += loop->stations[i].count * loop->stations[i].visits * waits;
+        most_visits = fmax(most_visits, loop->stations[i].visits);
+    }
+    double throughput = fmin(tasks / cycle, 1 / (most_visits * (service->turn.mean + service->hold.mean)));
+    for (size_t i = 0; i < loop->station_count; i++) {
+        struct station *station = &stations[i];
+        double visits = throughput * loop->stations[i].visits;
+        double start = (1 - station->busy) * service->base.mean + station->busy * service->turn.mean;
+        station->busy = fmin(visits * (start + service->hold.mean), 1);
+        station->there = visits * station->response;
+    }
+    return throughput;
+}
+
+static double waits_of(const struct model_loop *loop, const struct station *stations)
+{
+    double wait = 0;
+    for (size_t i = 0; i < loop->station_count; i++)
+        wait += loop->stations[i].count * loop->stations[i].visits * (stations[i].response - loop->service.hold.mean);
+    return wait;
+}
+
+/* Whatever limits the throughput, a task is either paused, waiting or holding (Little's law). */
+struct model_outcome model_closed_loop(const struct model_loop *loop, struct model_outcome *each)
+{
+    struct station *stations = memory_zeroed(loop->station_count + 1, sizeof stations[0]);
+    double most = loop->runners > 0 && loop->taken > 0 ? loop->runners / loop->taken : INFINITY;
+    double throughput = 0;
+    for (unsigned tasks = 1; tasks <= loop->population && throughput < most; tasks++)
+        throughput = fmin(loop_step(loop, stations, tasks), most);
+
+    struct model_outcome outcome = {.throughput = throughput};
+    outcome.wait = fmax(loop->population / throughput - loop->pause - loop->service.hold.mean, 0);
+    outcome.utilisation = isfinite(most) ? throughput / most : 0;
+    double for_runner = fmax(outcome.wait - waits_of(loop, stations), 0);
+    for (size_t i = 0; each != NULL && i < loop->station_count; i++) {
+        each[i].throughput = throughput * loop->stations[i].visits;
+        each[i].wait = stations[i].response - loop->service.hold.mean + for_runner;
+        each[i].utilisation = stations[i].busy;
+    }
+    free(stations);
+    return outcome;
+}

@@ -1,0 +1,82 @@
+/* What queueing theory expects of waits and throughput, to stand beside what is measured. Seconds and tasks a second.
+ *
+ * A resource, tasks arriving by chance: one server, first come first served, any distribution of holds (M/G/1; Pollaczek
+ * 1930, Khinchine 1932). Between two holders that follow each other it is idle for a turn-over, and a task that finds
+ * it free needs its base latency before it has it, and others wait for it meanwhile: so the first service of a busy
+ * period differs from the others (Welch, On a generalized M/G/1 queuing process in which the first customer of each busy
+ * period receives exceptional service, Operations Research 12, 1964).
+ * The runners: c servers (M/G/c), by the approximation of Allen and Cunneen from Erlang's C formula (Allen, Probability,
+ * Statistics and Queueing Theory, 1978).
+ * A closed loop: mean value analysis (Reiser & Lavenberg, Journal of the ACM 27, 1980) with the resources as stations
+ * and one delay, corrected for holds that are not exponential by their mean residual time (Reiser, Performance
+ * Evaluation 1, 1981: the correction is an approximation; without it the analysis is exact).
+ * Both limits of a closed loop, resources and runners, are taken one by one, and the lower one counts; where both are
+ * nearly full at the same time that is too much by some percent.
+ * Several resources a task: its wait is the sum of the waits for each, as if they did not depend on each other, and it
+ * holds all of them once. That is too little when several are busy, for a task can lose its turn at the first while it
+ * waits for the second.
+ *
+ * Pure. */
+#ifndef WORKER_DRY_RUN_MODEL_H
+#define WORKER_DRY_RUN_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of a wait: it grows for as long as the load lasts. */
+#define MODEL_GROWS (-1.0)
+
+/* Mean and second moment of a duration. */
+struct model_time {
+    double mean, second_moment;
+};
+
+/* The sum of two that are independent. */
+struct model_time model_time_sum(struct model_time a, struct model_time b);
+/* With the same shape: every one of them is `factor` times as long. */
+struct model_time model_time_scaled(struct model_time time, double factor);
+/* With the same spread around another mean. */
+struct model_time model_time_moved(struct model_time time, double mean);
+
+/* What holds at every resource. */
+struct model_service {
+    struct model_time hold; /* from locked to left */
+    struct model_time base; /* from push to locked when nobody is in the way */
+    struct model_time turn; /* from left to the next one's locked when that one waits */
+};
+
+struct model_outcome {
+    double utilisation; /* how much of what it can do is asked for: 1 and more is full */
+    double wait;        /* mean, from push to locked; or MODEL_GROWS */
+    double throughput;
+};
+
+/* A resource at which `rate` tasks a second arrive by chance. */
+struct model_outcome model_resource(const struct model_service *service, double rate);
+
+/* The share of arrivals that find all `servers` busy, when `load` (servers' worth, less than that many) is asked for. */
+double model_erlang_c(unsigned servers, double load);
+/* Runners, each taken for `taken` by a task. `wait` is that for a runner alone. */
+struct model_outcome model_runners(unsigned runners, struct model_time taken, double rate);
+
+/* Resources that are alike. */
+struct model_stations {
+    double visits; /* of each of them, by one task, on average */
+    double count;
+};
+
+struct model_loop {
+    struct model_service service;
+    const struct model_stations *stations;
+    size_t station_count;
+    unsigned population;
+    double pause;     /* from a task's end to the push of its successor */
+    unsigned runners; /* 0 = no limit */
+    double taken;     /* of a runner by a task, mean */
+};
+
+/* Throughput and mean wait of the loop; `each`, if not NULL, has room for the outcome at a resource of each of the
+ * stations. `utilisation` of the loop is that of its runners. */
+struct model_outcome model_closed_loop(const struct model_loop *loop, struct model_outcome *each);
+
+#endif
