@@ -1,9 +1,10 @@
-/* Puts what the model (model.h) expects beside what was measured: for each resource of a result, for the whole run, and
- * for runs that would be a little different.
+/* Puts what the model (model.h) expects beside what was measured: for each resource of a result, for the whole run,
+ * and for runs that would be a little different.
  *
  * What the model is given: of an open load the arrivals as they came, of a closed loop its population, and which
- * resource how often. Of a rehearsal the plan's holds, longer by what a hold costs more than its handler; of a shadow the holds as they were.
- * And the overheads of the run (model_overheads.h). It is not given any wait that it is to predict. Pure. */
+ * resource how often. Of a rehearsal the plan's holds, longer by what a hold costs more than its handler; of a shadow
+ * the holds as they were. And the overheads of the run (model_overheads.h). It is not given any wait that it is to
+ * predict. Pure. */
 #ifndef WORKER_DRY_RUN_EXPECTATION_H
 #define WORKER_DRY_RUN_EXPECTATION_H
 

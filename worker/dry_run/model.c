@@ -83,8 +83,8 @@ struct station {
 /* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
  * each, who holds it needs the mean residual of that, and then it is the task's own turn.
  *
- * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource, the
- * less they come by chance: then the plain analysis is nearer to the truth, in which a hold begins anew. */
+ * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource,
+ * the less they come by chance: then the plain analysis is nearer to the truth, in which a hold begins anew. */
 static double response_of(const struct model_service *service, const struct station *found, double others)
 {
     struct model_time next = model_time_sum(service->turn, service->hold);

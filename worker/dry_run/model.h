@@ -1,15 +1,15 @@
 /* What queueing theory expects of waits and throughput, to stand beside what is measured. Seconds and tasks a second.
  *
- * A resource, tasks arriving by chance: one server, first come first served, any distribution of holds (M/G/1; Pollaczek
- * 1930, Khinchine 1932). Between two holders that follow each other it is idle for a turn-over, and a task that finds
- * it free needs its base latency before it has it, and others wait for it meanwhile: so the first service of a busy
- * period differs from the others (Welch, On a generalized M/G/1 queuing process in which the first customer of each busy
- * period receives exceptional service, Operations Research 12, 1964).
- * The runners: c servers (M/G/c), by the approximation of Allen and Cunneen from Erlang's C formula (Allen, Probability,
- * Statistics and Queueing Theory, 1978).
- * A closed loop: mean value analysis (Reiser & Lavenberg, Journal of the ACM 27, 1980) with the resources as stations
- * and one delay, corrected for holds that are not exponential by their mean residual time (Reiser, Performance
- * Evaluation 1, 1981: the correction is an approximation; without it the analysis is exact).
+ * A resource, tasks arriving by chance: one server, first come first served, any distribution of holds (M/G/1;
+ * Pollaczek 1930, Khinchine 1932). Between two holders that follow each other it is idle for a turn-over, and a task
+ * that finds it free needs its base latency before it has it, and others wait for it meanwhile: so the first service
+ * of a busy period differs from the others (Welch, On a generalized M/G/1 queuing process in which the first customer
+ * of each busy period receives exceptional service, Operations Research 12, 1964).
+ * The runners: c servers (M/G/c), by the approximation of Allen and Cunneen from Erlang's C formula (Allen,
+ * Probability, Statistics and Queueing Theory, 1978): exact for exponential holds, and for 16 runners up to a quarter
+ * off for others. A closed loop: mean value analysis (Reiser & Lavenberg, Journal of the ACM 27, 1980) with the
+ * resources as stations and one delay, corrected for holds that are not exponential by their mean residual time
+ * (Reiser, Performance Evaluation 1, 1981: the correction is an approximation; without it the analysis is exact).
  * Both limits of a closed loop, resources and runners, are taken one by one, and the lower one counts; where both are
  * nearly full at the same time that is too much by some percent.
  * Several resources a task: its wait is the sum of the waits for each, as if they did not depend on each other, and it
@@ -75,8 +75,8 @@ struct model_loop {
     double taken;     /* of a runner by a task, mean */
 };
 
-/* Throughput and mean wait of the loop; `each`, if not NULL, has room for the outcome at a resource of each of the
- * stations. `utilisation` of the loop is that of its runners. */
+/* Throughput and mean wait of the loop; `each`, if not NULL, has room for the outcome at one resource of each of
+ * the stations. `utilisation` of the loop is that of its runners. */
 struct model_outcome model_closed_loop(const struct model_loop *loop, struct model_outcome *each);
 
 #endif

@@ -14,7 +14,8 @@ struct verdict_facts {
     double load_cpu;     /* share of one processor that the one that counts and pushes used */
 };
 
-/* Sets bottleneck, headroom, answer and advice of a result that is otherwise complete (tally_finish). */
+/* Sets bottleneck, headroom (0 = nothing can be said of it), answer and advice of a result that is otherwise complete:
+ * after tally_finish, its plan included. */
 void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts);
 
 #endif

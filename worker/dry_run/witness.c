@@ -1,6 +1,6 @@
 /* See witness.h. Each resource that somebody visits has a place: the visits that are open, few, and those that are
- * over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the largest token of
- * itself and all older ones, so that a search for what intersects stops where nothing can.
+ * over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the largest
+ * token of itself and all older ones, so that a search for what intersects stops where nothing can.
  *
  *     over:  latest ─▶ ... ─▶ oldest      top.left  = the latest end from here to the oldest
  *                                         top.token = the largest token from here to the oldest
