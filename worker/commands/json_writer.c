@@ -66,7 +66,7 @@ void json_real(struct json_writer *json, const char *name, double number)
         return;
     }
     for (int digits = 6; digits <= 17; digits = digits < 15 ? 15 : digits + 1) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
+        snprintf(text, sizeof text, "%.*g", digits, number + 0.0); /* there is only one 0 */
         point_put(text);
         if (real_read(text, NULL) == number)
             break;

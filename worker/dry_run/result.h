@@ -12,6 +12,7 @@ enum { RESULT_RESOURCES_MAX = 1000, RESULT_NODES_MAX = 16, RESULT_TEXT_MAX = 512
 struct result_spread {
     uint64_t count;
     double mean, p50, p90, p99, p999, max;
+    double mean_error;           /* half the width of the 95 % interval of the mean, by batch means; 0 = not known */
     struct histogram *histogram; /* NULL = only the numbers are known */
 };
 
@@ -133,6 +134,10 @@ struct result {
     unsigned point_count;
 };
 
+/* Frees what it owns, its plan too, and empties it. */
 void result_fini(struct result *result);
+
+/* One word, as in the JSON: "resource", "queue-node". */
+const char *result_bottleneck_name(enum result_bottleneck bottleneck);
 
 #endif

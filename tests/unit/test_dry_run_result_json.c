@@ -1,0 +1,316 @@
+/* A result that is written as JSON and read again is the same, and writes the same; what is no result is refused with a
+ * text that says where. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "tests/support/dry_run_sample.h"
+#include "tests/support/private_directory.h"
+#include "worker/dry_run/result_fields.h"
+#include "worker/dry_run/result_json.h"
+#include "worker/dry_run/result_read.h"
+
+static struct result before, after;
+static struct buffer written, again;
+
+static int tear_down(void **state)
+{
+    (void)state;
+    result_fini(&before);
+    result_fini(&after);
+    buffer_fini(&written);
+    buffer_fini(&again);
+    return 0;
+}
+
+static void write_and_read(enum sample_kind kind)
+{
+    struct error error = ERROR_NONE;
+    tear_down(NULL);
+    written = again = (struct buffer){0};
+    dry_run_sample(kind, &before);
+    result_json_write(&before, &written);
+    if (!result_read(written.bytes, written.length, &after, &error))
+        fail_msg("%s", error.text);
+    result_json_write(&after, &again);
+}
+
+static void assert_written_again(void)
+{
+    const char *one = buffer_text(&written), *other = buffer_text(&again);
+    size_t same = 0;
+    while (one[same] != '\0' && one[same] == other[same])
+        same++;
+    if (one[same] != other[same])
+        fail_msg("%.99s became %.99s", one + (same < 60 ? 0 : same - 60), other + (same < 60 ? 0 : same - 60));
+}
+
+static void assert_same_fields(const struct result_field *fields, const void *one, const void *other);
+
+static void assert_same_spread(const struct result_spread *one, const struct result_spread *other)
+{
+    assert_same_fields(result_spread_fields, one, other);
+    assert_true((one->histogram == NULL) == (other->histogram == NULL));
+    if (one->histogram != NULL)
+        assert_memory_equal(one->histogram, other->histogram, sizeof *one->histogram);
+}
+
+/* Texts are compared as texts: what is behind their ends is no part of them. */
+static void assert_same_fields(const struct result_field *fields, const void *one, const void *other)
+{
+    for (; fields->name != NULL; fields++) {
+        const char *left = (const char *)one + fields->offset, *right = (const char *)other + fields->offset;
+        switch (fields->kind) {
+        case FIELD_TEXT:
+            assert_string_equal(left, right);
+            break;
+        case FIELD_NAME:
+            assert_string_equal(*(char *const *)left, *(char *const *)right);
+            break;
+        case FIELD_SPREAD:
+            assert_same_spread((const struct result_spread *)left, (const struct result_spread *)right);
+            break;
+        case FIELD_EXPECTED:
+            assert_same_fields(result_expected_fields, left, right);
+            break;
+        case FIELD_NUMBER:
+        case FIELD_CHOICE:
+            assert_memory_equal(left, right, sizeof(unsigned));
+            break;
+        case FIELD_REAL:
+            assert_true(*(const double *)left == *(const double *)right);
+            break;
+        case FIELD_TRUTH:
+            assert_int_equal(*(const bool *)left, *(const bool *)right);
+            break;
+        default:
+            assert_memory_equal(left, right, 8);
+        }
+    }
+}
+
+static void assert_same_results(void)
+{
+    assert_same_fields(result_fields, &before, &after);
+    assert_int_equal(before.advice_count, after.advice_count);
+    for (unsigned i = 0; i < before.advice_count; i++)
+        assert_string_equal(before.advice[i], after.advice[i]);
+    assert_int_equal(before.second_count, after.second_count);
+    for (size_t i = 0; i < before.second_count; i++)
+        assert_same_fields(result_second_fields, &before.seconds[i], &after.seconds[i]);
+    assert_int_equal(before.resource_count, after.resource_count);
+    for (size_t i = 0; i < before.resource_count; i++)
+        assert_same_fields(result_resource_fields, &before.resources[i], &after.resources[i]);
+    assert_int_equal(before.node_count, after.node_count);
+    for (unsigned i = 0; i < before.node_count; i++)
+        assert_same_fields(result_node_fields, &before.nodes[i], &after.nodes[i]);
+    assert_int_equal(before.host_count, after.host_count);
+    for (unsigned i = 0; i < before.host_count; i++)
+        assert_same_fields(result_host_fields, &before.hosts[i], &after.hosts[i]);
+    assert_int_equal(before.fault_count, after.fault_count);
+    for (unsigned i = 0; i < before.fault_count; i++)
+        assert_same_fields(result_fault_fields, &before.faults[i], &after.faults[i]);
+    assert_int_equal(before.point_count, after.point_count);
+    for (unsigned i = 0; i < before.point_count; i++)
+        assert_same_fields(result_point_fields, &before.points[i], &after.points[i]);
+}
+
+static void every_result_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    for (enum sample_kind kind = 0; kind < SAMPLE_KINDS; kind++) {
+        write_and_read(kind);
+        assert_written_again();
+        if (kind != SAMPLE_HOSTILE)
+            assert_same_results();
+    }
+}
+
+/* Every member of every table takes part: one that is changed is written otherwise. */
+static void every_member_is_written(void **state)
+{
+    (void)state;
+    write_and_read(SAMPLE_FULL);
+    static const struct {
+        const struct result_field *fields;
+        size_t offset;
+    } tables[] = {{result_fields, 0}, {result_spread_fields, offsetof(struct result, wait)}};
+    for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
+        for (const struct result_field *field = tables[table].fields; field->name != NULL; field++) {
+            if (field->kind != FIELD_REAL && field->kind != FIELD_COUNT)
+                continue;
+            char *value = (char *)&after + tables[table].offset + field->offset;
+            uint64_t old;
+            memcpy(&old, value, sizeof old);
+            if (field->kind == FIELD_REAL)
+                memcpy(value, &(double){123456.75}, sizeof(double));
+            else
+                memcpy(value, &(uint64_t){1234567}, sizeof(uint64_t));
+            buffer_clear(&again);
+            result_json_write(&after, &again);
+            assert_string_not_equal(buffer_text(&written), buffer_text(&again));
+            memcpy(value, &old, sizeof old);
+        }
+}
+
+static void what_is_written_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    write_and_read(SAMPLE_HOSTILE);
+    for (size_t i = 0; i < written.length; i++)
+        assert_true((unsigned char)written.bytes[i] >= ' ' && written.bytes[i] != 0x7f);
+    assert_null(strstr(buffer_text(&written), "\xe2\x80\xae"));
+    assert_string_equal(after.resources[0].name, SAMPLE_HOSTILE_TEXT);
+}
+
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
+
+static void assert_refused(const char *json, size_t length, const char *reason)
+{
+    struct error error = ERROR_NONE;
+    struct result result;
+    assert_false(result_read(json, length, &result, &error));
+    if (strstr(error.text, reason) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", reason, error.text);
+    assert_null(result.resources);
+}
+
+static void every_cut_is_noticed(void **state)
+{
+    (void)state;
+    write_and_read(SAMPLE_HOSTILE);
+    for (size_t length = 0; length < written.length; length += length < 5000 ? 1 : 97)
+        assert_refused(written.bytes, length, "no JSON, or not all of it");
+}
+
+static void what_is_something_else_is_refused(void **state)
+{
+    (void)state;
+    static const char *const foreign[] = {"[]", "{}", "{\"format\":\"something\"}", "{\"format\":7}"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+        assert_refused(foreign[i], strlen(foreign[i]), "no result of a dry run");
+    static const char later[] = "{\"format\":\"holdfast dry run\",\"format_version\":2}";
+    assert_refused(later, strlen(later), "a later version");
+    static const char old[] = "{\"format\":\"holdfast dry run\",\"format_version\":0}";
+    assert_refused(old, strlen(old), "another version");
+    static const char poor[] = "{\"format\":\"holdfast dry run\",\"format_version\":1}";
+    assert_refused(poor, strlen(poor), "version is missing");
+}
+
+/* Replaces the first `what` behind `from` in the JSON, and expects the reason. */
+static void assert_change_refused(const char *from, const char *what, const char *by, const char *reason)
+{
+    const char *text = buffer_text(&written), *place = strstr(text, from);
+    assert_non_null(place);
+    place = strstr(place, what);
+    assert_non_null(place);
+    struct buffer changed = {0};
+    buffer_append(&changed, text, (size_t)(place - text));
+    buffer_append_text(&changed, by);
+    buffer_append_text(&changed, place + strlen(what));
+    assert_refused(changed.bytes, changed.length, reason);
+    buffer_fini(&changed);
+}
+
+static void what_does_not_fit_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    write_and_read(SAMPLE_FULL);
+    assert_change_refused("{", "\"measured_for\":20", "\"measured_for\":\"20\"", "measured_for is no number");
+    assert_change_refused("{", "\"bottleneck\":\"resource\"", "\"bottleneck\":\"moon\"",
+                          "bottleneck is none that is known");
+    assert_change_refused("{", "\"drained\":true", "\"drained\":1", "drained is neither true nor false");
+    assert_change_refused("{", "\"given_back\":11", "\"given_back\":-1", "given_back is no number that it can be");
+    assert_change_refused("{", "\"given_back\":11", "\"given_back\":1.5", "given_back is no number that it can be");
+    assert_change_refused("{", "\"given_back\":11", "\"given_back\":99999999999999999999", "no JSON");
+    assert_change_refused("{", "\"given_back\":11", "\"given_bock\":11", "given_back is missing");
+    assert_change_refused("\"resources\"", "\"name\":\"r1\"", "\"name\":7", "resources[1].name is no text");
+    assert_change_refused("\"resources\"", "\"known\":true", "\"known\":0", "resources[0].expected.known is neither");
+    assert_change_refused("\"what_if\"", "\"threads\":4", "\"threads\":4294967296", "what_if[0].threads is no number");
+    assert_change_refused("\"nodes\"", "\"latency\":{", "\"latency\":[],\"x\":{", "nodes[0].latency. is no object");
+    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,", "advice has something that is no text");
+    assert_change_refused("{", "\"advice\":[", "\"advice\":[0,0,0,0,0,0,", "advice is too long");
+    assert_change_refused("{", "\"seconds\":[", "\"seconds\":7,\"x\":[", "seconds is no list");
+    assert_change_refused("\"seconds\"", "{", "7,{", "seconds[0]. is no object");
+}
+
+static void histograms_that_none_can_be_are_refused(void **state)
+{
+    (void)state;
+    write_and_read(SAMPLE_FULL);
+    static const char *const bad[] = {"[5]",
+                                      "[5,0]",
+                                      "[5,-1]",
+                                      "[1000,1]",
+                                      "[5,1],[5,1]",
+                                      "[6,1],[5,1]",
+                                      "[-1,1]",
+                                      "7",
+                                      "[5,1,1]",
+                                      "[68719476736,1]",
+                                      "[5,9223372036854775807],[6,1]"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char by[128];
+        snprintf(by, sizeof by, "\"counts\":[%s],\"x\":[", bad[i]);
+        assert_change_refused("\"wait\"", "\"counts\":[", by,
+                              "wait.histogram has counts that no histogram of ours has");
+    }
+    assert_change_refused("\"wait\"", "\"max_us\":", "\"max_us\":-", "wait.histogram needs");
+}
+
+static void members_that_are_not_known_are_passed_over(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    write_and_read(SAMPLE_ONE);
+    struct buffer more = {0};
+    buffer_append_text(&more, "{\"weather\":{\"wind\":[1,2,{}]},");
+    buffer_append_text(&more, buffer_text(&written) + 1);
+    result_fini(&after);
+    assert_true(result_read(more.bytes, more.length, &after, &error));
+    assert_same_results();
+    buffer_fini(&more);
+}
+
+static void files_are_read_and_their_names_told(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
+    struct result result;
+    write_and_read(SAMPLE_FULL);
+    private_directory_create(directory);
+    snprintf(path, sizeof path, "%s/a.json", directory);
+    assert_false(result_read_file(path, &result, &error));
+    assert_non_null(strstr(error.text, "a.json: No such file"));
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(written.bytes, 1, written.length, file), written.length);
+    fclose(file);
+    error = ERROR_NONE;
+    result_fini(&after);
+    assert_true(result_read_file(path, &after, &error));
+    assert_same_results();
+    assert_int_equal(truncate(path, 100), 0);
+    assert_false(result_read_file(path, &result, &error));
+    assert_non_null(strstr(error.text, "a.json: this is no JSON"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(every_result_is_read_as_it_was_written),  TEST(every_member_is_written),
+        TEST(what_is_written_cannot_steer_a_terminal), TEST(every_cut_is_noticed),
+        TEST(what_is_something_else_is_refused),       TEST(what_does_not_fit_is_refused_with_its_place),
+        TEST(histograms_that_none_can_be_are_refused), TEST(members_that_are_not_known_are_passed_over),
+        TEST(files_are_read_and_their_names_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,24 @@
+#include "worker/dry_run/result.h"
+
+#include <stdlib.h>
+
+static void spread_fini(struct result_spread *spread)
+{
+    free(spread->histogram);
+}
+
+void result_fini(struct result *result)
+{
+    spread_fini(&result->wait);
+    spread_fini(&result->hold);
+    spread_fini(&result->acquire);
+    spread_fini(&result->extend);
+    for (unsigned i = 0; i < result->node_count; i++)
+        spread_fini(&result->nodes[i].latency);
+    for (size_t i = 0; i < result->resource_count; i++)
+        free(result->resources[i].name);
+    free(result->seconds);
+    free(result->resources);
+    free(result->hosts);
+    *result = (struct result){0};
+}
