@@ -9,6 +9,7 @@ static void spread_fini(struct result_spread *spread)
 
 void result_fini(struct result *result)
 {
+    plan_fini(&result->plan);
     spread_fini(&result->wait);
     spread_fini(&result->hold);
     spread_fini(&result->acquire);
