@@ -1,5 +1,5 @@
-/* Fault points: places by name at which a test makes the process die, stop or wait. They exist only in a
- * program of its own, build/faults/holdfast (made by `make tests`, with -DHOLDFAST_FAULTS for the sources that include a
+/* Fault points: places by name at which a test makes the process die, stop or wait. They exist only in a program
+ * of its own, build/faults/holdfast (made by `make tests`, with -DHOLDFAST_FAULTS for the sources that include a
  * header fault*.h); elsewhere nothing of them is left.
  *
  * Every request to a Redis node has two of them, without further ado (redis/fault_request.h): before it is written,
