@@ -83,13 +83,12 @@ static void jobs_make(void)
     install("release_1", "release");
 }
 
-/* The loop runs: the thread sanitizer may lose a signal that comes just before. */
 static unsigned start(const char *classes)
 {
     jobs_make();
     struct fleet_setup setup = setup_of(classes);
     unsigned worker = fleet_work(&fleet, &setup);
-    test_await(fleet_logged(&fleet, worker, "node_up node=queue "));
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
     return worker;
 }
 

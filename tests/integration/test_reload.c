@@ -16,11 +16,10 @@ static unsigned logged(unsigned worker, const char *text)
     return count;
 }
 
-/* The loop runs: the thread sanitizer may lose a signal that comes just before. */
 static unsigned start(const struct fleet_setup *setup)
 {
     unsigned worker = fleet_work(&fleet, setup);
-    test_await(fleet_logged(&fleet, worker, "node_up node=queue "));
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
     return worker;
 }
 
