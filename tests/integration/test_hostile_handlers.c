@@ -304,7 +304,7 @@ static void thread_crash_costs_the_worker_and_nothing_else(void **state)
     (void)state;
     static const char *const acts[] = {"segv", "abort", "throw", "exit"};
     static const struct fleet_setup setup = {
-        .plugin = "hostile", .classes = THREADS, .worker = "lease = \"1s\"; stop_timeout = \"10ms\";"};
+        .plugin = "hostile", .crashes = true, .classes = THREADS, .worker = "lease = \"1s\"; stop_timeout = \"10ms\";"};
     unsigned others = children_alive();
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
         unsigned worker = fleet_work(&fleet, &setup);

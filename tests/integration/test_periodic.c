@@ -277,7 +277,7 @@ static void too_old_ticks_are_not_pushed(void **state)
 
 static bool has_asked_again(void *context)
 {
-    return redis_server_calls(server, "evalsha") > *(unsigned *)context;
+    return queue_probe_scripts(server) > *(unsigned *)context;
 }
 
 static void a_lost_reply_pushes_nothing_twice(void **state)
@@ -286,7 +286,7 @@ static void a_lost_reply_pushes_nothing_twice(void **state)
     int64_t tick = tick_in(0, 2);
     note("one", tick - 30);
     other_start();
-    unsigned calls = redis_server_calls(server, "evalsha");
+    unsigned calls = queue_probe_scripts(server);
     work(0, &other);
     assert_true(loop_until(loop, has_asked_again, &calls, TEST_PATIENCE_NS));
     loop_for(loop, 50 * NS_PER_MS); /* the reply to the first look comes through */
@@ -294,7 +294,7 @@ static void a_lost_reply_pushes_nothing_twice(void **state)
     wait_reply("LLEN queue:a", "1");
     relay_cut(relay);
     relay_swallow(relay, false);
-    calls = redis_server_calls(server, "evalsha");
+    calls = queue_probe_scripts(server);
     assert_true(loop_until(loop, has_asked_again, &calls, TEST_PATIENCE_NS));
     all_have_tried();
     assert_reply(server, "1", "LLEN queue:a");
@@ -343,10 +343,10 @@ static void a_foreign_value_swallows_no_tick(void **state)
     free(redis_server_command(server, "SET queue:a foreign"));
     work(0, &probe);
     wait_reply("LLEN queue:b", "1");
-    unsigned calls = redis_server_calls(server, "evalsha");
+    unsigned calls = queue_probe_scripts(server);
     assert_true(loop_until(loop, has_asked_again, &calls, TEST_PATIENCE_NS));
     assert_noted("one", tick - 60);
-    assert_in_range(redis_server_calls(server, "evalsha"), 1, 50);
+    assert_in_range(queue_probe_scripts(server), 1, 50);
     free(redis_server_command(server, "DEL queue:a"));
     wait_reply("LLEN queue:a", "1");
     assert_noted("one", tick);

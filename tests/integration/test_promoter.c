@@ -253,7 +253,7 @@ static void test_a_foreign_key_swallows_no_entry(void **state)
     wait_reply("LLEN queue:a", "1");
     loop_for(loop, 100 * NS_PER_MS);
     assert_reply(server, "1", "ZCARD schedule");
-    assert_in_range(redis_server_calls(server, "evalsha"), 1, 50);
+    assert_in_range(queue_probe_scripts(server), 1, 50);
     free(redis_server_command(server, "DEL queue:clash"));
     wait_reply("LLEN queue:clash", "1");
 }
@@ -298,7 +298,7 @@ static void test_many_foreign_entries_starve_nobody(void **state)
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     promote_a();
     wait_reply("LLEN queue:a", "2");
-    assert_in_range(redis_server_calls(server, "evalsha"), 10, 14); /* ten pages of retry, and the schedule */
+    assert_in_range(queue_probe_scripts(server), 10, 14); /* ten pages of retry, and the schedule */
     wait_reply("LLEN queue:a", "5");
     assert_reply(server, "3600", "ZCARD retry");
     /* and around: what came in front meanwhile is found */
@@ -340,7 +340,7 @@ static void test_a_pause_ends_the_looks(void **state)
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     loop_for(loop, 1500 * NS_PER_MS);
-    assert_int_equal(redis_server_calls(server, "evalsha"), 0);
+    assert_int_equal(queue_probe_scripts(server), 0);
     promoter_pause(promoters[0], false);
     promoter_pause(promoters[0], false);
     wait_reply("LLEN queue:a", "1");
@@ -362,7 +362,7 @@ static void test_a_pause_ends_a_look_that_is_under_way(void **state)
     uint64_t moved = promoter_moved(promoters[0]);
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     loop_for(loop, 1500 * NS_PER_MS);
-    assert_int_equal(redis_server_calls(server, "evalsha"), 0);
+    assert_int_equal(queue_probe_scripts(server), 0);
     assert_int_equal(promoter_moved(promoters[0]), moved);
     assert_true(moved < 20000);
     promoter_pause(promoters[0], false);

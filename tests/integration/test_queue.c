@@ -99,9 +99,9 @@ static void test_finish_and_claim_are_one_call(void **state)
     char places[128];
     snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->process);
     assert_places(places);
-    unsigned before = redis_server_calls(server, "evalsha");
+    unsigned before = queue_probe_scripts(server);
     queue_probe_claim(&probe, 0, "two");
-    assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
+    assert_int_equal(queue_probe_scripts(server), before + 1);
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_places("");
@@ -114,13 +114,13 @@ static void test_slots_of_one_turn_share_one_call(void **state)
     queue_probe_wait_up(&probe);
     for (int i = 0; i < 50; i++)
         push(i % 2 == 0 ? "a" : "b", "task");
-    unsigned before = redis_server_calls(server, "evalsha");
+    unsigned before = queue_probe_scripts(server);
     for (unsigned slot = 0; slot < 64; slot++)
         queue_probe_turn(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
     assert_int_equal(queue_counters(probe.queue)->claims, 50);
-    assert_int_equal(redis_server_calls(server, "evalsha"), before + 1);
+    assert_int_equal(queue_probe_scripts(server), before + 1);
 }
 
 static void test_a_call_claims_a_bounded_number_of_bytes(void **state)

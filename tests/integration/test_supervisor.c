@@ -14,7 +14,7 @@
 #define IN_A_THREAD "{ class = \"restless\"; isolation = \"thread\"; }"
 
 static const struct fleet_setup alone = {
-    .plugin = "restless", .threads = 2, .worker = "lease = \"1s\";", .classes = IN_A_THREAD};
+    .plugin = "restless", .threads = 2, .crashes = true, .worker = "lease = \"1s\";", .classes = IN_A_THREAD};
 static const struct fleet_setup pair = {.plugin = "restless",
                                         .threads = 2,
                                         .worker = "lease = \"1s\"; stop_timeout = \"100ms\";",
@@ -234,10 +234,12 @@ static void a_poisonous_task_ends_up_dead_and_the_others_are_done(void **state)
 static void a_process_that_exits_in_a_handler_is_started_again(void **state)
 {
     (void)state;
-    unsigned worker = fleet_work(&fleet, &pair);
+    struct fleet_setup once = pair; /* or the other process would do the same, at any time */
+    once.classes = "{ class = \"restless_once\"; isolation = \"thread\"; }";
+    unsigned worker = fleet_work(&fleet, &once);
     await_ready(worker);
-    push("exit", "quitter");
-    test_await(fleet_logged(&fleet, worker, " status=0 jid=quitter class=restless"));
+    fleet_push(&fleet, "{\"class\":\"restless_once\",\"args\":[\"exit\",0],\"jid\":\"quitter\"}");
+    test_await(fleet_logged(&fleet, worker, " status=0 jid=quitter class=restless_once"));
     test_await(fleet_logged(&fleet, worker, "restarted_after_crash process="));
     end_well(worker);
 }

@@ -459,6 +459,8 @@ static void close_restless(void *state)
 
 static const hf_handler restless = {
     .size = sizeof restless, .name = "restless", .flags = HF_PROGRESS, .run = run, .check = check};
-static const hf_handler *const handlers[] = {&restless, NULL};
+static const hf_handler restless_once = {
+    .size = sizeof restless_once, .name = "restless_once", .flags = HF_AT_MOST_ONCE, .run = run, .check = check};
+static const hf_handler *const handlers[] = {&restless, &restless_once, NULL};
 HF_EXPORT const hf_plugin holdfast_plugin = {HF_PLUGIN_HEAD("restless", "1.0"), .open = open_restless,
                                              .close = close_restless, .handlers = handlers};

@@ -14,6 +14,7 @@ enum { FLEET_WORKERS_MAX = 4096 };
 
 struct fleet_worker {
     pid_t pid; /* 0: not running */
+    bool crashes;
     char name[16];
 };
 
@@ -35,6 +36,7 @@ void fleet_clean(struct fleet *fleet);
 /* Parts of the configuration, each as text and empty when NULL. */
 struct fleet_setup {
     unsigned threads;   /* 0 = 4 */
+    bool crashes;       /* on purpose, in a handler: what a sanitizer says of it is no finding */
     bool forbid_root;   /* else workers may run as root, as tests in containers do */
     const char *plugin; /* NULL = witness; "ledger", "fenced_witness"; else a file of build/jobs */
     const char

@@ -66,6 +66,8 @@ bool queue_probe_leave(struct queue_probe *probe, int64_t limit_ns);
 
 /* The reply as a number. */
 long long queue_probe_number(struct redis_server *server, const char *command);
+/* How many scripts were called, but for beats, which come when they come. */
+unsigned queue_probe_scripts(struct redis_server *server);
 /* The tasks of all places of the node (lists, claims, bells, sorted sets), sorted, one a line, each with its place
  * ("queue:a one"); read at one instant. The caller frees it. */
 char *queue_probe_places(struct redis_server *server);

@@ -386,14 +386,26 @@ unsigned redis_server_info(struct redis_server *server, const char *section, con
     return number;
 }
 
-unsigned redis_server_calls(struct redis_server *server, const char *command)
+static unsigned calls_in(const char *stats, const char *command)
 {
-    char *stats = redis_server_command(server, "INFO commandstats"), name[64];
-    unsigned calls = 0;
+    char name[64];
     snprintf(name, sizeof name, "cmdstat_%s:", command);
     const char *at = strstr(stats, name);
-    if (at != NULL)
-        calls = number_after(at, ":calls=") + number_after(at, ",rejected_calls=");
+    return at != NULL ? number_after(at, ":calls=") + number_after(at, ",rejected_calls=") : 0;
+}
+
+unsigned redis_server_calls(struct redis_server *server, const char *command)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    unsigned calls = calls_in(stats, command);
+    free(stats);
+    return calls;
+}
+
+unsigned redis_server_calls_beyond(struct redis_server *server, const char *command, const char *other)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    unsigned calls = calls_in(stats, command) - calls_in(stats, other);
     free(stats);
     return calls;
 }

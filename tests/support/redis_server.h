@@ -44,6 +44,8 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
 unsigned redis_server_info(struct redis_server *server, const char *section, const char *before);
 /* How often it was sent commands of this name, refused ones included. */
 unsigned redis_server_calls(struct redis_server *server, const char *command);
+/* How many more of these than of the others, at one instant. */
+unsigned redis_server_calls_beyond(struct redis_server *server, const char *command, const char *other);
 
 /* A port of 127.0.0.1 on which nobody listens, outside the range from which the kernel takes ports by itself. */
 unsigned free_port(void);

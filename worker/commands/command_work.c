@@ -160,8 +160,6 @@ static int work(struct work_command *command)
     log_stop();
     if (abandoned)
         _exit(code); /* a handler is still running: nothing of its plugin may be torn down */
-    plugins_close(command->plugins);
-    job_hosts_destroy(command->hosts);
     return code;
 }
 
@@ -184,6 +182,9 @@ static int start(struct work_command *command)
 static int run_worker(struct work_command *command)
 {
     int code = start(command);
+    plugins_close(command->plugins);
+    if (command->hosts != NULL)
+        job_hosts_destroy(command->hosts);
     if (command->zygote.pid != 0)
         zygote_end(&command->zygote);
     crash_notes_end();
