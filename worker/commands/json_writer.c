@@ -58,7 +58,7 @@ static void point_put(char *text)
             *text = '.';
 }
 
-void json_real(struct json_writer *json, const char *name, double number)
+void json_decimal(struct json_writer *json, const char *name, double number)
 {
     char text[40] = "";
     if (!isfinite(number)) {

@@ -33,7 +33,7 @@ void json_bytes(struct json_writer *json, const char *name, const char *bytes, s
 void json_text(struct json_writer *json, const char *name, const char *text); /* NULL: null */
 void json_number(struct json_writer *json, const char *name, int64_t number);
 /* In as few digits as give the same number back when it is read; null for what is no number or has no end. */
-void json_real(struct json_writer *json, const char *name, double number);
+void json_decimal(struct json_writer *json, const char *name, double number);
 /* Seconds with microseconds, from microseconds. */
 void json_seconds(struct json_writer *json, const char *name, int64_t us);
 void json_truth(struct json_writer *json, const char *name, bool truth);

@@ -126,7 +126,7 @@ bool plan_file_holds(const char *path, struct distribution *hold, struct error *
 {
     struct error wrong = ERROR_NONE;
     struct lines lines;
-    double *seconds = NULL, read;
+    double *seconds = NULL, read = 0;
     size_t count = 0;
     if (!lines_open(&lines, path, error))
         return false;

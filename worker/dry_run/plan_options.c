@@ -172,7 +172,7 @@ bool plan_take_rate(struct dry_run_plan *plan, const char *text, struct error *e
 
 bool plan_take_resources(struct dry_run_plan *plan, const char *text, struct error *error)
 {
-    unsigned count;
+    unsigned count = 0;
     if (!whole_read(text, 1, DRY_RUN_RESOURCES_MAX, &count, error))
         return false;
     if (plan->popularity.kind == POPULARITY_WEIGHTS)
@@ -216,7 +216,7 @@ bool plan_take_hot(struct dry_run_plan *plan, const char *text, struct error *er
 {
     char share_text[NUMBER_BYTES_MAX + 1];
     const char *colon = strchr(text, ':');
-    unsigned hot;
+    unsigned hot = 0;
     double share;
     if (colon == NULL || colon - text > NUMBER_BYTES_MAX)
         return error_set(error, "%s: write SHARE:N, for example 0.9:10 when 10 resources get 90 %% of the tasks",

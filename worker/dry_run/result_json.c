@@ -57,7 +57,7 @@ static void field_write(struct json_writer *json, const struct result_field *fie
 {
     switch (field->kind) {
     case FIELD_REAL:
-        json_real(json, field->name, *(const double *)value);
+        json_decimal(json, field->name, *(const double *)value);
         break;
     case FIELD_COUNT:
         json_number(json, field->name, (int64_t) * (const uint64_t *)value);
