@@ -9,6 +9,7 @@ extern const struct command command_check;
 extern const struct command command_config;
 extern const struct command command_contention;
 extern const struct command command_doctor;
+extern const struct command command_dry_run;
 extern const struct command command_help;
 extern const struct command command_nodes;
 extern const struct command command_pause;

@@ -1,0 +1,18 @@
+/* Does something in a child process and brings back what it wrote: for what needs a loop or threads, before a process
+ * that is to fork its workers may have any.
+ *
+ *     struct buffer output = {0};
+ *     int status = apart_do(ask_the_node, &question, &output);    its return value, 0 to 125; 126 = it died
+ *
+ * The child dies with the caller. Blocks until it has ended. Only while the process has one thread. */
+#ifndef WORKER_DRY_RUN_APART_H
+#define WORKER_DRY_RUN_APART_H
+
+#include "base/buffer.h"
+
+enum { APART_DIED = 126 };
+
+/* `act` runs in the child; what it writes to `descriptor` is appended to `output`. */
+int apart_do(int (*act)(void *context, int descriptor), void *context, struct buffer *output);
+
+#endif

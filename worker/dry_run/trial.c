@@ -1,0 +1,321 @@
+#include "worker/dry_run/trial.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "worker/dry_run/trial_private.h"
+
+/* Records are looked for so often: a closed loop pushes the next task when it has seen the end of one. */
+#define TICK_NS      (1 * NS_PER_MS)
+#define GATHER_NS    (60 * NS_PER_S)
+#define START_NS     (30 * NS_PER_S)
+#define DRAIN_MIN_NS (2 * NS_PER_S)
+#define DRAIN_MAX_NS (10 * NS_PER_S)
+#define END_NS       (15 * NS_PER_S)
+#define LOOK_NS      (3 * NS_PER_S)
+#define CLEAN_NS     (30 * NS_PER_S)
+#define SECOND_NS    NS_PER_S
+
+/* --- phases ------------------------------------------------------------------------------------------------------- */
+
+static void phase_enter(struct trial *trial, enum trial_phase phase, int64_t limit_ns)
+{
+    trial->phase = phase;
+    trial->phase_until = limit_ns > 0 ? loop_after(trial->loop, limit_ns) : INSTANT_NEVER;
+}
+
+static void over(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_OVER, 0);
+    loop_stop(trial->loop);
+}
+
+static void all_deleted(void *context, const struct removal_end *end)
+{
+    struct trial *trial = context;
+    for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
+        trial->keys_left[i] = end->nodes[i].left;
+        if (end->nodes[i].trouble != NULL)
+            snprintf(trial->clean_trouble, sizeof trial->clean_trouble, "%s: %s", end->nodes[i].name,
+                     end->nodes[i].trouble);
+    }
+    over(trial);
+}
+
+static void cleaning_enter(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_CLEANING, 0);
+    name_space_delete(trial->space, CLEAN_NS, all_deleted);
+}
+
+static void looking_enter(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
+    node_watch_look(trial->watch);
+}
+
+static void ending_enter(struct trial *trial)
+{
+    trial->is_drained = trial->tally != NULL && tally_outstanding(trial->tally) == 0;
+    phase_enter(trial, TRIAL_ENDING, END_NS);
+    reception_tell(trial->reception, RUN_ENDS);
+    workforce_stop(trial->terms.workforce);
+}
+
+static void draining_enter(struct trial *trial)
+{
+    int64_t limit_ns = trial->plan->for_ns / 2;
+    trial_load_end(trial);
+    trial_measure_end(trial);
+    tally_load_ended(trial->tally, loop_now(trial->loop));
+    limit_ns = limit_ns < DRAIN_MIN_NS ? DRAIN_MIN_NS : limit_ns > DRAIN_MAX_NS ? DRAIN_MAX_NS : limit_ns;
+    phase_enter(trial, TRIAL_DRAINING, limit_ns);
+    if (trial->was_interrupted)
+        ending_enter(trial);
+}
+
+static void loading_enter(struct trial *trial)
+{
+    struct instant now = instant_now();
+    phase_enter(trial, TRIAL_LOADING, 0);
+    trial->began = wall_now();
+    trial->load_from = now;
+    trial->measured_from = instant_after(now, trial->plan->warm_up_ns);
+    trial->load_until = instant_after(now, trial->plan->for_ns);
+    trial->tally = tally_create(trial->plan, now, trial->measured_from);
+    tally_host(trial->tally, 0,
+               &(struct tally_host){
+                   .name = trial->terms.host, .processes = trial->plan->processes, .threads = trial->plan->threads});
+    loop_timer_set(trial->loop, &trial->second, loop_after(trial->loop, SECOND_NS));
+    trial_load_begin(trial);
+}
+
+static void starting_enter(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_STARTING, START_NS);
+    reception_tell(trial->reception, RUN_GOES_ON);
+    workforce_go(trial->terms.workforce);
+}
+
+/* --- what they wait for ------------------------------------------------------------------------------------------- */
+
+static bool all_are_there(const struct trial *trial)
+{
+    return trial->is_written_down && workforce_ready(trial->terms.workforce) == trial->plan->processes &&
+           node_watch_queue_is_up(trial->watch) && reception_is_heard(trial->reception) &&
+           node_watch_nodes_up(trial->watch) > trial->terms.config->lock_node_count / 2 &&
+           reception_guest_count(trial->reception) + 1 >= trial->plan->hosts;
+}
+
+/* Guests may take their time; the others should not. */
+static void gathering_look(struct trial *trial, bool is_late)
+{
+    const struct trial_terms *terms = &trial->terms;
+    if (all_are_there(trial)) {
+        starting_enter(trial);
+    } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
+        error_set(&trial->trouble, "the queue node cannot be reached: holdfast check -c %s tells more",
+                  terms->config->path);
+        ending_enter(trial);
+    } else if (is_late && node_watch_nodes_up(trial->watch) <= terms->config->lock_node_count / 2) {
+        error_set(&trial->trouble, "only %u of %zu lock nodes can be reached: holdfast nodes -c %s tells more",
+                  node_watch_nodes_up(trial->watch), terms->config->lock_node_count, terms->config->path);
+        ending_enter(trial);
+    }
+}
+
+static void starting_look(struct trial *trial, bool is_late)
+{
+    if (workforce_up(trial->terms.workforce) == trial->plan->processes) {
+        loading_enter(trial);
+    } else if (is_late) {
+        error_set(&trial->trouble, "the workers do not come up: what they say stands above");
+        ending_enter(trial);
+    }
+}
+
+static void loading_look(struct trial *trial)
+{
+    struct instant now = loop_now(trial->loop);
+    if (!trial->measures && instant_reached(now, trial->measured_from))
+        trial_measure_begin(trial);
+    if (instant_reached(now, trial->load_until) || workforce_alive(trial->terms.workforce) == 0)
+        draining_enter(trial);
+}
+
+/* All that will come is there. */
+static bool is_ended(const struct trial *trial, size_t records)
+{
+    return records == 0 && workforce_alive(trial->terms.workforce) == 0 && reception_is_over(trial->reception);
+}
+
+static void phase_look(struct trial *trial, size_t records)
+{
+    bool is_late = instant_reached(loop_now(trial->loop), trial->phase_until);
+    switch (trial->phase) {
+    case TRIAL_GATHERING:
+        gathering_look(trial, is_late);
+        break;
+    case TRIAL_STARTING:
+        starting_look(trial, is_late);
+        break;
+    case TRIAL_LOADING:
+        loading_look(trial);
+        break;
+    case TRIAL_DRAINING:
+        if (is_late || tally_outstanding(trial->tally) == 0)
+            ending_enter(trial);
+        break;
+    case TRIAL_ENDING:
+        if (is_ended(trial, records) || is_late)
+            looking_enter(trial);
+        break;
+    case TRIAL_LOOKING:
+        if (node_watch_is_answered(trial->watch) || is_late)
+            cleaning_enter(trial);
+        break;
+    case TRIAL_CLEANING:
+    case TRIAL_OVER:
+        break;
+    }
+    if (trial->unwanted_ends > 0 && trial->phase < TRIAL_LOADING)
+        ending_enter(trial);
+}
+
+static void tick(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, tick);
+    loop_timer_set(trial->loop, timer, loop_after(trial->loop, TICK_NS));
+    phase_look(trial, trial_sources_read(trial));
+}
+
+static void second(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, second);
+    loop_timer_set(trial->loop, timer, loop_after(trial->loop, SECOND_NS));
+    if (trial->phase == TRIAL_LOADING)
+        tally_second(trial->tally, loop_now(trial->loop));
+    trial_progress_show(trial);
+}
+
+static void interrupted(void *context, int number)
+{
+    struct trial *trial = context;
+    (void)number;
+    trial->was_interrupted = true;
+    trial->interrupts++;
+    if (trial->phase < TRIAL_LOADING)
+        ending_enter(trial);
+    else if (trial->phase == TRIAL_LOADING)
+        draining_enter(trial);
+    else if (trial->phase == TRIAL_DRAINING)
+        ending_enter(trial);
+    else if (trial->interrupts > 1 && trial->phase != TRIAL_OVER)
+        over(trial);
+}
+
+/* --- the name space ----------------------------------------------------------------------------------------------- */
+
+static void space_begun(void *context, const char *trouble, unsigned removed)
+{
+    struct trial *trial = context;
+    trial->is_written_down = trouble == NULL;
+    if (removed > 0)
+        trial_say(trial, "what %u earlier dry runs had left was removed", removed);
+    if (trouble != NULL) {
+        error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
+        ending_enter(trial);
+    } else {
+        trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
+                  trial->plan->id);
+    }
+}
+
+static void space_lost(void *context)
+{
+    struct trial *trial = context;
+    error_set(&trial->trouble, "this process stood still for so long that another dry run has removed this one");
+    trial->was_interrupted = true;
+    if (trial->phase < TRIAL_ENDING)
+        ending_enter(trial);
+}
+
+static void space_open(struct trial *trial)
+{
+    trial->space = name_space_open(&(struct name_space_options){.loop = trial->loop,
+                                                                .config = trial->terms.live,
+                                                                .run = trial->plan->id,
+                                                                .node_share = trial->plan->node_share,
+                                                                .lost = space_lost,
+                                                                .context = trial});
+    name_space_begin(trial->space, space_begun);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void tasks_refused(void *context, uint64_t count, const char *reason)
+{
+    struct trial *trial = context;
+    if (trial->trouble.text[0] == '\0')
+        error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)count, reason);
+}
+
+static bool trial_open(struct trial *trial, struct error *error)
+{
+    trial->loop = loop_create(error);
+    if (trial->loop == NULL)
+        return false;
+    trial_sources_open(trial);
+    space_open(trial);
+    trial->feeder = feeder_create(trial->loop, &(struct feeder_options){.node = &trial->terms.config->queue_node,
+                                                                        .space = trial->terms.key_space,
+                                                                        .refused = tasks_refused,
+                                                                        .context = trial});
+    if (trial->plan->kind == DRY_RUN_REHEARSAL)
+        trial->load = load_create(trial->plan);
+    loop_timer_init(&trial->tick, tick);
+    loop_timer_init(&trial->second, second);
+    loop_timer_set(trial->loop, &trial->tick, instant_now());
+    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
+    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
+    return true;
+}
+
+static void trial_close(struct trial *trial)
+{
+    if (trial->loop == NULL)
+        return;
+    loop_signal_stop(trial->interrupt);
+    loop_signal_stop(trial->termination);
+    loop_timer_clear(trial->loop, &trial->tick);
+    loop_timer_clear(trial->loop, &trial->second);
+    loop_timer_clear(trial->loop, &trial->arrival);
+    load_destroy(trial->load);
+    feeder_destroy(trial->feeder);
+    name_space_close(trial->space);
+    trial_sources_close(trial);
+    tally_destroy(trial->tally);
+    loop_destroy(trial->loop);
+}
+
+bool trial_run(const struct trial_terms *terms, struct result *result, struct error *error)
+{
+    struct trial *trial = memory_new(struct trial);
+    trial->terms = *terms;
+    trial->plan = terms->plan;
+    bool ran = trial_open(trial, error);
+    if (ran) {
+        phase_enter(trial, TRIAL_GATHERING, GATHER_NS);
+        loop_run(trial->loop);
+        trial_progress_clear(trial);
+        ran = trial->load_from.ns != 0 || trial->was_interrupted;
+        if (ran)
+            trial_result_make(trial, result);
+        else
+            error_set(error, "%s", trial->trouble.text);
+    }
+    trial_close(trial);
+    free(trial);
+    return ran;
+}

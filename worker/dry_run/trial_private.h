@@ -1,0 +1,85 @@
+/* Private to trial.c and trial_*.c. All on the loop. */
+#ifndef WORKER_DRY_RUN_TRIAL_PRIVATE_H
+#define WORKER_DRY_RUN_TRIAL_PRIVATE_H
+
+#include "base/loop.h"
+#include "worker/dry_run/feeder.h"
+#include "worker/dry_run/live_block.h"
+#include "worker/dry_run/load.h"
+#include "worker/dry_run/machine_load.h"
+#include "worker/dry_run/node_watch.h"
+#include "worker/dry_run/reception.h"
+#include "worker/dry_run/tally.h"
+#include "worker/dry_run/trial.h"
+
+enum trial_phase {
+    TRIAL_GATHERING,
+    TRIAL_STARTING,
+    TRIAL_LOADING,
+    TRIAL_DRAINING,
+    TRIAL_ENDING,
+    TRIAL_LOOKING,
+    TRIAL_CLEANING,
+    TRIAL_OVER,
+};
+
+/* What a node said first and last, and what we asked it besides. */
+struct trial_node {
+    struct node_sample first, last;
+    bool was_seen;
+};
+
+struct trial {
+    struct trial_terms terms;
+    const struct dry_run_plan *plan;
+    struct loop *loop;
+    struct loop_timer tick, second, arrival;
+    struct loop_signal *interrupt, *termination;
+    unsigned interrupts;
+    enum trial_phase phase;
+    struct instant phase_until; /* then it is over whatever was waited for */
+    struct instant load_from, measured_from, load_until;
+    struct wall_time began;
+    bool was_interrupted, is_drained, measures;
+    struct error trouble; /* why it came to nothing, or to an early end */
+    struct tally *tally;
+    struct load *load; /* NULL in a shadow */
+    struct feeder *feeder;
+    struct node_watch *watch;
+    struct reception *reception;
+    struct name_space *space;
+    bool is_written_down; /* the run, among those that there are */
+    struct live_block block;
+    uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
+    char clean_trouble[RESULT_TEXT_MAX];  /* why something is left */
+    struct trial_node nodes[RESULT_NODES_MAX];
+    uint64_t pushed, pushed_late;
+    struct machine_load machine_from, machine_to;
+    int64_t cpu_from_ns, cpu_to_ns; /* of this process, while it was measured */
+    unsigned unwanted_ends;         /* of workers */
+    unsigned lines_told;            /* of their logs */
+};
+
+/* trial_load.c */
+void trial_load_begin(struct trial *trial);
+void trial_load_end(struct trial *trial);
+/* So many tasks have ended for good: a closed loop pushes as many. */
+void trial_load_follow(struct trial *trial, unsigned ended);
+
+/* trial_sources.c: takes what workers, guests and nodes have told. */
+void trial_sources_open(struct trial *trial);
+void trial_sources_close(struct trial *trial);
+/* Returns how many records there were. */
+size_t trial_sources_read(struct trial *trial);
+void trial_measure_begin(struct trial *trial);
+void trial_measure_end(struct trial *trial);
+
+/* trial_progress.c */
+void trial_progress_show(struct trial *trial);
+void trial_progress_clear(struct trial *trial);
+void trial_say(struct trial *trial, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* trial_result.c */
+void trial_result_make(struct trial *trial, struct result *result);
+
+#endif
