@@ -101,6 +101,15 @@ void node_watch_look(struct node_watch *watch)
         node_ask(&watch->nodes[i]);
 }
 
+/* What it has counted until now is before all that follows. */
+static void changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
+{
+    struct watched_node *watched = context;
+    (void)node, (void)reason;
+    if (state == REDIS_NODE_UP && watched->node != NULL)
+        node_ask(watched);
+}
+
 static void interval_over(struct loop_timer *timer)
 {
     struct node_watch *watch = list_owner(timer, struct node_watch, timer);
@@ -117,6 +126,8 @@ static void node_init(struct node_watch *watch, unsigned index, const struct con
     options.backoff_max_ns = NS_PER_S / 5;
     watched->watch = watch;
     watched->call.done = answered;
+    options.changed = changed;
+    options.context = watched;
     watched->node = redis_node_create(watch->loop, &options);
 }
 

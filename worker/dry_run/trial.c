@@ -87,6 +87,9 @@ static void loading_enter(struct trial *trial)
     tally_host(trial->tally, 0,
                &(struct tally_host){
                    .name = trial->terms.host, .processes = trial->plan->processes, .threads = trial->plan->threads});
+    for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
+        if (trial->nodes[i].was_seen)
+            trial_node_tell(trial, i, &trial->nodes[i].first);
     loop_timer_set(trial->loop, &trial->second, loop_after(trial->loop, SECOND_NS));
     trial_load_begin(trial);
 }
@@ -102,8 +105,9 @@ static void starting_enter(struct trial *trial)
 
 static bool all_are_there(const struct trial *trial)
 {
-    return trial->is_written_down && workforce_ready(trial->terms.workforce) == trial->plan->processes &&
-           node_watch_queue_is_up(trial->watch) && reception_is_heard(trial->reception) &&
+    return trial->is_written_down && node_watch_is_answered(trial->watch) &&
+           workforce_ready(trial->terms.workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
+           reception_is_heard(trial->reception) &&
            node_watch_nodes_up(trial->watch) > trial->terms.config->lock_node_count / 2 &&
            reception_guest_count(trial->reception) + 1 >= trial->plan->hosts;
 }

@@ -23,7 +23,7 @@ enum trial_phase {
     TRIAL_OVER,
 };
 
-/* What a node said first and last, and what we asked it besides. */
+/* What a node said first, before the workers began, and last. */
 struct trial_node {
     struct node_sample first, last;
     bool was_seen;
@@ -80,6 +80,7 @@ void trial_progress_clear(struct trial *trial);
 void trial_say(struct trial *trial, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* trial_result.c */
+void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample);
 void trial_result_make(struct trial *trial, struct result *result);
 
 #endif

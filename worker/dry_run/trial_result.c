@@ -46,7 +46,7 @@ static const struct config_node *config_node_at(const struct trial *trial, unsig
 }
 
 /* Its own count since the gate. One that was started anew has counted from 0 since. */
-static void node_tell(struct trial *trial, unsigned number, const struct node_sample *sample)
+void trial_node_tell(struct trial *trial, unsigned number, const struct node_sample *sample)
 {
     struct buffer address = {0};
     const struct config_node *config = config_node_at(trial, number);
@@ -59,16 +59,6 @@ static void node_tell(struct trial *trial, unsigned number, const struct node_sa
                                      .cpu_s = sample->cpu_seconds};
     tally_node(trial->tally, number == 0 ? lock_nodes : number - 1, &told);
     buffer_fini(&address);
-}
-
-static void nodes_tell(struct trial *trial)
-{
-    for (unsigned i = 0; i <= trial->terms.config->lock_node_count && i < RESULT_NODES_MAX; i++) {
-        if (!trial->nodes[i].was_seen)
-            continue;
-        node_tell(trial, i, &trial->nodes[i].first);
-        node_tell(trial, i, &trial->nodes[i].last);
-    }
 }
 
 static void keys_tell(const struct trial *trial, struct result *result)
@@ -100,7 +90,6 @@ void trial_result_make(struct trial *trial, struct result *result)
     began_write(trial, result->began, sizeof result->began);
     if (trial->tally == NULL)
         return;
-    nodes_tell(trial);
     tally_finish(trial->tally, instant_now(), result);
     if (result->measured_for > 0)
         result->overhead_share =

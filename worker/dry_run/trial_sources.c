@@ -105,6 +105,8 @@ static void node_sampled(void *context, unsigned number, const struct node_sampl
         node->first = *sample;
     node->was_seen = true;
     node->last = *sample;
+    if (trial->tally != NULL)
+        trial_node_tell(trial, number, sample);
 }
 
 /* --- while it is measured ----------------------------------------------------------------------------------------- */
