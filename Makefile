@@ -148,7 +148,8 @@ HARDENING := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-po
 DEFINED  :=
 endif
 OPTIMISE ?= -O2
-CFLAGS   ?= $(OPTIMISE) -g
+DEBUG    ?= -g
+CFLAGS   ?= $(OPTIMISE) $(DEBUG)
 COMPILE_FLAGS = -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) -fvisibility=hidden $(HARDENING) $(CPPFLAGS)
 INCLUDES  = -Ilib -I. -I$(B)/generated $(PACKAGE_FLAGS)
 LINK_FLAGS = -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
@@ -212,21 +213,22 @@ mutants: tests ## break the rules of locks and of waiting on purpose, one line a
 bench: all ## build and run the benchmarks
 	@tests/bench/run $(B)
 
-# Goes on after a failure, to show all there is in one run. What clang warns of does not depend on optimisation.
+# Goes on after a failure, to show all there is in one run. What clang warns of does not depend on optimisation; what a
+# sanitizer reports needs the lines, but not the types and variables for a debugger, which take long to write.
 ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
 	@status=0; $(MAKE) tidy || status=1; \
-	 echo '== clang'; $(MAKE) $(PARALLEL) B=build/clang CC=clang OPTIMISE=-O0 HARDENING= tests || status=1; \
+	 echo '== clang'; $(MAKE) $(PARALLEL) B=build/clang CC=clang OPTIMISE=-O0 DEBUG=-g0 HARDENING= tests || status=1; \
 	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; exit $$status
 
 asan: ## build with AddressSanitizer and UBSan, run all tests
 	@echo '== address and undefined behaviour sanitizers'
-	@$(MAKE) $(PARALLEL) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 tests
-	@$(MAKE) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 sanitized
+	@$(MAKE) $(PARALLEL) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 DEBUG=-g1 tests
+	@$(MAKE) B=build/asan SANITIZE=address,undefined OPTIMISE=-O1 DEBUG=-g1 sanitized
 
 tsan: ## build with ThreadSanitizer, run the tests that have threads
 	@echo '== thread sanitizer'
-	@$(MAKE) $(PARALLEL) B=build/tsan SANITIZE=thread OPTIMISE=-O1 ONLY='$(TSAN_TESTS)' tests
-	@$(MAKE) B=build/tsan SANITIZE=thread OPTIMISE=-O1 ONLY='$(TSAN_TESTS)' sanitized
+	@$(MAKE) $(PARALLEL) B=build/tsan SANITIZE=thread OPTIMISE=-O1 DEBUG=-g1 ONLY='$(TSAN_TESTS)' tests
+	@$(MAKE) B=build/tsan SANITIZE=thread OPTIMISE=-O1 DEBUG=-g1 ONLY='$(TSAN_TESTS)' sanitized
 
 sanitized: tests
 	@scripts/run-tests $(if $(ONLY),--only '$(ONLY)') --sanitizer --timeout 400 $(B)
