@@ -116,6 +116,8 @@ static void it_cannot_be_read_again(void **state)
     (void)state;
     struct findings findings = {0};
     config_of(CONFIGURED);
+    free(config->path);
+    config->path = memory_text("conf/holdfast.conf");
     turn();
     assert_null(config_read(config->path, &findings));
     assert_true(findings.errors > 0);

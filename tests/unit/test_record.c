@@ -1,392 +1,242 @@
-/* Records of a dry run: what is written is read again, and bytes of any kind do no harm. */
-#include "tests/support/test.h"
+/* The text of a task that failed: what the conformance points of the job format ask for (by their letters), the limits,
+ * and the form that Ruby would generate. */
+#include "tests/unit/failure_fixture.h"
 
-#include "base/memory.h"
-#include "base/random.h"
-#include "worker/dry_run/record.h"
+#include "worker/plugin/backtrace.h"
 
-enum { TRIALS = 100000, GARBAGE_MAX = 400 };
+/* --- conformance ------------------------------------------------------------------------------------------------ */
 
-static struct buffer bytes;
-static struct record *record;
-
-static int set_up(void **state)
+/* 1.18 (e): args come back byte for byte, however often the task fails. */
+static void conformance_e_args_keep_their_bytes(void **state)
 {
     (void)state;
-    record = memory_new(struct record);
-    buffer_clear(&bytes);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    free(record);
-    buffer_fini(&bytes);
-    return 0;
-}
-
-static const char *const resources[] = {"account:1", "account:2", ""};
-
-static const struct observed_task a_task = {
-    .jid = "0123456789ab",
-    .class_name = "dry.hold",
-    .resources = resources,
-    .resource_count = 3,
-    .ending = FLOW_LOCK_LOST,
-    .claimed = {INT64_C(123456789012345)},
-    .asked = {INT64_C(123456789012346)},
-    .locked = {INT64_C(123456789099999)},
-    .started = {INT64_C(123456790000000)},
-    .ended = {INT64_C(123456000000000)}, /* before it was claimed: of another clock */
-    .left = {INT64_MAX},
-    .passes = 3,
-    .token = UINT64_MAX,
-    .handed_over = true,
-    .had_refusal = true,
-    .refusal = REDLOCK_NO_QUORUM,
-    .was_fenced_off = true};
-
-/* The only record there is. */
-static void read_one(void)
-{
-    const char *at = bytes.bytes;
-    size_t left = bytes.length;
-    assert_true(record_read(&at, &left, record));
-    assert_int_equal(left, 0);
-    assert_ptr_equal(at, bytes.bytes + bytes.length);
-}
-
-static void tasks_are_equal(const struct observed_task *a, const struct observed_task *b)
-{
-    assert_string_equal(a->jid, b->jid);
-    assert_string_equal(a->class_name, b->class_name);
-    assert_int_equal(a->resource_count, b->resource_count);
-    for (unsigned i = 0; i < a->resource_count; i++)
-        assert_string_equal(a->resources[i], b->resources[i]);
-    assert_int_equal(a->ending, b->ending);
-    assert_int_equal(a->claimed.ns, b->claimed.ns);
-    assert_int_equal(a->asked.ns, b->asked.ns);
-    assert_int_equal(a->locked.ns, b->locked.ns);
-    assert_int_equal(a->started.ns, b->started.ns);
-    assert_int_equal(a->ended.ns, b->ended.ns);
-    assert_int_equal(a->left.ns, b->left.ns);
-    assert_int_equal(a->passes, b->passes);
-    assert_true(a->token == b->token);
-    assert_int_equal(a->handed_over, b->handed_over);
-    assert_int_equal(a->had_refusal, b->had_refusal);
-    assert_int_equal(a->refusal, b->refusal);
-    assert_int_equal(a->was_lost, b->was_lost);
-    assert_int_equal(a->was_fenced_off, b->was_fenced_off);
-}
-
-static void a_task_is_read_as_it_was_written(void **state)
-{
-    (void)state;
-    record_write_task(&bytes, &a_task);
-    read_one();
-    assert_int_equal(record->kind, RECORD_TASK);
-    tasks_are_equal(&record->task, &a_task);
-    assert_in_range((uintptr_t)record->task.jid, (uintptr_t)bytes.bytes, (uintptr_t)bytes.bytes + bytes.length);
-}
-
-static void a_task_that_did_nothing_has_no_instants(void **state)
-{
-    (void)state;
-    struct observed_task task = {.jid = "a", .class_name = "b", .ending = FLOW_DONE, .claimed = {77}, .left = {77}};
-    record_write_task(&bytes, &task);
-    read_one();
-    tasks_are_equal(&record->task, &task);
-    assert_true(bytes.length < 32);
-}
-
-static void each_flag_is_its_own(void **state)
-{
-    (void)state;
-    for (unsigned flags = 0; flags < 16; flags++) {
-        struct observed_task task = {.jid = "",
-                                     .class_name = "",
-                                     .handed_over = flags & 1,
-                                     .had_refusal = flags & 2,
-                                     .was_lost = flags & 4,
-                                     .was_fenced_off = flags & 8};
-        buffer_clear(&bytes);
-        record_write_task(&bytes, &task);
-        read_one();
-        tasks_are_equal(&record->task, &task);
-    }
-}
-
-static void a_witness_is_read_as_it_wrote(void **state)
-{
-    (void)state;
-    struct witnessed seen = {
-        .at = {55}, .jid = "jid", .resources = resources, .resource_count = 2, .token = 17, .failed = true};
-    record_write_witnessed(&bytes, RECORD_LEAVE, &seen);
-    read_one();
-    assert_int_equal(record->kind, RECORD_LEAVE);
-    assert_int_equal(record->witnessed.at.ns, 55);
-    assert_int_equal(record->witnessed.token, 17);
-    assert_true(record->witnessed.failed);
-    assert_string_equal(record->witnessed.jid, "jid");
-    assert_int_equal(record->witnessed.resource_count, 2);
-    assert_string_equal(record->witnessed.resources[1], "account:2");
-}
-
-/* --- processes -------------------------------------------------------------------------------------------------- */
-
-struct process_parts {
-    struct redlock_counters locks;
-    struct histogram extensions;
-    struct redlock_node_counters nodes[2];
-    const struct redlock_node_counters *list[RECORD_NODES_MAX];
-};
-
-static struct observed_process a_process(struct process_parts *parts)
-{
-    parts->locks.acquired = 1000;
-    parts->locks.owed = UINT64_MAX;
-    histogram_record(&parts->extensions, 700);
-    for (int64_t value = 1; value < INT64_C(1) << 40; value *= 3)
-        histogram_record(&parts->nodes[1].latency, value);
-    parts->nodes[0].requests = 9;
-    parts->nodes[1].split_votes = 4;
-    parts->list[0] = &parts->nodes[0];
-    parts->list[1] = &parts->nodes[1];
-    return (struct observed_process){.at = {99},
-                                     .runners = 16,
-                                     .busy = 7,
-                                     .cpu_ns = 12345,
-                                     .claims = 5,
-                                     .claim_calls = 6,
-                                     .locks = &parts->locks,
-                                     .extensions = &parts->extensions,
-                                     .nodes = parts->list,
-                                     .node_count = 2};
-}
-
-static void a_process_is_read_as_it_was_written(void **state)
-{
-    (void)state;
-    struct process_parts *parts = memory_new(struct process_parts);
-    struct observed_process process = a_process(parts);
-    record_write_process(&bytes, &process);
-    assert_true(bytes.length < 1000);
-    read_one();
-    const struct observed_process *read = &record->process;
-    assert_int_equal(record->kind, RECORD_PROCESS);
-    assert_int_equal(read->at.ns, 99);
-    assert_int_equal(read->runners, 16);
-    assert_int_equal(read->busy, 7);
-    assert_int_equal(read->cpu_ns, 12345);
-    assert_int_equal(read->claims, 5);
-    assert_int_equal(read->claim_calls, 6);
-    assert_memory_equal(read->locks, &parts->locks, sizeof parts->locks);
-    assert_memory_equal(read->extensions, &parts->extensions, sizeof parts->extensions);
-    assert_int_equal(read->node_count, 2);
-    for (unsigned i = 0; i < 2; i++)
-        assert_memory_equal(read->nodes[i], &parts->nodes[i], sizeof parts->nodes[i]);
-    free(parts);
-}
-
-static void a_process_without_lock_nodes_says_so(void **state)
-{
-    (void)state;
-    struct observed_process process = {.at = {1}};
-    record_write_process(&bytes, &process);
-    read_one();
-    assert_null(record->process.locks);
-    assert_null(record->process.extensions);
-    assert_int_equal(record->process.node_count, 0);
-}
-
-/* The numbers are worth more than how they are spread. */
-static void what_would_be_too_long_leaves_the_histograms_out(void **state)
-{
-    (void)state;
-    struct process_parts *parts = memory_new(struct process_parts);
-    struct observed_process process = a_process(parts);
-    for (unsigned i = 0; i < HISTOGRAM_STEPS; i++)
-        parts->nodes[1].latency.counts[i] = UINT64_MAX;
-    for (unsigned i = 0; i < RECORD_NODES_MAX; i++)
-        parts->list[i] = &parts->nodes[1];
-    process.node_count = RECORD_NODES_MAX;
-    record_write_process(&bytes, &process);
-    read_one();
-    assert_int_equal(record->process.node_count, RECORD_NODES_MAX);
-    assert_int_equal(record->process.nodes[RECORD_NODES_MAX - 1]->split_votes, 4);
-    assert_int_equal(record->process.nodes[0]->latency.count, 0);
-    free(parts);
-}
-
-static void a_text_that_no_task_has_makes_no_record(void **state)
-{
-    (void)state;
-    char *text = memory_zeroed(RECORD_BYTES_MAX + 1, 1);
-    memset(text, 'x', RECORD_BYTES_MAX);
-    record_write_task(&bytes, &(struct observed_task){.jid = text, .class_name = ""});
-    assert_int_equal(bytes.length, 0);
-    free(text);
-}
-
-/* --- streams ---------------------------------------------------------------------------------------------------- */
-
-static void records_are_taken_one_by_one(void **state)
-{
-    (void)state;
-    size_t left, count = 0;
-    for (unsigned i = 0; i < 10; i++)
-        record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.at = {i}, .jid = "x"});
-    left = bytes.length;
-    for (const char *at = bytes.bytes; record_read(&at, &left, record); count++)
-        assert_int_equal(record->witnessed.at.ns, count);
-    assert_int_equal(count, 10);
-    assert_int_equal(left, 0);
-}
-
-static void half_a_record_is_left_alone(void **state)
-{
-    (void)state;
-    record_write_task(&bytes, &a_task);
-    for (size_t part = 0; part < bytes.length; part++) {
-        char *copy = memory_zeroed(part + 1, 1); /* so that reading too far is seen */
-        memcpy(copy, bytes.bytes, part);
-        char *exact = memory_resize(copy, part > 0 ? part : 1, 1);
-        const char *at = exact;
-        size_t left = part;
-        assert_false(record_read(&at, &left, record));
-        assert_ptr_equal(at, exact);
-        assert_int_equal(left, part);
-        free(exact);
-    }
-}
-
-static void is_none(const char *frame, size_t length)
-{
-    char *exact = memory_zeroed(length, 1);
-    memcpy(exact, frame, length);
-    const char *at = exact;
-    size_t left = length;
-    assert_false(record_read(&at, &left, record));
-    assert_int_equal(left, 0);
-    free(exact);
-}
-
-static void what_is_no_record_ends_the_stream(void **state)
-{
-    (void)state;
-    is_none("\0\0\0\0", 4);
-    is_none("\1\0\0\0\7", 5);
-    is_none("\xFF\xFF\xFF\xFF", 4); /* longer than any */
-    record_write_task(&bytes, &a_task);
-    bytes.bytes[0]++;
-    buffer_append(&bytes, "", 1);
-    is_none(bytes.bytes, bytes.length); /* something is left over in it */
-    bytes.bytes[0] = (char)(bytes.bytes[0] - 3);
-    is_none(bytes.bytes, bytes.length);
-}
-
-static void a_text_without_its_end_is_none(void **state)
-{
-    (void)state;
-    record_write_witnessed(&bytes, RECORD_ENTER, &(struct witnessed){.jid = "abc"});
-    char *end = memchr(bytes.bytes, 'c', bytes.length);
-    end[1] = 'd';
-    is_none(bytes.bytes, bytes.length);
-}
-
-/* Whatever comes: texts have an end, counts have room. The sanitizers see the rest. */
-static void look_at_all(void)
-{
-    size_t length = 0;
-    if (record->kind == RECORD_TASK) {
-        length += strlen(record->task.jid) + strlen(record->task.class_name);
-        assert_in_range(record->task.ending, 0, FLOW_ENDINGS - 1);
-        assert_in_range(record->task.refusal, 0, REDLOCK_INVALID);
-        for (unsigned i = 0; i < record->task.resource_count; i++)
-            length += strlen(record->task.resources[i]);
-    } else if (record->kind == RECORD_PROCESS) {
-        for (unsigned i = 0; i < record->process.node_count; i++)
-            length += record->process.nodes[i]->latency.count > 0;
-    } else {
-        length += strlen(record->witnessed.jid);
-        for (unsigned i = 0; i < record->witnessed.resource_count; i++)
-            length += strlen(record->witnessed.resources[i]);
-    }
-    assert_true(length <= RECORD_BYTES_MAX);
-}
-
-/* Of its own memory, to the byte. Returns how many records it was. */
-static unsigned read_all(const char *from, size_t length)
-{
-    unsigned count = 0;
-    char *exact = memory_zeroed(length > 0 ? length : 1, 1);
-    memcpy(exact, from, length);
-    const char *at = exact;
-    for (size_t left = length; record_read(&at, &left, record); count++)
-        look_at_all();
-    free(exact);
-    return count;
-}
-
-static void random_bytes_do_no_harm(void **state)
-{
-    (void)state;
-    char garbage[GARBAGE_MAX];
-    unsigned found = 0;
-    for (unsigned trial = 0; trial < TRIALS; trial++) {
-        size_t length = (size_t)random_between(5, GARBAGE_MAX);
-        random_bytes(garbage, length);
-        garbage[0] = (char)(length - 4); /* else hardly any is looked into */
-        garbage[1] = (char)((length - 4) >> 8);
-        garbage[2] = garbage[3] = 0;
-        garbage[4] = (char)random_between(0, 4);
-        if (trial % 2 == 0)
-            for (size_t i = 5; i < length; i++)
-                garbage[i] = (char)(garbage[i] & 7); /* small numbers reach further */
-        found += read_all(garbage, length);
-    }
-    (void)found; /* none has to be */
-}
-
-static void records_with_a_wrong_byte_do_no_harm(void **state)
-{
-    (void)state;
-    struct process_parts *parts = memory_new(struct process_parts);
-    struct observed_process process = a_process(parts);
-    record_write_task(&bytes, &a_task);
-    record_write_process(&bytes, &process);
-    record_write_witnessed(&bytes, RECORD_ENTER,
-                           &(struct witnessed){.at = {1}, .jid = "x", .resources = resources, .resource_count = 3});
-    assert_int_equal(read_all(bytes.bytes, bytes.length), 3);
-    for (size_t i = 0; i < bytes.length; i++)
-        for (unsigned bit = 0; bit < 8; bit++) {
-            bytes.bytes[i] = (char)(bytes.bytes[i] ^ (1 << bit));
-            assert_true(read_all(bytes.bytes, bytes.length) <= 3 + bytes.length / 5);
-            bytes.bytes[i] = (char)(bytes.bytes[i] ^ (1 << bit));
+    static const char *const all[] = {"[]",
+                                      "[{}]",
+                                      "[9007199254740993]",
+                                      "[1234567890123456789012345678901234567890]",
+                                      "[0.1,0.10,1e400,-0]",
+                                      "[\"\\u0000\\u00e9\\/\"]",
+                                      ("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1"
+                                       "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]")};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char task[512];
+        snprintf(task, sizeof task, "{\"class\":\"c\",\"args\":%s,\"queue\":\"jobs\"}", all[i]);
+        for (unsigned times = 0; times < 3; times++) {
+            write_record(task, true);
+            assert_int_equal(record.args.length, strlen(all[i]));
+            assert_memory_equal(record.args.bytes, all[i], record.args.length);
+            snprintf(task, sizeof task, "%s", buffer_text(&written));
         }
-    free(parts);
+    }
 }
 
-#define record_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+/* 1.18 (g): members that nobody knows survive, with their place and their bytes. */
+static void conformance_g_unknown_members_survive(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"cattr\":{\"a\":[1,2.50]},\"class\":\"c\",\"lock_digest\":\"x\\u00e9\",\"args\":[],\"locale\":null,"
+                 "\"queue\":\"jobs\",\"jid\":\"j\",\"\":1}",
+                 true);
+    assert_string_equal(buffer_text(&written),
+                        "{\"cattr\":{\"a\":[1,2.50]},\"class\":\"c\",\"lock_digest\":\"x\\u00e9\",\"args\":[],"
+                        "\"locale\":null,\"queue\":\"jobs\",\"jid\":\"j\",\"\":1,\"error_message\":\"m\","
+                        "\"error_class\":\"E\",\"failed_at\":1795194374.5,\"retry_count\":0}");
+}
+
+/* Of the run that failed, not of one before it. */
+static void the_token_of_the_run_is_kept(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("hf_fence", NULL);
+    fence = "1764000000000123";
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_member("hf_fence", "\"1764000000000123\"");
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_fence\":\"5\"}", false);
+    assert_member("hf_fence", "\"1764000000000123\"");
+    fence = "";
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_fence\":\"5\"}", true);
+    assert_member("hf_fence", NULL);
+}
+
+/* 1.18 (h): every form of `retry`, on the way to its end. */
+static void conformance_h_retry_in_every_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *retry;
+        unsigned runs; /* until it is not tried again */
+        enum failure_fate end;
+    } cases[] = {{"", 26, FAILURE_DEAD},
+                 {",\"retry\":null", 1, FAILURE_VANISHES},
+                 {",\"retry\":true", 26, FAILURE_DEAD},
+                 {",\"retry\":false", 1, FAILURE_VANISHES},
+                 {",\"retry\":0", 1, FAILURE_DEAD},
+                 {",\"retry\":3", 4, FAILURE_DEAD},
+                 {",\"retry\":\"true\"", 26, FAILURE_DEAD},
+                 {",\"retry\":\"3\"", 4, FAILURE_DEAD}};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char task[512];
+        unsigned runs = 1;
+        snprintf(task, sizeof task, "{\"class\":\"c\",\"args\":[]%s}", cases[i].retry);
+        for (;; runs++) {
+            write_record(task, true);
+            struct task_rules rules = rules_now();
+            enum failure_fate fate = failure_fate(&envelope, &rules, now, NULL);
+            snprintf(task, sizeof task, "%s", buffer_text(&written));
+            if (fate == FAILURE_RETRY)
+                continue;
+            assert_int_equal(fate, cases[i].end);
+            break;
+        }
+        if (runs != cases[i].runs)
+            fail_msg("%s: %u runs instead of %u", cases[i].retry, runs, cases[i].runs);
+        assert_int_equal(record.retry_count, runs - 1);
+    }
+}
+
+/* 1.18 (i): times keep their form, and ours are real numbers of seconds, unless they are to be as they came. */
+static void conformance_i_times_in_every_form(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"1795194001250", "1795194001.25", "\"1795194001.25\"", "\"yesterday\"", "null"};
+    failure_set(&failure, "E", "m");
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char task[256];
+        snprintf(task, sizeof task,
+                 "{\"class\":\"c\",\"args\":[],\"created_at\":%s,\"failed_at\":%s,\"retried_at\":%s,\"retry_count\":1}",
+                 forms[i], forms[i], forms[i]);
+        for (int as_came = 0; as_came < 2; as_came++) {
+            config.worker.timestamps = as_came ? CONFIG_TIMES_AS_CAME : CONFIG_TIMES_IN_SECONDS;
+            write_record(task, true);
+            assert_member("created_at", forms[i]);
+            assert_member("failed_at", forms[i]);
+            assert_member("retried_at", as_came && i == 0 ? "1795194374500" : "1795194374.5");
+        }
+    }
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194001250}", true);
+    assert_member("failed_at", "1795194374.5");
+}
+
+/* A record that is written is always a task again: also of a task that has used up its limits, and with the largest
+ * failure that there can be. */
+static void records_of_tasks_at_their_limits_can_be_read(void **state)
+{
+    (void)state;
+    static const char *const messages[] = {"\x01", "\xFF", "\xF0\x9F\x98\x80"};
+    static char bytes[FAILURE_MESSAGE_MAX];
+    struct buffer task = {0}, line = {0};
+    buffer_append_text(&task, "{\"class\":\"c\",\"backtrace\":true,\"expires_in\":1e9,\"args\":[\"");
+    size_t members = 4;
+    struct buffer rest = {0};
+    buffer_append_text(&rest, "\"]");
+    for (; members < ENVELOPE_MEMBERS_MAX; members++)
+        buffer_format(&rest, ",\"m%zu\":[]", members);
+    buffer_append_text(&rest, "}");
+    while (task.length + rest.length < limits.size)
+        buffer_append(&task, "x", 1);
+    buffer_append(&task, rest.bytes, rest.length);
+    buffer_fini(&rest);
+    assert_int_equal(task.length, limits.size);
+
+    for (size_t i = 0; i < BACKTRACE_LINE_MAX; i++)
+        buffer_format(&line, "%c", (char)(33 + (i * i * 7 + i) % 90));
+    const char *lines[ENVELOPE_BACKTRACE_ALL];
+    for (size_t i = 0; i < ENVELOPE_BACKTRACE_ALL; i++)
+        lines[i] = buffer_text(&line) + i;
+    trace = lines;
+    trace_count = ENVELOPE_BACKTRACE_ALL;
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+        for (size_t at = 0; at + strlen(messages[i]) < sizeof bytes; at += strlen(messages[i]))
+            memcpy(bytes + at, messages[i], strlen(messages[i]));
+        failure_clear(&failure);
+        failure_set(&failure, bytes, "%s", bytes);
+        buffer_clear(&written);
+        parse(&envelope, buffer_text(&task));
+        for (unsigned times = 0; times < 3; times++) {
+            write_record(buffer_text(&task), times != 1);
+            buffer_clear(&task);
+            buffer_append(&task, written.bytes, written.length);
+        }
+        assert_int_equal(record.retry_count, 2 * (i + 1) - 1);
+    }
+    buffer_fini(&task);
+    buffer_fini(&line);
+}
+
+/* --- the form that Ruby would generate -------------------------------------------------------------------------- */
+
+static void a_record_has_the_text_that_ruby_would_generate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *task, *message, *text;
+    } cases[] = {
+        {" { \"class\" : \"c\" , \"args\" : [] , \"queue\":\"jobs\",\"jid\":\"j\" } ", "m",
+         "{\"class\":\"c\",\"args\":[],\"queue\":\"jobs\",\"jid\":\"j\",\"error_message\":\"m\",\"error_class\":\"E\","
+         "\"failed_at\":1795194374.5,\"retry_count\":0}"},
+        {"{\"jid\":\"j\",\"queue\":\"low\",\"retry\":3,\"class\":\"c\",\"args\":[1]}",
+         "a/b \xC3\xA9 \xE2\x82\xAC \"q\" \\ \t\n\x01\x7f",
+         "{\"jid\":\"j\",\"queue\":\"jobs\",\"retry\":3,\"class\":\"c\",\"args\":[1],"
+         "\"error_message\":\"a/b \xC3\xA9 \xE2\x82\xAC \\\"q\\\" \\\\ \\t\\n\\u0001\x7f\",\"error_class\":\"E\","
+         "\"failed_at\":1795194374.5,\"retry_count\":0}"},
+        {"{\"class\":\"c\",\"args\":[],\"jid\":\"j\",\"queue\":\"jobs\",\"retry_queue\":\"low\",\"error_message\":"
+         "\"o\","
+         "\"error_class\":\"O\",\"failed_at\":1795194001.25,\"retry_count\":0,\"error_backtrace\":\"eJyLVir\"}",
+         "m",
+         "{\"class\":\"c\",\"args\":[],\"jid\":\"j\",\"queue\":\"low\",\"retry_queue\":\"low\",\"error_message\":\"m\","
+         "\"error_class\":\"E\",\"failed_at\":1795194001.25,\"retry_count\":1,\"retried_at\":1795194374.5}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        failure_clear(&failure);
+        failure_set(&failure, "E", "%s", cases[i].message);
+        write_record(cases[i].task, true);
+        assert_string_equal(buffer_text(&written), cases[i].text);
+    }
+}
+
+static void the_queue_for_retries_is_written_when_a_try_was_made(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"low\"}", true);
+    assert_string_equal(record.queue, "low");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"low\"}", false);
+    assert_string_equal(record.queue, "jobs");
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_queue\":\"no queue\"}", true);
+    assert_string_equal(record.queue, "jobs");
+    handler.retry_queue = "handlers";
+    write_record("{\"class\":\"c\",\"args\":[]}", true);
+    assert_string_equal(record.queue, "handlers");
+}
+
+/* A task that waits without having been tried must not live longer than it wanted to. */
+static void what_was_not_tried_keeps_the_time_of_its_expiry(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
+    assert_member("expires_at", "1795194600.5");
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", true);
+    assert_member("expires_at", NULL);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        record_test(a_task_is_read_as_it_was_written),
-        record_test(a_task_that_did_nothing_has_no_instants),
-        record_test(each_flag_is_its_own),
-        record_test(a_witness_is_read_as_it_wrote),
-        record_test(a_process_is_read_as_it_was_written),
-        record_test(a_process_without_lock_nodes_says_so),
-        record_test(what_would_be_too_long_leaves_the_histograms_out),
-        record_test(a_text_that_no_task_has_makes_no_record),
-        record_test(records_are_taken_one_by_one),
-        record_test(half_a_record_is_left_alone),
-        record_test(what_is_no_record_ends_the_stream),
-        record_test(a_text_without_its_end_is_none),
-        record_test(random_bytes_do_no_harm),
-        record_test(records_with_a_wrong_byte_do_no_harm),
+        failure_test(conformance_e_args_keep_their_bytes),
+        failure_test(conformance_g_unknown_members_survive),
+        failure_test(the_token_of_the_run_is_kept),
+        failure_test(conformance_h_retry_in_every_form),
+        failure_test(conformance_i_times_in_every_form),
+        failure_test(records_of_tasks_at_their_limits_can_be_read),
+        failure_test(a_record_has_the_text_that_ruby_would_generate),
+        failure_test(the_queue_for_retries_is_written_when_a_try_was_made),
+        failure_test(what_was_not_tried_keeps_the_time_of_its_expiry),
     };
-    return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "base/memory.h"
 #include "base/random.h"
@@ -137,6 +138,7 @@ static void a_thread_and_its_reader_agree(void **state)
 
 static _Noreturn void write_for_ever(void)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
     unsigned char message[MESSAGE_MAX];
     for (uint32_t number = 0;; number++)
         record_ring_put(ring, message, message_make(number, message));

@@ -142,11 +142,11 @@ static void the_same_task_holds_the_same_in_every_run_of_the_seed(void **state)
 static void a_listed_class_has_a_hold_of_its_own(void **state)
 {
     (void)state;
-    const struct simulated_class classes[] = {{"z", {.kind = DISTRIBUTION_FIXED, .mean_s = 3600}},
-                                              {DRY_RUN_CLASS, {.kind = DISTRIBUTION_FIXED, .mean_s = 0.04}},
-                                              {"a", {.kind = DISTRIBUTION_FIXED, .mean_s = 3600}}};
-    plan.hold.mean_s = 3600;
-    plan.speed = 2;
+    const struct simulated_class classes[] = {{DRY_RUN_CLASS, {.kind = DISTRIBUTION_FIXED, .mean_s = 7200}},
+                                              {"a", {.kind = DISTRIBUTION_FIXED, .mean_s = 1e9}},
+                                              {"z", {.kind = DISTRIBUTION_FIXED, .mean_s = 1e9}}};
+    plan.hold.mean_s = 0;
+    plan.speed = 360000;
     simulate(classes, 3, NULL);
     assert_int_equal(run(), HF_OK);
     assert_true(witnessed_hold() >= 20 * NS_PER_MS);

@@ -49,7 +49,7 @@ struct workforce *workforce_start(const struct workforce_options *options, struc
 unsigned workforce_ready(const struct workforce *workforce);
 /* They begin to work. */
 void workforce_go(struct workforce *workforce);
-/* How many are serving: connected to the nodes, with threads. */
+/* How many went and have their threads and their loop; they connect to the nodes next. */
 unsigned workforce_up(const struct workforce *workforce);
 
 /* --- what they say ---------------------------------------------------------------------------------------------- */
@@ -63,7 +63,8 @@ size_t workforce_read(struct workforce *workforce, size_t most,
                       void *context);
 /* Records there was no room for, until now. */
 uint64_t workforce_records_lost(const struct workforce *workforce);
-/* The lines of their logs that are there, without the line's end; `number` 0 = several of them said it. */
+/* The lines of their logs that are there, up to some 16 KiB of each, without the line's end: warnings and errors, and
+ * what the zygote of one that was killed says of it. */
 void workforce_read_log(struct workforce *workforce, void (*line)(void *context, unsigned number, const char *text),
                         void *context);
 
