@@ -54,7 +54,7 @@ struct model_outcome {
 /* A resource at which `rate` tasks a second arrive by chance. */
 struct model_outcome model_resource(const struct model_service *service, double rate);
 
-/* The share of arrivals that find all `servers` busy, when `load` (servers' worth, less than that many) is asked for. */
+/* The share of arrivals that find all `servers` busy, when so many of them on average are: `load`, less than all. */
 double model_erlang_c(unsigned servers, double load);
 /* Runners, each taken for `taken` by a task. `wait` is that for a runner alone. */
 struct model_outcome model_runners(unsigned runners, struct model_time taken, double rate);

@@ -132,10 +132,10 @@ void tally_node(struct tally *tally, unsigned node, const struct tally_node_samp
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-/* Nothing is in its way: nobody has to do with its resources, and a runner is free. */
+/* Nothing is in the way of the task that was just added: nobody has to do with its resources, and a runner is free. */
 static bool is_alone(const struct tally *tally, const uint32_t *numbers, unsigned count)
 {
-    bool alone = tally->tasks.count - tally->parked_now - tally->away_now < tally_runners(tally);
+    bool alone = tally->tasks.count - tally->parked_now - tally->away_now <= tally_runners(tally);
     for (unsigned i = 0; i < count && alone; i++) {
         const struct resource_count *resource = resource_table_at(&tally->resources, numbers[i]);
         alone = resource != NULL && resource->outstanding == 0;

@@ -1,0 +1,129 @@
+/* A tally with a plan, and short words for what it is told. Times are milliseconds after a beginning. */
+#ifndef TESTS_UNIT_TALLY_FIXTURE_H
+#define TESTS_UNIT_TALLY_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "worker/dry_run/result.h"
+#include "worker/dry_run/tally.h"
+
+#define assert_near(value, wanted, share)                                                                              \
+    do {                                                                                                               \
+        double is = (value), should = (wanted);                                                                        \
+        if (!(fabs(is - should) <= (share)*fabs(should) + 1e-9))                                                       \
+            fail_msg("%s is %g and not %g", #value, is, should);                                                       \
+    } while (0)
+
+#define ROUNDED 0.04 /* histograms */
+
+static const int64_t BEGIN_NS = 1000 * NS_PER_S;
+
+static struct dry_run_plan plan;
+static struct tally *tally;
+static struct result result;
+
+static inline struct instant at(double ms)
+{
+    return (struct instant){BEGIN_NS + (int64_t)llround(ms * (double)NS_PER_MS)};
+}
+
+static inline void begin(double measured_from_ms)
+{
+    tally = tally_create(&plan, at(0), at(measured_from_ms));
+    tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 4});
+}
+
+static inline int setup(void **state)
+{
+    (void)state;
+    plan = (struct dry_run_plan){.kind = DRY_RUN_REHEARSAL,
+                                 .arrivals = DRY_RUN_OPEN,
+                                 .rate = 100,
+                                 .popularity = {.kind = POPULARITY_UNIFORM, .count = 10},
+                                 .resources_per_task = 1,
+                                 .hold = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.005}};
+    memset(&result, 0, sizeof result);
+    begin(0);
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    tally_destroy(tally);
+    result_fini(&result);
+    return 0;
+}
+
+static inline void finish(double load_until_ms, double ms)
+{
+    tally_load_ended(tally, at(load_until_ms));
+    result.plan = plan;
+    tally_finish(tally, at(ms), &result);
+    memset(&result.plan, 0, sizeof result.plan);
+}
+
+static inline void push(const char *jid, const char *resource, double ms)
+{
+    tally_pushed(tally, jid, &resource, 1, at(ms));
+}
+
+/* One stay of a task in a slot. 0 = it did not happen. */
+struct stay {
+    const char *jid, *resource;
+    enum flow_ending ending;
+    double claimed, asked, locked, left;
+    unsigned process;
+    bool handed_over, had_refusal, was_lost;
+};
+
+static inline bool stays(struct stay stay)
+{
+    struct record record = {.kind = RECORD_TASK,
+                            .task = {.jid = stay.jid,
+                                     .class_name = "dry.hold",
+                                     .resources = &stay.resource,
+                                     .resource_count = 1,
+                                     .ending = stay.ending,
+                                     .claimed = at(stay.claimed),
+                                     .asked = stay.asked > 0 ? at(stay.asked) : (struct instant){0},
+                                     .locked = stay.locked > 0 ? at(stay.locked) : (struct instant){0},
+                                     .started = stay.locked > 0 ? at(stay.locked) : (struct instant){0},
+                                     .ended = stay.locked > 0 ? at(stay.left) : (struct instant){0},
+                                     .left = at(stay.left),
+                                     .handed_over = stay.handed_over,
+                                     .had_refusal = stay.had_refusal,
+                                     .was_lost = stay.was_lost}};
+    return tally_record(tally, 0, stay.process, &record, 0);
+}
+
+static inline bool done(const char *jid, const char *resource, double asked, double locked, double left)
+{
+    return stays(
+        (struct stay){jid, resource, FLOW_DONE, .claimed = asked, .asked = asked, .locked = locked, .left = left});
+}
+
+static inline void witnessed(enum record_kind kind, const char *jid, const char *resource, uint64_t token,
+                             unsigned process, double ms)
+{
+    struct record record = {
+        .kind = kind,
+        .witnessed = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
+    assert_false(tally_record(tally, 0, process, &record, 0));
+}
+
+static inline const struct result_resource *resource_named(const char *name)
+{
+    for (size_t i = 0; i < result.resource_count; i++)
+        if (strcmp(result.resources[i].name, name) == 0)
+            return &result.resources[i];
+    fail_msg("no resource %s", name);
+    return NULL;
+}
+
+#define with_tally(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+#endif

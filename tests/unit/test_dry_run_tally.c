@@ -1,0 +1,299 @@
+/* The tally counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who ended and
+ * how often. */
+#include "tests/unit/tally_fixture.h"
+
+/* --- one task ----------------------------------------------------------------------------------------------------- */
+
+static void a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    assert_int_equal(tally_outstanding(tally), 1);
+    assert_true(done("a", "r0", 102, 103, 108));
+    assert_int_equal(tally_outstanding(tally), 0);
+    finish(1000, 1100);
+    const struct result_resource *r0 = resource_named("r0");
+    assert_int_equal(result.pushed, 1);
+    assert_int_equal(result.ended, 1);
+    assert_int_equal(result.done, 1);
+    assert_true(result.is_drained);
+    assert_near(result.measured_for, 1, 0);
+    assert_near(result.throughput, 1, 0);
+    assert_near(result.wait.mean, 0.003, 0);
+    assert_near(result.hold.mean, 0.005, 0);
+    assert_near(result.acquire.mean, 0.001, 0);
+    assert_near(result.wait.p99, 0.003, ROUNDED);
+    assert_near(r0->wait_mean, 0.003, 0);
+    assert_near(r0->wait_p50, 0.003, ROUNDED);
+    assert_near(r0->hold_mean, 0.005, 0);
+    assert_near(r0->hold_second_moment, 25e-6, 1e-6);
+    assert_near(r0->share_held, 0.005, 1e-6);
+    assert_near(r0->waiters, 0.003, 1e-6);
+    assert_near(r0->load, 1, 0);
+    assert_near(result.utilisation, 0.006 / 8, 1e-6);
+    assert_near(result.tries_per_hold, 1, 0);
+}
+
+static void only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals(void **state)
+{
+    (void)state;
+    tally_destroy(tally);
+    begin(500);
+    tally_load_ended(tally, at(1000));
+    push("warm", "r0", 100);
+    done("warm", "r0", 101, 400, 600); /* held for 100 ms of the measured part */
+    push("a", "r0", 700);
+    done("a", "r0", 701, 702, 712);
+    push("late", "r0", 900);
+    done("late", "r0", 901, 902, 1600); /* for 98 ms of it */
+    push("after", "r0", 1100);
+    done("after", "r0", 1101, 1601, 1602);
+    finish(1000, 2000);
+    assert_int_equal(result.pushed, 4);
+    assert_int_equal(result.ended, 4);
+    assert_near(result.measured_for, 0.5, 0);
+    assert_near(result.throughput, 4, 0);   /* "warm" and "a" ended in it */
+    assert_int_equal(result.wait.count, 2); /* "a" and "late" were pushed in it */
+    assert_near(result.wait.mean, 0.002, 0);
+    assert_int_equal(result.hold.count, 2);
+    assert_near(resource_named("r0")->share_held, (100 + 10 + 98) / 500.0, 1e-6);
+    assert_near(resource_named("r0")->load, 4, 0);
+    assert_int_equal(resource_named("r0")->arrived, 4);
+}
+
+static void what_is_parked_comes_again_and_waits_all_the_time(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    assert_false(
+        stays((struct stay){"a", "r0", FLOW_PARKED, .claimed = 102, .asked = 102, .left = 104, .had_refusal = true}));
+    assert_int_equal(tally_outstanding(tally), 1);
+    assert_true(done("a", "r0", 150, 151, 161));
+    finish(1000, 1000);
+    assert_int_equal(result.parked, 1);
+    assert_int_equal(resource_named("r0")->parks, 1);
+    assert_int_equal(resource_named("r0")->refusals, 1);
+    assert_near(result.wait.mean, 0.051, 1e-6);
+    assert_near(resource_named("r0")->waiters, 0.051, 1e-6);
+    assert_near(result.tries_per_hold, 2, 0);
+    assert_near(tally_overheads(tally)->park_cost, 0.002, 1e-6);
+}
+
+static void what_failed_comes_again_and_is_not_waiting_meanwhile(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    assert_false(
+        stays((struct stay){"a", "r0", FLOW_FAILED, .claimed = 101, .asked = 101, .locked = 102, .left = 110}));
+    assert_true(done("a", "r0", 500, 503, 513));
+    finish(1000, 1000);
+    assert_int_equal(result.failed, 1);
+    assert_int_equal(result.ended, 1);
+    assert_int_equal(result.wait.count, 1); /* the first try's */
+    assert_near(resource_named("r0")->waiters, 0.005, 1e-6);
+    assert_int_equal(resource_named("r0")->held, 2);
+    assert_near(tally_overheads(tally)->tries, 2, 0);
+}
+
+static void every_ending_is_final_or_not(void **state)
+{
+    (void)state;
+    static const bool is_final[FLOW_ENDINGS] = {
+        [FLOW_DONE] = true,      [FLOW_DISCARDED] = true, [FLOW_DEAD] = true,    [FLOW_EXPIRED] = true,
+        [FLOW_CANCELLED] = true, [FLOW_REFUSED] = true,   [FLOW_INVALID] = true, [FLOW_NO_RESOURCE] = true,
+        [FLOW_SKIPPED] = true,   [FLOW_DROPPED] = true};
+    for (enum flow_ending ending = 0; ending < FLOW_ENDINGS; ending++) {
+        push("a", "r0", 10);
+        assert_int_equal(stays((struct stay){"a", "r0", ending, .claimed = 11, .left = 12}), is_final[ending]);
+        assert_int_equal(tally_outstanding(tally), !is_final[ending]);
+        if (!is_final[ending])
+            assert_true(done("a", "r0", 13, 14, 15));
+    }
+    finish(1000, 1000);
+    assert_int_equal(result.pushed, FLOW_ENDINGS);
+    assert_int_equal(result.ended, FLOW_ENDINGS);
+    assert_int_equal(result.dead, 4); /* dead, refused, invalid, no resource */
+    assert_int_equal(result.skipped, 1);
+    assert_int_equal(result.dropped, 1);
+    assert_int_equal(result.given_back, 1);
+    assert_int_equal(result.lost, 1);
+    assert_int_equal(result.twice, 0);
+}
+
+static void who_ends_twice_and_who_never_does_are_counted(void **state)
+{
+    (void)state;
+    push("a", "r0", 10);
+    push("b", "r0", 10);
+    push("c", "r0", 10);
+    tally_not_pushed(tally, "c");
+    assert_true(done("a", "r0", 11, 12, 13));
+    assert_false(done("a", "r0", 21, 22, 23));
+    finish(1000, 1000);
+    assert_int_equal(result.twice, 1);
+    assert_int_equal(result.left, 1);
+    assert_int_equal(result.pushed, 2);
+    assert_false(result.is_drained);
+    assert_near(resource_named("r0")->waiters, (0.003 - 0.001) + 0.99, 0.01); /* "b" waits to the end */
+}
+
+static void times_of_another_host_are_moved_by_its_offset(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    const char *name = "r0";
+    int64_t offset = -5000 * NS_PER_S;
+    struct record record = {.kind = RECORD_TASK,
+                            .task = {.jid = "a", .resources = &name, .resource_count = 1, .ending = FLOW_DONE}};
+    record.task.claimed = record.task.asked = instant_after(at(101), -offset);
+    record.task.locked = instant_after(at(104), -offset);
+    record.task.left = instant_after(at(110), -offset);
+    assert_true(tally_record(tally, 1, 0, &record, offset));
+    finish(1000, 1000);
+    assert_near(result.wait.mean, 0.004, 1e-6);
+    assert_near(result.hold.mean, 0.006, 1e-6);
+}
+
+/* --- several ------------------------------------------------------------------------------------------------------ */
+
+static void a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records(void **state)
+{
+    (void)state;
+    push("a", "r0", 10);
+    push("b", "r0", 11);
+    push("c", "r0", 12);
+    /* the second holder's process is read first */
+    stays((struct stay){"b", "r0", FLOW_DONE, .claimed = 13, .asked = 13, .locked = 22, .left = 30, .process = 1});
+    stays((struct stay){"a", "r0", FLOW_DONE, .claimed = 11, .asked = 11, .locked = 12, .left = 20});
+    stays((struct stay){"c", "r0", FLOW_PARKED, .claimed = 13, .left = 14});
+    stays(
+        (struct stay){"c", "r0", FLOW_DONE, .claimed = 31, .asked = 31, .locked = 34, .left = 40, .handed_over = true});
+    push("d", "r0", 100); /* nobody is before it */
+    done("d", "r0", 101, 102, 110);
+    finish(1000, 1000);
+    const struct result_resource *r0 = resource_named("r0");
+    assert_int_equal(r0->turns, 2);
+    assert_near(r0->turn_mean, (2 + 4) / 2 * 1e-3, 1e-6);
+    assert_near(tally_overheads(tally)->turn_second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
+    assert_int_equal(r0->hand_overs, 1);
+    assert_int_equal(r0->waiters_max, 3);
+}
+
+static void the_base_latency_is_of_those_that_nobody_was_in_the_way_of(void **state)
+{
+    (void)state;
+    push("a", "r0", 10); /* alone: 3 ms */
+    done("a", "r0", 12, 13, 18);
+    push("b", "r0", 30);
+    push("c", "r0", 31); /* behind b */
+    done("b", "r0", 31, 31, 40);
+    done("c", "r0", 32, 50, 60);
+    for (unsigned i = 0; i < 9; i++) { /* the last of them finds all runners taken */
+        char jid[8], name[8];
+        snprintf(jid, sizeof jid, "x%u", i);
+        snprintf(name, sizeof name, "s%u", i);
+        push(jid, name, 100);
+    }
+    for (unsigned i = 0; i < 9; i++) {
+        char jid[8], name[8];
+        snprintf(jid, sizeof jid, "x%u", i);
+        snprintf(name, sizeof name, "s%u", i);
+        done(jid, name, 101, i == 8 ? 190 : 102, 200);
+    }
+    finish(1000, 1000);
+    assert_int_equal(tally_overheads(tally)->base_count, 10);
+    assert_near(tally_overheads(tally)->base, (3 + 1 + 8 * 2) / 10.0 * 1e-3, 1e-6);
+}
+
+static void all_resources_of_a_task_are_counted(void **state)
+{
+    (void)state;
+    const char *both[] = {"r0", "r1"};
+    tally_pushed(tally, "a", both, 2, at(10));
+    done("a", "r0", 11, 12, 20);
+    finish(1000, 1000);
+    assert_int_equal(result.resource_count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(result.resources[i].held, 1);
+        assert_near(result.resources[i].share_held, 0.008, 1e-6);
+    }
+    assert_int_equal(result.hold.count, 1);
+}
+
+static void a_closed_loop_knows_how_long_its_pushes_take(void **state)
+{
+    (void)state;
+    plan.arrivals = DRY_RUN_CLOSED;
+    plan.population = 2;
+    tally_destroy(tally);
+    begin(0);
+    push("a", "r0", 10);
+    push("b", "r1", 10);
+    assert_true(done("a", "r0", 11, 12, 20));
+    assert_true(done("b", "r1", 11, 12, 22));
+    push("c", "r0", 25);
+    push("d", "r0", 28);
+    finish(1000, 1000);
+    assert_near(tally_overheads(tally)->next_push, (5 + 6) / 2.0 * 1e-3, 1e-6);
+}
+
+/* --- witness and deaths ------------------------------------------------------------------------------------------- */
+
+static void overlaps_and_refusals_are_told_of_their_resource(void **state)
+{
+    (void)state;
+    push("a", "r0", 1);
+    push("b", "r0", 1);
+    push("c", "r1", 1);
+    witnessed(RECORD_ENTER, "a", "r0", 5, 0, 10);
+    witnessed(RECORD_ENTER, "b", "r0", 6, 1, 12);
+    witnessed(RECORD_LEAVE, "b", "r0", 6, 1, 14);
+    witnessed(RECORD_LEAVE, "a", "r0", 5, 0, 16);
+    witnessed(RECORD_ENTER, "c", "r1", 1, 0, 17);
+    witnessed(RECORD_LEAVE, "c", "r1", 1, 0, 18);
+    finish(1000, 1000);
+    assert_int_equal(result.overlaps, 1);
+    assert_int_equal(result.overlaps_unfenced, 0);
+    assert_int_equal(result.fence_refusals, 1);
+    assert_int_equal(resource_named("r0")->overlaps, 1);
+    assert_int_equal(resource_named("r0")->fence_refusals, 1);
+    assert_int_equal(resource_named("r1")->overlaps, 0);
+}
+
+static void what_a_dead_process_held_is_over_and_its_task_waits_again(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    push("b", "r0", 101);
+    witnessed(RECORD_ENTER, "a", "r0", 5, 0, 110);
+    tally_process_died(tally, 0, 0, at(150));
+    witnessed(RECORD_ENTER, "b", "r0", 6, 1, 160);
+    stays((struct stay){"b", "r0", FLOW_DONE, .claimed = 102, .asked = 102, .locked = 160, .left = 170, .process = 1});
+    stays((struct stay){"a", "r0", FLOW_DONE, .claimed = 180, .asked = 180, .locked = 181, .left = 190, .process = 1});
+    finish(1000, 1000);
+    const struct result_resource *r0 = resource_named("r0");
+    assert_int_equal(result.overlaps, 0);
+    assert_int_equal(r0->turns, 0); /* that was no turn-over */
+    assert_near(r0->share_held, (40 + 10 + 9) * 1e-3, 1e-6);
+    assert_near(r0->waiters, (10 + 31 + 59) * 1e-3, 1e-6); /* a twice, b once */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_tally(a_task_waits_from_its_push_to_its_lock_and_holds_until_it_leaves),
+        with_tally(only_what_is_measured_makes_rates_and_waits_and_all_of_it_totals),
+        with_tally(what_is_parked_comes_again_and_waits_all_the_time),
+        with_tally(what_failed_comes_again_and_is_not_waiting_meanwhile),
+        with_tally(every_ending_is_final_or_not),
+        with_tally(who_ends_twice_and_who_never_does_are_counted),
+        with_tally(times_of_another_host_are_moved_by_its_offset),
+        with_tally(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records),
+        with_tally(the_base_latency_is_of_those_that_nobody_was_in_the_way_of),
+        with_tally(all_resources_of_a_task_are_counted),
+        with_tally(a_closed_loop_knows_how_long_its_pushes_take),
+        with_tally(overlaps_and_refusals_are_told_of_their_resource),
+        with_tally(what_a_dead_process_held_is_over_and_its_task_waits_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

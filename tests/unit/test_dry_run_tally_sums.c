@@ -1,0 +1,232 @@
+/* What the tally sums up: what processes and nodes say of themselves, the lines of the series, the display, a million
+ * resources; and that the model stands beside what was measured. */
+#include "tests/unit/tally_fixture.h"
+
+/* --- processes and nodes ------------------------------------------------------------------------------------------ */
+
+static void process_tells(unsigned process, double ms, int64_t cpu_ms, uint64_t requests, unsigned extensions)
+{
+    static struct redlock_node_counters node;
+    memset(&node, 0, sizeof node);
+    node.requests = requests;
+    node.granted = requests / 2;
+    for (uint64_t i = 0; i < requests; i++)
+        histogram_record(&node.latency, 200);
+    const struct redlock_node_counters *nodes[] = {&node, &node, &node};
+    static struct histogram rounds;
+    memset(&rounds, 0, sizeof rounds);
+    for (unsigned i = 0; i < extensions; i++)
+        histogram_record(&rounds, 900);
+    struct record record = {.kind = RECORD_PROCESS,
+                            .process = {.at = at(ms),
+                                        .runners = 4,
+                                        .busy = 2,
+                                        .cpu_ns = cpu_ms * NS_PER_MS,
+                                        .extensions = &rounds,
+                                        .nodes = nodes,
+                                        .node_count = 3}};
+    assert_false(tally_record(tally, 0, process, &record, 0));
+}
+
+static void what_processes_say_is_added_up_over_their_lives(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    done("a", "r0", 101, 102, 103);
+    process_tells(0, 500, 100, 10, 1);
+    process_tells(1, 500, 100, 20, 2);
+    process_tells(0, 1000, 200, 30, 3);
+    process_tells(1, 1000, 300, 40, 4);
+    tally_process_died(tally, 0, 1, at(1200));
+    process_tells(1, 1500, 50, 5, 1); /* another one, of the same number */
+    process_tells(0, 1500, 300, 50, 3);
+    finish(2000, 2000);
+    assert_int_equal(result.node_count, 3);
+    assert_int_equal(result.nodes[2].requests, 50 + 40 + 5);
+    assert_int_equal(result.nodes[2].commands_sent, 95);
+    assert_int_equal(result.nodes[0].granted, 25 + 20 + 2);
+    assert_near(result.nodes[0].latency.mean, 200e-6, 1e-6);
+    assert_int_equal(result.nodes[0].latency.count, (50 - 10) + (40 - 20));
+    assert_int_equal(result.extend.count, (3 - 1) + (4 - 2));
+    assert_int_equal(result.host_count, 1);
+    /* 400 ms of processor in 1.5 s of processes: a share of each, and there are two */
+    assert_near(result.hosts[0].cpu_share, 0.4 / 1.5 * 2, 1e-6);
+    assert_near(result.commands_per_hold, 95, 1e-6);
+}
+
+static void nodes_count_for_themselves_even_when_they_are_started_anew(void **state)
+{
+    (void)state;
+    struct tally_node_sample sample = {
+        .name = "n1", .address = "127.0.0.1:1", .at = at(0), .commands = 1000, .commands_sent = 10, .cpu_s = 5};
+    tally_node(tally, 0, &sample);
+    sample = (struct tally_node_sample){
+        .name = "n1", .at = at(1000), .commands = 3000, .commands_sent = 30, .cpu_s = 5.4, .keys = 7};
+    tally_node(tally, 0, &sample);
+    sample = (struct tally_node_sample){
+        .name = "n1", .at = at(2000), .commands = 500, .commands_sent = 40, .cpu_s = 0.2, .keys = 3};
+    tally_node(tally, 0, &sample);
+    tally_node(tally, 3, &(struct tally_node_sample){.name = "queue", .is_queue_node = true, .at = at(0)});
+    finish(2000, 2000);
+    assert_int_equal(result.node_count, 2);
+    assert_string_equal(result.nodes[0].name, "n1");
+    assert_int_equal(result.nodes[0].commands_counted, 2000 + 500);
+    assert_int_equal(result.nodes[0].commands_sent, 30);
+    assert_near(result.nodes[0].cpu_share, 0.6 / 2, 1e-6);
+    assert_int_equal(result.nodes[0].keys_at_end, 3);
+    assert_true(result.nodes[1].is_queue_node);
+}
+
+/* --- as it goes --------------------------------------------------------------------------------------------------- */
+
+static void the_series_has_a_line_a_second(void **state)
+{
+    (void)state;
+    push("a", "r0", 100);
+    push("b", "r0", 200);
+    done("a", "r0", 101, 110, 500);
+    process_tells(0, 900, 10, 1, 1);
+    tally_second(tally, at(1000));
+    stays((struct stay){"b", "r0", FLOW_DONE, .claimed = 201, .asked = 201, .locked = 501, .left = 1600,
+                        .handed_over = true});
+    tally_second(tally, at(3000));
+    tally_second(tally, at(3000)); /* no time has gone by */
+    finish(3000, 3000);
+    assert_int_equal(result.second_count, 2);
+    const struct result_second *one = &result.seconds[0], *two = &result.seconds[1];
+    assert_near(one->at, 1, 0);
+    assert_near(one->pushed, 2, 0);
+    assert_near(one->ended, 1, 0);
+    assert_near(one->waiting, 1, 0);
+    assert_near(one->busy, 0.5, 0);
+    assert_near(one->wait_p99, 0.010, ROUNDED);
+    assert_near(one->extend_p99, 0.0009, ROUNDED);
+    assert_near(two->at, 3, 0);
+    assert_near(two->ended, 0.5, 0);
+    assert_near(two->handed_over, 0.5, 0);
+    assert_near(two->hold_p50, 1.099, ROUNDED);
+    assert_near(two->wait_p50, 0.301, ROUNDED);
+}
+
+static void the_display_shows_who_waits_for_what(void **state)
+{
+    (void)state;
+    struct tally_live live;
+    for (unsigned i = 0; i < 20; i++) {
+        char jid[8], name[8];
+        snprintf(jid, sizeof jid, "j%u", i);
+        snprintf(name, sizeof name, "r%u", i < 5 ? 0 : i);
+        push(jid, name, 10);
+    }
+    witnessed(RECORD_ENTER, "j0", "r0", 1, 0, 20);
+    tally_live(tally, at(1000), &live);
+    assert_int_equal(live.pushed, 20);
+    assert_int_equal(live.outstanding, 20);
+    assert_int_equal(live.runners, 8);
+    assert_int_equal(live.hot_count, TALLY_HOT_MAX);
+    assert_string_equal(live.hot[0].name, "r0");
+    assert_int_equal(live.hot[0].waiters, 4); /* one is inside */
+    assert_int_equal(live.hot[1].waiters, 1);
+    done("j0", "r0", 11, 12, 500);
+    tally_live(tally, at(1000), &live);
+    assert_int_equal(live.ended, 1);
+    assert_near(live.hot[0].share_held, 0.488, 1e-6);
+    finish(1000, 1000);
+}
+
+static void a_million_resources_take_bounded_memory_and_the_greatest_are_reported(void **state)
+{
+    (void)state;
+    plan.popularity.count = DRY_RUN_RESOURCES_MAX;
+    tally_destroy(tally);
+    begin(0);
+    for (unsigned i = 0; i < DRY_RUN_RESOURCES_MAX + 10; i++) {
+        char jid[16], name[16];
+        snprintf(jid, sizeof jid, "%u", i);
+        snprintf(name, sizeof name, "r%u", i);
+        unsigned times = i == 777777 ? 40 : 1;
+        for (unsigned j = 0; j < times; j++) {
+            push(jid, name, i / 1000.0);
+            done(jid, name, i / 1000.0, i / 1000.0 + 1, i / 1000.0 + 2);
+        }
+    }
+    finish(2000, 2000);
+    assert_int_equal(result.resource_count, RESULT_RESOURCES_MAX);
+    assert_int_equal(result.resources_left_out, DRY_RUN_RESOURCES_MAX - RESULT_RESOURCES_MAX);
+    assert_string_equal(result.resources[0].name, "r777777");
+    assert_int_equal(result.resources[0].arrived, 40);
+    assert_near(result.resources[0].wait_p50, 0.001, ROUNDED);
+    assert_int_equal(result.ended, DRY_RUN_RESOURCES_MAX + 10 + 39);
+}
+
+/* --- beside the model --------------------------------------------------------------------------------------------- */
+
+static uint64_t chance;
+
+static double uniform(void)
+{
+    chance += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = (chance ^ (chance >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((mixed ^ (mixed >> 31)) >> 11) * 0x1p-53;
+}
+
+/* A resource with a base latency of 1 ms and a turn-over of 0.5 ms, at which tasks come by chance. */
+static void play_resource(const char *name, double rate, unsigned tasks)
+{
+    double now = 0, left = 0;
+    for (unsigned i = 0; i < tasks; i++) {
+        char jid[32];
+        now -= log1p(-uniform()) / rate * 1e3;
+        double locked = now < left ? left + 0.5 : now + 1;
+        bool waits = now < left;
+        left = locked + 0.2 + distribution_at(&plan.hold, uniform()) * 1e3;
+        snprintf(jid, sizeof jid, "%s-%u", name, i);
+        push(jid, name, now);
+        stays((struct stay){jid, name, FLOW_DONE, .claimed = waits ? locked - 0.1 : now + 0.4,
+                            .asked = waits ? now + 0.4 : now + 0.5, .locked = locked, .left = left,
+                            .handed_over = waits});
+    }
+}
+
+static void the_model_stands_beside_what_was_measured(void **state)
+{
+    (void)state;
+    plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
+    tally_destroy(tally);
+    begin(0);
+    tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 400});
+    chance = 3;
+    play_resource("r0", 150, 60000);
+    double end = 60000 / 150.0 * 1e3 - 1;
+    play_resource("r1", 90, (unsigned)(90 * end / 1e3));
+    play_resource("r2", 5, (unsigned)(5 * end / 1e3));
+    finish(end, end);
+    static const double full[] = {0.855, 0.513, 0.0285};
+    for (unsigned i = 0; i < 3; i++) {
+        const struct result_resource *resource = &result.resources[i];
+        assert_true(resource->expected.is_known);
+        assert_near(resource->expected.wait, resource->wait_mean, i == 0 ? 0.1 : 0.05);
+        assert_near(resource->expected.throughput, resource->throughput, 0.02);
+        assert_near(resource->expected.utilisation, full[i], 0.03);
+    }
+    assert_true(result.expected.is_known);
+    assert_near(result.expected.wait, result.wait.mean, 0.1);
+    assert_contains(result.formula, "Pollaczek");
+    const struct result_resource *r0 = &result.resources[0];
+    assert_true(r0->wait_error > 0 && r0->wait_error < r0->wait_mean / 3);
+    assert_true(fabs(r0->wait_mean - r0->expected.wait) < 2 * r0->wait_error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_tally(what_processes_say_is_added_up_over_their_lives),
+        with_tally(nodes_count_for_themselves_even_when_they_are_started_anew),
+        with_tally(the_series_has_a_line_a_second),
+        with_tally(the_display_shows_who_waits_for_what),
+        with_tally(a_million_resources_take_bounded_memory_and_the_greatest_are_reported),
+        with_tally(the_model_stands_beside_what_was_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* The witness counts each pair of visits that intersect once, whatever the order in which it hears of them, and each
+ * visit that was left behind a larger token once. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "worker/dry_run/witness.h"
+
+static struct witness *witness;
+static unsigned overlaps, unfenced, refusals, last_resource;
+
+static void count_overlap(void *context, unsigned resource, bool is_fenced)
+{
+    (void)context;
+    overlaps++;
+    unfenced += !is_fenced;
+    last_resource = resource;
+}
+
+static void count_refusal(void *context, unsigned resource)
+{
+    (void)context;
+    refusals++;
+    last_resource = resource;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    overlaps = unfenced = refusals = 0;
+    last_resource = UINT32_MAX;
+    witness = witness_create(&(struct witness_told){count_overlap, count_refusal, NULL});
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    witness_destroy(witness);
+    return 0;
+}
+
+/* Times of these tests are milliseconds. */
+static struct instant at(int64_t ms)
+{
+    return (struct instant){ms * NS_PER_MS};
+}
+
+struct who {
+    unsigned host, process, resource;
+    const char *jid;
+    uint64_t token;
+};
+
+static struct witness_visit visit_of(struct who who, int64_t ms)
+{
+    return (struct witness_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms)};
+}
+
+static void enter(struct who who, int64_t ms)
+{
+    struct witness_visit visit = visit_of(who, ms);
+    witness_entered(witness, &visit);
+}
+
+static void leave(struct who who, int64_t ms)
+{
+    struct witness_visit visit = visit_of(who, ms);
+    witness_left(witness, &visit);
+}
+
+static void visit(struct who who, int64_t from, int64_t until)
+{
+    enter(who, from);
+    leave(who, until);
+}
+
+static const struct who first = {.process = 0, .jid = "a", .token = 5}, second = {.process = 1, .jid = "b", .token = 6},
+                        third = {.process = 2, .jid = "c", .token = 7};
+
+static void visits_one_after_the_other_are_fine(void **state)
+{
+    (void)state;
+    visit(first, 10, 20);
+    visit(second, 20, 30);
+    visit(third, 31, 40);
+    visit((struct who){.process = 0, .resource = 1, .jid = "d", .token = 8}, 10, 40);
+    witness_end(witness, at(100));
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 0);
+}
+
+static void visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    enter(second, 15);
+    leave(second, 18);
+    assert_int_equal(overlaps, 0); /* the first may have ended before 15 for all that is known */
+    leave(first, 20);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(unfenced, 0);
+    assert_int_equal(refusals, 1);
+    assert_int_equal(last_resource, 0);
+}
+
+static void the_order_of_the_records_of_two_processes_does_not_matter(void **state)
+{
+    (void)state;
+    visit(first, 10, 20);
+    visit(second, 15, 18);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+    visit((struct who){.process = 1, .resource = 7, .jid = "e", .token = 9}, 15, 18);
+    visit((struct who){.process = 0, .resource = 7, .jid = "d", .token = 8}, 10, 20);
+    assert_int_equal(overlaps, 2);
+    assert_int_equal(refusals, 2);
+    assert_int_equal(last_resource, 7);
+}
+
+static void records_that_come_late_find_their_place(void **state)
+{
+    (void)state;
+    visit(third, 30, 40);
+    visit(first, 10, 20);
+    visit(second, 20, 30);
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 0);
+    visit((struct who){.process = 3, .jid = "d", .token = 8}, 15, 35);
+    assert_int_equal(overlaps, 3);
+    assert_int_equal(refusals, 3); /* all three were left after the larger token had begun */
+}
+
+static void every_pair_counts_once(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    enter(second, 11);
+    enter(third, 12);
+    leave(third, 20);
+    leave(first, 21);
+    leave(second, 22);
+    assert_int_equal(overlaps, 3);
+    assert_int_equal(refusals, 2);
+}
+
+static void a_stale_visit_is_refused_without_an_overlap(void **state)
+{
+    (void)state;
+    visit(second, 10, 20); /* the larger token has been here */
+    visit(first, 30, 40);  /* and one that was frozen before it entered comes after it */
+    visit((struct who){.process = 3, .jid = "d", .token = 7}, 50, 60);
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 1);
+}
+
+static void the_largest_token_of_long_ago_counts(void **state)
+{
+    (void)state;
+    visit((struct who){.process = 3, .jid = "z", .token = 100}, 1, 2);
+    for (unsigned i = 0; i < 50; i++)
+        visit((struct who){.process = 1, .jid = "b", .token = 10 + i}, 10 + 10 * i, 15 + 10 * i);
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 50);
+}
+
+static void an_overlap_without_tokens_is_unfenced(void **state)
+{
+    (void)state;
+    visit((struct who){.process = 0, .jid = "a"}, 10, 20);
+    visit((struct who){.process = 1, .jid = "b"}, 15, 25);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(unfenced, 1);
+    visit((struct who){.process = 2, .jid = "c", .token = 3}, 24, 30);
+    assert_int_equal(overlaps, 2);
+    assert_int_equal(unfenced, 2);
+    assert_int_equal(refusals, 0);
+}
+
+static void who_died_inside_was_there_until_its_death_and_is_not_refused(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    visit(second, 30, 40);
+    witness_died(witness, 0, 0, at(25));
+    assert_int_equal(overlaps, 0);
+    enter((struct who){.process = 0, .jid = "d", .token = 7}, 50);
+    enter(third, 60); /* of the same process as nobody before */
+    witness_died(witness, 0, 0, at(70));
+    leave(third, 80);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 0);
+}
+
+static void who_never_leaves_is_there_until_the_run_ends(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    visit(second, 30, 40);
+    assert_int_equal(overlaps, 0);
+    witness_end(witness, at(100));
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 0);
+}
+
+static void hosts_overlap_by_more_than_their_clocks_may_be_off(void **state)
+{
+    (void)state;
+    witness_host(witness, 0, 2 * NS_PER_MS);
+    witness_host(witness, 1, 3 * NS_PER_MS);
+    const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
+    visit(first, 10, 20);
+    visit(there, 15, 30); /* by 5 ms: it may be nothing */
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 0);
+    visit((struct who){.host = 0, .process = 2, .jid = "c", .token = 7}, 24, 40); /* by 6 ms */
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+    visit((struct who){.host = 0, .process = 3, .jid = "d", .token = 8}, 39, 50); /* of the same host: by 1 ms */
+    assert_int_equal(overlaps, 2);
+    assert_int_equal(refusals, 2);
+}
+
+static void a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    struct witness_visit returned = visit_of(first, 20);
+    witness_returned(witness, &returned);
+    for (unsigned process = 0; process < 3; process++)
+        witness_heard(witness, 0, process, at(5000));
+    witness_tidy(witness);
+    visit(second, 30, 40);
+    witness_end(witness, at(6000));
+    assert_int_equal(overlaps, 0);
+}
+
+static void the_leave_itself_counts_when_it_comes_after_the_worker_s_word(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    struct witness_visit returned = visit_of(first, 20);
+    witness_returned(witness, &returned);
+    visit(second, 21, 40);
+    leave(first, 19);
+    assert_int_equal(overlaps, 0);
+    assert_int_equal(refusals, 0);
+}
+
+static void a_leave_of_nobody_and_an_enter_without_end_do_no_harm(void **state)
+{
+    (void)state;
+    leave(first, 10);
+    witness_died(witness, 3, 3, at(10));
+    witness_end(witness, at(20));
+    assert_int_equal(overlaps + refusals, 0);
+    assert_int_equal(witness_remembered(witness), 0);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static void what_can_matter_no_more_is_forgotten(void **state)
+{
+    (void)state;
+    for (int64_t ms = 0; ms < 100000; ms += 10) {
+        visit((struct who){.process = 0, .resource = (unsigned)(ms / 10 % 50), .jid = "a", .token = 1}, ms, ms + 5);
+        witness_heard(witness, 0, 0, at(ms + 5));
+        witness_heard(witness, 0, 1, at(ms));
+        if (ms % 1000 == 0)
+            witness_tidy(witness);
+        assert_true(witness_remembered(witness) < 350);
+    }
+    assert_int_equal(overlaps, 0);
+}
+
+/* A process that stands still may have taken its time for a record long before it writes it. */
+static void nothing_is_forgotten_that_a_silent_process_may_still_meet(void **state)
+{
+    (void)state;
+    witness_heard(witness, 0, 0, at(1000));
+    witness_heard(witness, 0, 1, at(1000));
+    visit(second, 1500, 1600);
+    witness_heard(witness, 0, 1, at(30000));
+    witness_tidy(witness);
+    visit(first, 1550, 30000); /* told when it woke up */
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+}
+
+static void a_process_that_is_dead_holds_nothing_back(void **state)
+{
+    (void)state;
+    witness_heard(witness, 0, 0, at(1000));
+    visit(second, 1500, 1600);
+    witness_heard(witness, 0, 1, at(30000));
+    witness_died(witness, 0, 0, at(1200));
+    witness_tidy(witness);
+    assert_int_equal(witness_remembered(witness), 0);
+}
+
+static void a_frozen_holder_meets_all_who_came_meanwhile(void **state)
+{
+    (void)state;
+    enter(first, 1000);
+    witness_heard(witness, 0, 0, at(1000));
+    for (int64_t ms = 2000; ms < 50000; ms += 10) {
+        visit((struct who){.process = 1, .jid = "b", .token = 6}, ms, ms + 5);
+        witness_heard(witness, 0, 1, at(ms + 5));
+        witness_tidy(witness);
+    }
+    leave(first, 49000);
+    assert_int_equal(overlaps, 4700);
+    assert_int_equal(refusals, 1);
+    witness_heard(witness, 0, 0, at(52000));
+    witness_heard(witness, 0, 1, at(52000));
+    witness_tidy(witness);
+    assert_int_equal(witness_remembered(witness), 0);
+}
+
+/* Every pair is compared by hand, for visits in random order. */
+static void random_visits_are_judged_as_by_hand(void **state)
+{
+    (void)state;
+    enum { VISITS = 60, ROUNDS = 300 };
+    unsigned seed = 7;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        int64_t from[VISITS], until[VISITS];
+        uint64_t token[VISITS];
+        unsigned wanted = 0, stale = 0, overlaps_before = overlaps, refusals_before = refusals;
+        for (unsigned i = 0; i < VISITS; i++) {
+            seed = seed * 1103515245 + 12345;
+            from[i] = (seed >> 8) % 1000;
+            seed = seed * 1103515245 + 12345;
+            until[i] = from[i] + (seed >> 8) % 40;
+            token[i] = 1 + (seed >> 16) % 100;
+        }
+        for (unsigned i = 0; i < VISITS; i++) {
+            bool is_stale = false;
+            for (unsigned j = 0; j < VISITS; j++) {
+                int64_t begin = from[i] > from[j] ? from[i] : from[j], end = until[i] < until[j] ? until[i] : until[j];
+                wanted += j < i && end > begin;
+                is_stale |= token[i] < token[j] && until[i] > from[j];
+            }
+            stale += is_stale;
+        }
+        for (unsigned i = 0; i < VISITS; i++) {
+            char jid[16];
+            snprintf(jid, sizeof jid, "%u", i);
+            visit((struct who){.process = i % 4, .resource = round, .jid = jid, .token = token[i]}, from[i], until[i]);
+        }
+        assert_int_equal(overlaps - overlaps_before, wanted);
+        assert_int_equal(refusals - refusals_before, stale);
+    }
+}
+
+#define with_witness(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_witness(visits_one_after_the_other_are_fine),
+        with_witness(visits_that_intersect_are_an_overlap_and_the_stale_one_is_refused),
+        with_witness(the_order_of_the_records_of_two_processes_does_not_matter),
+        with_witness(records_that_come_late_find_their_place),
+        with_witness(every_pair_counts_once),
+        with_witness(a_stale_visit_is_refused_without_an_overlap),
+        with_witness(the_largest_token_of_long_ago_counts),
+        with_witness(an_overlap_without_tokens_is_unfenced),
+        with_witness(who_died_inside_was_there_until_its_death_and_is_not_refused),
+        with_witness(who_never_leaves_is_there_until_the_run_ends),
+        with_witness(hosts_overlap_by_more_than_their_clocks_may_be_off),
+        with_witness(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return),
+        with_witness(the_leave_itself_counts_when_it_comes_after_the_worker_s_word),
+        with_witness(a_leave_of_nobody_and_an_enter_without_end_do_no_harm),
+        with_witness(what_can_matter_no_more_is_forgotten),
+        with_witness(nothing_is_forgotten_that_a_silent_process_may_still_meet),
+        with_witness(a_process_that_is_dead_holds_nothing_back),
+        with_witness(a_frozen_holder_meets_all_who_came_meanwhile),
+        with_witness(random_visits_are_judged_as_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
