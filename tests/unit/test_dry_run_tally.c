@@ -1,5 +1,5 @@
-/* The tally counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who ended and
- * how often. */
+/* The tally counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who ended
+ * and how often. */
 #include "tests/unit/tally_fixture.h"
 
 /* --- one task ----------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,319 @@
+/* The verdict names what is full, says how close it is, and advises what the model can put a number to. Of what the data
+ * do not tell it says that. */
+#include "tests/support/test.h"
+
+#include <math.h>
+
+#include "worker/dry_run/expectation.h"
+#include "worker/dry_run/verdict.h"
+
+enum { RESOURCES = 10 };
+
+static struct result_resource resources[RESOURCES];
+static struct result_host host;
+static struct result result;
+static struct model_overheads overheads;
+static struct verdict_facts facts;
+
+/* A calm run of 20 s: 10 resources at 20 tasks a second each, held for 5 ms, on 2 x 8 threads. */
+static int setup(void **state)
+{
+    static const char *const names[RESOURCES] = {"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"};
+    (void)state;
+    host = (struct result_host){.name = "here", .processes = 2, .threads = 8, .cpu_share = 0.3};
+    overheads = (struct model_overheads){.arrivals = 200,
+                                         .base = 0.0012,
+                                         .base_second_moment = 1.5e-6,
+                                         .base_count = 1000,
+                                         .turn = 0.0006,
+                                         .turn_second_moment = 4e-7,
+                                         .turn_count = 500,
+                                         .claim_extra = 0.0004,
+                                         .tries = 1};
+    facts = (struct verdict_facts){.processors = 4, .machine_busy = 0.3, .load_cpu = 0.1};
+    result = (struct result){.measured_for = 20, .pushed = 4000, .ended = 4000, .done = 4000, .throughput = 200};
+    result.plan = (struct dry_run_plan){.id = "0123456789ab",
+                                        .kind = DRY_RUN_REHEARSAL,
+                                        .arrivals = DRY_RUN_OPEN,
+                                        .rate = 200,
+                                        .resources_per_task = 1,
+                                        .hold = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005}};
+    result.wait = (struct result_spread){.count = 4000, .mean = 0.002, .p99 = 0.02};
+    result.hold = (struct result_spread){.count = 4000, .mean = 0.005};
+    result.utilisation = 0.06;
+    result.hosts = &host;
+    result.host_count = 1;
+    result.resources = resources;
+    result.resource_count = RESOURCES;
+    for (unsigned i = 0; i < RESOURCES; i++)
+        resources[i] = (struct result_resource){.name = (char *)(uintptr_t)names[i],
+                                                .arrived = 400,
+                                                .held = 400,
+                                                .load = 20,
+                                                .throughput = 20,
+                                                .share_held = 0.1,
+                                                .hold_mean = 0.005,
+                                                .hold_second_moment = 5e-5,
+                                                .wait_mean = 0.002,
+                                                .turns = 40,
+                                                .turn_mean = 0.0006};
+    result.nodes[0] = (struct result_node){.name = "n1", .requests = 8000, .granted = 4000, .cpu_share = 0.1};
+    result.nodes[1] = (struct result_node){.name = "queue", .is_queue_node = true, .cpu_share = 0.2};
+    result.node_count = 2;
+    return 0;
+}
+
+/* So much comes for the first resource, and so much of it is served. */
+static void load_first(double load, double served)
+{
+    resources[0].load = load;
+    resources[0].throughput = served;
+    resources[0].share_held = served * 0.005;
+    result.throughput = 180 + served;
+    overheads.arrivals = 180 + load;
+}
+
+static void judge(void)
+{
+    expectation_fill(&result, &result.plan, &overheads);
+    verdict_make(&result, &overheads, &facts);
+}
+
+static bool is_advised(const char *part)
+{
+    for (unsigned i = 0; i < result.advice_count; i++)
+        if (strstr(result.advice[i], part) != NULL)
+            return true;
+    return false;
+}
+
+static void a_calm_run_has_room_and_fewer_threads_would_do(void **state)
+{
+    (void)state;
+    host.cpu_share = 0.1;
+    facts.machine_busy = 0.1;
+    result.nodes[1].cpu_share = 0.05;
+    resources[3].load = resources[3].throughput = 50;
+    resources[3].share_held = 0.25;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_NONE);
+    assert_contains(result.answer, "There is room");
+    assert_contains(result.answer, "r3");
+    assert_true(fabs(result.headroom - 1 / 0.28) < 0.01);
+    assert_true(is_advised("Fewer threads would do"));
+    assert_false(is_advised("Twice as many threads"));
+}
+
+static void a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck(void **state)
+{
+    (void)state;
+    load_first(165, 165);
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_RESOURCE);
+    assert_contains(result.answer, "bottleneck is the resource r0");
+    assert_contains(result.answer, "82 %"); /* held; with turns 92 % */
+    assert_true(fabs(result.headroom - 1 / (165 * 0.0056)) < 0.01);
+    assert_true(is_advised("More threads would not help"));
+    assert_true(is_advised("a fifth shorter"));
+    assert_true(is_advised("If r0 were two resources"));
+}
+
+static void a_resource_that_gets_more_than_it_can_serve_is_overloaded(void **state)
+{
+    (void)state;
+    load_first(250, 178);
+    resources[1].load = resources[1].throughput = 170;
+    resources[1].share_held = 0.85;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_RESOURCE);
+    assert_contains(result.answer, "overloaded");
+    assert_contains(result.answer, "250");
+    assert_contains(result.answer, "179"); /* 1 / 5.6 ms */
+    assert_contains(result.answer, "1 other");
+    assert_true(result.headroom < 0.75 && result.headroom > 0.7);
+    assert_true(result.expected.is_known && result.expected.wait < 0);
+    assert_true(is_advised("still grows")); /* a fifth shorter is not enough */
+}
+
+static void threads_that_are_all_taken_are_the_bottleneck(void **state)
+{
+    (void)state;
+    host.processes = 1;
+    host.threads = 1;
+    host.cpu_share = 0.2;
+    result.utilisation = 0.97;
+    result.throughput = 160;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_RUNNERS);
+    assert_contains(result.answer, "number of threads");
+    assert_contains(result.answer, "the queue grows");
+    assert_true(result.headroom < 0.9);
+    assert_true(is_advised("Twice as many threads (2)"));
+}
+
+static void threads_of_a_closed_loop_are_full_and_not_overloaded(void **state)
+{
+    (void)state;
+    result.plan.arrivals = DRY_RUN_CLOSED;
+    result.plan.population = 40;
+    result.utilisation = 0.99;
+    result.throughput = 190; /* less than came, by chance */
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_RUNNERS);
+    assert_lacks(result.answer, "grows");
+    assert_true(result.headroom > 0.99 && result.headroom < 1.05);
+    assert_true(result.expected.is_known);
+}
+
+static void a_loop_that_fills_nothing_is_too_small_and_says_so(void **state)
+{
+    (void)state;
+    result.plan.arrivals = DRY_RUN_CLOSED;
+    result.plan.population = 2;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_NONE);
+    assert_contains(result.answer, "2 tasks at a time are too few");
+}
+
+static void a_node_or_a_process_or_the_machine_that_is_full_is_named(void **state)
+{
+    (void)state;
+    result.nodes[1].cpu_share = 0.96;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_QUEUE_NODE);
+    assert_contains(result.answer, "queue node queue");
+    assert_true(is_advised("faster processor"));
+    result.nodes[0].cpu_share = 0.98;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_LOCK_NODES);
+    assert_contains(result.answer, "n1");
+    host.cpu_share = 1.99; /* of two processes */
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_WORKER_CPU);
+    assert_true(is_advised("One more worker process"));
+    facts.machine_busy = 1;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_MACHINE);
+    assert_contains(result.answer, "4 processors");
+    assert_true(is_advised("--join 0123456789ab"));
+}
+
+static void a_load_that_was_not_pushed_in_time_is_no_measure(void **state)
+{
+    (void)state;
+    facts.load_behind = 0.4;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_LOAD);
+    assert_contains(result.answer, "did not keep up");
+    assert_true(result.headroom == 0);
+    assert_false(is_advised("model"));
+}
+
+static void too_few_tasks_tell_nothing(void **state)
+{
+    (void)state;
+    result.wait.count = 30;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_NONE);
+    assert_contains(result.answer, "Too little to judge by");
+    assert_int_equal(result.advice_count, 0);
+    assert_true(result.headroom == 0);
+    assert_false(result.expected.is_known);
+}
+
+static void a_run_in_which_nothing_ran_is_trouble(void **state)
+{
+    (void)state;
+    result.wait.count = result.hold.count = 0;
+    result.done = 0;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_TROUBLE);
+    assert_contains(result.answer, "no handler returned");
+    result.nodes[0].granted = 0;
+    result.nodes[0].errors = 12;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_TROUBLE);
+    assert_contains(result.answer, "no lock node granted");
+    assert_int_equal(result.advice_count, 0);
+}
+
+static void overlaps_and_lost_locks_are_spoken_of(void **state)
+{
+    (void)state;
+    result.lost = 3;
+    judge();
+    assert_true(is_advised("3 locks were lost"));
+    result.overlaps = 1;
+    judge();
+    assert_true(is_advised("1 time,") || is_advised("1 time "));
+    assert_true(is_advised("which would have told"));
+    result.overlaps_unfenced = 1;
+    judge();
+    assert_true(is_advised("not all had tokens"));
+}
+
+static void names_of_resources_cannot_colour_a_terminal(void **state)
+{
+    (void)state;
+    load_first(165, 165);
+    char name[] = "evil\033[31m";
+    resources[0].name = name;
+    judge();
+    assert_contains(result.answer, "evil");
+    assert_true(strchr(result.answer, '\033') == NULL);
+    for (unsigned i = 0; i < result.advice_count; i++)
+        assert_true(strchr(result.advice[i], '\033') == NULL);
+}
+
+static void what_the_model_cannot_know_it_does_not_say(void **state)
+{
+    (void)state;
+    result.plan.arrivals = DRY_RUN_CLOSED;
+    result.plan.population = 40;
+    overheads.tries = 1.2; /* tasks fail, and are away for a time that no formula knows */
+    judge();
+    assert_false(result.expected.is_known);
+    assert_false(is_advised("model"));
+    assert_contains(result.formula, "mean value analysis");
+}
+
+static void changes_go_where_they_should(void **state)
+{
+    (void)state;
+    load_first(150, 150);
+    struct expectation_change change = EXPECTATION_AS_IT_WAS;
+    struct result_expected now = expectation_of(&result, &result.plan, &overheads, &change);
+    change.holds = 0.5;
+    assert_true(expectation_of(&result, &result.plan, &overheads, &change).wait < now.wait / 3);
+    change = EXPECTATION_AS_IT_WAS;
+    change.spread = 3;
+    struct result_expected spread = expectation_of(&result, &result.plan, &overheads, &change);
+    assert_true(spread.wait < now.wait / 2);
+    assert_true(fabs(spread.throughput - now.throughput) < 1e-6);
+    change = EXPECTATION_AS_IT_WAS;
+    change.runners = 0.125;
+    assert_true(expectation_of(&result, &result.plan, &overheads, &change).utilisation > 0.8);
+}
+
+#define with_result(test) cmocka_unit_test_setup(test, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_result(a_calm_run_has_room_and_fewer_threads_would_do),
+        with_result(a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck),
+        with_result(a_resource_that_gets_more_than_it_can_serve_is_overloaded),
+        with_result(threads_that_are_all_taken_are_the_bottleneck),
+        with_result(threads_of_a_closed_loop_are_full_and_not_overloaded),
+        with_result(a_loop_that_fills_nothing_is_too_small_and_says_so),
+        with_result(a_node_or_a_process_or_the_machine_that_is_full_is_named),
+        with_result(a_load_that_was_not_pushed_in_time_is_no_measure),
+        with_result(too_few_tasks_tell_nothing),
+        with_result(a_run_in_which_nothing_ran_is_trouble),
+        with_result(overlaps_and_lost_locks_are_spoken_of),
+        with_result(names_of_resources_cannot_colour_a_terminal),
+        with_result(what_the_model_cannot_know_it_does_not_say),
+        with_result(changes_go_where_they_should),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
