@@ -6,6 +6,11 @@
 #include "base/quantity.h"
 #include "worker/commands/human.h"
 
+static int64_t size_of(int64_t amount_ns)
+{
+    return llabs(amount_ns > -INT64_MAX ? amount_ns : INT64_MAX);
+}
+
 static void threads_about(const struct dry_run_plan *plan, struct buffer *out)
 {
     buffer_format(out, "%u process%s with %u thread%s each", plan->processes, plan->processes == 1 ? "" : "es",
@@ -86,13 +91,101 @@ void plan_about(const struct dry_run_plan *plan, struct buffer *out)
     buffer_format(out, ", seed %llu", (unsigned long long)plan->seed);
 }
 
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static void popularity_options(const struct popularity *popularity, struct buffer *out)
+{
+    if (popularity->kind == POPULARITY_WEIGHTS) {
+        buffer_append_text(out, " --popularity FILE");
+        return;
+    }
+    buffer_format(out, " --resources %u", popularity->count);
+    if (popularity->kind == POPULARITY_ZIPF)
+        buffer_format(out, " --zipf %g", popularity->exponent);
+    else if (popularity->kind == POPULARITY_HOT)
+        buffer_format(out, " --hot %g:%u", popularity->hot_share, popularity->hot);
+}
+
+static void hold_options(const struct distribution *hold, struct buffer *out)
+{
+    static const char *const kinds[] = {
+        [DISTRIBUTION_FIXED] = "fixed", [DISTRIBUTION_EXPONENTIAL] = "exp", [DISTRIBUTION_LOGNORMAL] = "lognormal"};
+    char text[QUANTITY_TEXT_MAX];
+    if (hold->kind == DISTRIBUTION_MEASURED) {
+        buffer_append_text(out, " --hold file:FILE");
+        return;
+    }
+    buffer_format(out, " --hold %s:%s", kinds[hold->kind],
+                  duration_print(llround(hold->mean_s * (double)NS_PER_S), text));
+    if (hold->kind == DISTRIBUTION_LOGNORMAL)
+        buffer_format(out, ",%g", hold->sigma);
+}
+
+static void load_options(const struct dry_run_plan *plan, struct buffer *out)
+{
+    if (plan->arrivals == DRY_RUN_OPEN)
+        buffer_format(out, " --rate %g/s", plan->rate);
+    else
+        buffer_format(out, " --closed %u", plan->population);
+    popularity_options(&plan->popularity, out);
+    if (plan->resources_per_task > 1)
+        buffer_format(out, " --per-task %u", plan->resources_per_task);
+    hold_options(&plan->hold, out);
+    if (plan->failures > 0)
+        buffer_format(out, " --failures %g", plan->failures);
+    buffer_format(out, " --seed %llu", (unsigned long long)plan->seed);
+}
+
+static void fault_option(const struct dry_run_fault *fault, struct buffer *out)
+{
+    static const char *const words[] = {
+        [DRY_RUN_FAULT_STOP] = "stop", [DRY_RUN_FAULT_KILL] = "kill",   [DRY_RUN_FAULT_WIPE] = "wipe",
+        [DRY_RUN_FAULT_SLOW] = "slow", [DRY_RUN_FAULT_CLOCK] = "clock", [DRY_RUN_FAULT_FREEZE] = "freeze"};
+    char text[QUANTITY_TEXT_MAX];
+    buffer_format(out, " --fault %s:%s:", duration_print(fault->at_ns, text), words[fault->kind]);
+    if (fault->at_worker || fault->number > 0)
+        buffer_format(out, "%s%u", fault->at_worker ? "worker" : "lock", fault->number);
+    else
+        buffer_append_text(out, "queue");
+    if (fault->kind == DRY_RUN_FAULT_CLOCK)
+        buffer_append_text(out, fault->amount_ns < 0 ? ":-" : ":+");
+    else if (fault->kind == DRY_RUN_FAULT_SLOW)
+        buffer_append_text(out, ":");
+    if (fault->kind == DRY_RUN_FAULT_CLOCK || fault->kind == DRY_RUN_FAULT_SLOW)
+        buffer_append_text(out, duration_print(size_of(fault->amount_ns), text));
+    if (fault->lasts_ns > 0)
+        buffer_format(out, ":%s", duration_print(fault->lasts_ns, text));
+}
+
+void plan_command(const struct dry_run_plan *plan, struct buffer *out)
+{
+    char text[QUANTITY_TEXT_MAX];
+    buffer_append_text(out, "holdfast dry-run");
+    if (plan->is_local)
+        buffer_format(out, " --local %u", plan->local_nodes);
+    if (plan->kind == DRY_RUN_SHADOW)
+        buffer_format(out, " --shadow --speed %g --node-share %g", plan->speed, plan->node_share);
+    buffer_format(out, " --for %s", duration_print(plan->for_ns, text));
+    buffer_format(out, " --warm-up %s", duration_print(plan->warm_up_ns, text));
+    buffer_format(out, " --processes %u --threads %u", plan->processes, plan->threads);
+    if (plan->hosts > 1)
+        buffer_format(out, " --hosts %u", plan->hosts);
+    if (plan->kind == DRY_RUN_REHEARSAL)
+        load_options(plan, out);
+    for (unsigned i = 0; i < plan->fault_count; i++)
+        fault_option(&plan->faults[i], out);
+    for (unsigned i = 0; i < plan->point_count; i++)
+        buffer_format(out, "%s%u", i == 0 ? " --what-if threads=" : ",", plan->points[i]);
+}
+
+/* --- a fault ------------------------------------------------------------------------------------------------------ */
+
 void plan_fault_about(const struct dry_run_fault *fault, struct buffer *out)
 {
     static const char *const verbs[] = {
         [DRY_RUN_FAULT_STOP] = "stopped",    [DRY_RUN_FAULT_KILL] = "killed",  [DRY_RUN_FAULT_WIPE] = "wiped",
         [DRY_RUN_FAULT_SLOW] = "slower by ", [DRY_RUN_FAULT_CLOCK] = "clock ", [DRY_RUN_FAULT_FREEZE] = "frozen"};
     char text[QUANTITY_TEXT_MAX];
-    int64_t amount_ns = llabs(fault->amount_ns > -INT64_MAX ? fault->amount_ns : INT64_MAX);
     if (fault->at_worker)
         buffer_format(out, "worker process %u ", fault->number);
     else if (fault->number == 0)
@@ -103,7 +196,7 @@ void plan_fault_about(const struct dry_run_fault *fault, struct buffer *out)
     if (fault->kind == DRY_RUN_FAULT_CLOCK)
         buffer_append_text(out, fault->amount_ns < 0 ? "back by " : "ahead by ");
     if (fault->kind == DRY_RUN_FAULT_CLOCK || fault->kind == DRY_RUN_FAULT_SLOW)
-        buffer_append_text(out, duration_print(amount_ns, text));
+        buffer_append_text(out, duration_print(size_of(fault->amount_ns), text));
     if (fault->lasts_ns > 0)
         buffer_format(out, " for %s", duration_print(fault->lasts_ns, text));
 }

@@ -1,48 +1,23 @@
-/* How a page with timelines looks and what it can do. One palette for light and one for dark; paper is light. Without
- * the script all is there but the details at the keyboard and the zoom: bars have titles. */
+/* How a page with timelines looks, beside what all pages have (page_frame.h), and what it can do. Without the script all
+ * is there but the details at the keyboard and the zoom: bars have titles. */
 #include "worker/history/timeline_look.h"
 
-#define LIGHT                                                                                                          \
-    "--back:#fdfdfc;--text:#1d2226;--soft:#626b73;--line:#d9dde0;--card:#f2f4f5;--good:#14713b;--bad:#b3261e;"         \
-    "--p0:#3465a4;--p1:#c4690c;--p2:#3f8f3c;--p3:#8554a8;--p4:#0b8a8a;--p5:#b0497b;--p6:#7b6a1e;--p7:#4f5bd5;"         \
-    "--p8:#8a9299;"
-#define DARK                                                                                                           \
-    "--back:#14181b;--text:#e6e9eb;--soft:#9aa4ab;--line:#343b41;--card:#1e2428;--good:#6fd08c;--bad:#ff8a80;"         \
-    "--p0:#7fb0ee;--p1:#f0a050;--p2:#84cf7e;--p3:#c39be0;--p4:#5ccfcf;--p5:#ee90bb;--p6:#cdb95a;--p7:#9aa3ff;"         \
-    "--p8:#7d868d;"
-
 const char timeline_style[] =
-    ":root{color-scheme:light dark;" LIGHT "}"
-    "@media (prefers-color-scheme:dark){:root{" DARK "}}"
-    "@media print{:root{color-scheme:light;" LIGHT "}}\n"
-    "body{margin:0 auto;max-width:1500px;padding:1rem 1.5rem 3rem;background:var(--back);color:var(--text);"
-    "font:15px/1.5 system-ui,sans-serif}\n"
-    "h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.2rem;margin:2.2rem 0 .6rem}h3{font-size:1rem;margin:1.2rem 0 "
-    ".3rem}"
-    "p{margin:.4rem 0;max-width:80ch}.soft{color:var(--soft)}\n"
-    "table{border-collapse:collapse;margin:.5rem 0;font-size:.9rem}"
-    "th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}"
-    "th{color:var(--soft);font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}"
-    ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.wide{overflow-x:auto}\n"
     ".plot{display:flex;border:1px solid var(--line);border-radius:6px;overflow:hidden;background:var(--card)}"
     ".names{flex:0 0 11rem;font-size:12px;border-right:1px solid var(--line)}"
     ".names div{box-sizing:border-box;padding:1px .5rem;overflow:hidden;white-space:nowrap;text-overflow:ellipsis}"
-    ".scroll{flex:1 1 auto;overflow-x:auto;min-width:0}svg{display:block;width:100%}\n"
-    "svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--line)}.life{stroke:var(--soft)}"
+    ".scroll{flex:1 1 auto;overflow-x:auto;min-width:0}\n"
+    ".life{stroke:var(--soft)}"
     ".event{stroke:var(--soft);stroke-dasharray:3 3}.frozen{fill:var(--soft);fill-opacity:.35}"
     ".lane:focus,.scroll:focus{outline:2px solid var(--p0);outline-offset:-2px}"
     ".names .lost,.bad-mark{fill:var(--bad)}.mark{fill:var(--text)}.mark-line{stroke:var(--bad);stroke-width:2}\n"
-    ".p0{--c:var(--p0)}.p1{--c:var(--p1)}.p2{--c:var(--p2)}.p3{--c:var(--p3)}.p4{--c:var(--p4)}.p5{--c:var(--p5)}"
-    ".p6{--c:var(--p6)}.p7{--c:var(--p7)}.p8{--c:var(--p8)}\n"
     "rect.b{fill:var(--c);stroke:var(--c);stroke-width:.7}rect.u{fill-opacity:.35}rect.h{fill-opacity:.8}"
     "rect.o{stroke:var(--bad);stroke-width:2}rect.l{stroke:var(--bad);stroke-dasharray:3 2;stroke-width:2}"
     "rect.sel{stroke:var(--text);stroke-width:3;stroke-dasharray:none}"
-    "span.key{display:inline-block;width:.8em;height:.8em;background:var(--c);margin-right:.3em;border-radius:2px}"
-    ".legend span{white-space:nowrap;margin-right:1rem}\n"
     ".tools button{font:inherit;padding:.05rem .7rem;margin-right:.3rem}"
     ".about{display:block;min-height:1.6em;font-size:.9rem;margin:.2rem 0}\n"
     "@media print{.tools,.about{display:none}.scroll{overflow:visible}svg{width:100% !important}"
-    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}h2{break-after:avoid}.plot{break-inside:avoid}}\n";
+    ".plot{break-inside:avoid}}\n";
 
 const char timeline_script[] =
     "'use strict';\n"

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "worker/history/history_sums.h"
 #include "worker/history/markup.h"
+#include "worker/history/page_frame.h"
 #include "worker/history/timeline_figure.h"
 #include "worker/history/timeline_look.h"
 
@@ -226,16 +227,9 @@ void timeline_page_write(const struct history *history, const char *title, const
     size_t part_count;
     (void)history_parts(history, &part_count);
     size_t shown = part_count < PARTS_MAX ? part_count : PARTS_MAX;
-    buffer_append_text(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>");
-    markup_text(out, title);
-    buffer_append_text(out, "</title><style>\n");
-    buffer_append_text(out, timeline_style);
-    buffer_append_text(out, "</style></head><body>\n");
+    page_begin(out, title, timeline_style);
     buffer_append_text(out, symbols);
-    buffer_append_text(out, "<h1>");
-    markup_text(out, title);
-    buffer_append_text(out, "</h1>\n<p class=\"soft\">");
+    buffer_append_text(out, "<p class=\"soft\">");
     markup_text(out, about);
     buffer_append_text(out, "</p>\n");
     facts_write(history, shown, out);
@@ -244,7 +238,5 @@ void timeline_page_write(const struct history *history, const char *title, const
             part_write(history, i, shown, out);
     if (part_count > shown)
         buffer_format(out, "<p class=\"soft\">%zu more parts are not shown.</p>\n", part_count - shown);
-    buffer_append_text(out, "<script>\n");
-    buffer_append_text(out, timeline_script);
-    buffer_append_text(out, "</script></body></html>\n");
+    page_end(out, timeline_script);
 }
