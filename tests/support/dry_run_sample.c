@@ -246,20 +246,23 @@ static void answer_make(struct result *result)
 
 static void plan_make(struct dry_run_plan *plan, const struct shape *shape)
 {
+    plan_init(plan);
     snprintf(plan->id, sizeof plan->id, "3f9a0c21bb7e");
-    plan->is_local = true;
-    plan->local_nodes = 5;
     plan->seed = 42;
-    plan->warm_up_ns = 2 * NS_PER_S;
-    plan->for_ns = (int64_t)(shape->seconds + 2) * NS_PER_S;
-    plan->processes = 2;
-    plan->threads = 16;
-    plan->hosts = shape->hosts;
-    plan->rate = shape->rate;
-    plan->popularity = (struct popularity){.kind = POPULARITY_ZIPF, .count = shape->resources, .exponent = 1.1};
-    plan->resources_per_task = 1;
-    plan->hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = HOLD_S};
-    plan->class_name = "dry.hold";
+    if (shape->seconds > 0) {
+        plan->is_local = true;
+        plan->local_nodes = 5;
+        plan->warm_up_ns = 2 * NS_PER_S;
+        plan->for_ns = (int64_t)(shape->seconds + 2) * NS_PER_S;
+        plan->processes = 2;
+        plan->threads = 16;
+        plan->hosts = shape->hosts;
+        plan->arrivals = DRY_RUN_OPEN;
+        plan->rate = shape->rate;
+        plan->popularity = (struct popularity){.kind = POPULARITY_ZIPF, .count = shape->resources, .exponent = 1.1};
+        plan->hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = HOLD_S};
+    }
+    plan_complete(plan);
 }
 
 static void break_text(char *text, size_t size)

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
+#include "worker/dry_run/plan_json.h"
 #include "worker/dry_run/result_fields.h"
 #include "worker/dry_run/result_json.h"
 #include "worker/dry_run/result_read.h"
@@ -93,8 +94,20 @@ static void assert_same_fields(const struct result_field *fields, const void *on
     }
 }
 
+static void assert_same_plans(void)
+{
+    struct buffer one = {0}, other = {0};
+    plan_json_write(&before.plan, &one);
+    plan_json_write(&after.plan, &other);
+    assert_string_equal(buffer_text(&one), buffer_text(&other));
+    assert_int_equal(before.plan.seed, after.plan.seed);
+    buffer_fini(&one);
+    buffer_fini(&other);
+}
+
 static void assert_same_results(void)
 {
+    assert_same_plans();
     assert_same_fields(result_fields, &before, &after);
     assert_int_equal(before.advice_count, after.advice_count);
     for (unsigned i = 0; i < before.advice_count; i++)
@@ -228,10 +241,12 @@ static void what_does_not_fit_is_refused_with_its_place(void **state)
     assert_change_refused("{", "\"given_back\":11", "\"given_back\":1.5", "given_back is no number that it can be");
     assert_change_refused("{", "\"given_back\":11", "\"given_back\":99999999999999999999", "no JSON");
     assert_change_refused("{", "\"given_back\":11", "\"given_bock\":11", "given_back is missing");
-    assert_change_refused("\"resources\"", "\"name\":\"r1\"", "\"name\":7", "resources[1].name is no text");
-    assert_change_refused("\"resources\"", "\"known\":true", "\"known\":0", "resources[0].expected.known is neither");
+    assert_change_refused("\"resources\":[", "\"name\":\"r1\"", "\"name\":7", "resources[1].name is no text");
+    assert_change_refused("\"resources\":[", "\"known\":true", "\"known\":0", "resources[0].expected.known is neither");
     assert_change_refused("\"what_if\"", "\"threads\":4", "\"threads\":4294967296", "what_if[0].threads is no number");
     assert_change_refused("\"nodes\"", "\"latency\":{", "\"latency\":[],\"x\":{", "nodes[0].latency. is no object");
+    assert_change_refused("\"plan\"", "\"threads\":16", "\"threads\":-1", "the plan: threads");
+    assert_change_refused("{", "\"plan\":{", "\"plan\":[],\"x\":{", "the plan");
     assert_change_refused("{", "\"advice\":[", "\"advice\":[0,", "advice has something that is no text");
     assert_change_refused("{", "\"advice\":[", "\"advice\":[0,0,0,0,0,0,", "advice is too long");
     assert_change_refused("{", "\"seconds\":[", "\"seconds\":7,\"x\":[", "seconds is no list");

@@ -8,7 +8,7 @@
 #include "base/invariant.h"
 #include "worker/history/markup.h"
 
-enum { LEFT = 52, RIGHT = 14, TOP = 20, BOTTOM = 34, TICKS_MAX = 6, MARK_ROW = 12 };
+enum { LEFT = 52, RIGHT = 14, MARGIN = 8, LABEL = 12, TICK = 20, TICKS_MAX = 6, MARK_ROW = 12 };
 
 /* A log axis spans at least one of these, and at most so many decades. */
 #define DECADES_MAX 9.0
@@ -33,13 +33,13 @@ const char plot_style[] =
 
 void plot_axis_see(struct plot_axis *axis, double value)
 {
-    bool is_first = axis->low == 0 && axis->high == 0;
     if (!isfinite(value) || (axis->is_log && value <= 0) || (!axis->is_log && fabs(value) > 1e15))
         return;
-    if (is_first || value < axis->low)
+    if (!axis->is_seen || value < axis->low)
         axis->low = value;
-    if (is_first || value > axis->high)
+    if (!axis->is_seen || value > axis->high)
         axis->high = value;
+    axis->is_seen = true;
 }
 
 void plot_axis_from_zero(struct plot_axis *axis)
@@ -114,6 +114,17 @@ static unsigned left_of(const struct plot *plot)
     return plot->left > 0 ? plot->left : LEFT;
 }
 
+/* Labels have room only where there are some. */
+static unsigned top_of(const struct plot *plot)
+{
+    return MARGIN + (plot->y.label != NULL ? LABEL : 0);
+}
+
+static unsigned bottom_of(const struct plot *plot)
+{
+    return height_of(plot) - TICK - (plot->x.label != NULL ? LABEL : 0);
+}
+
 double plot_x(const struct plot *plot, double value)
 {
     return left_of(plot) + place_on(&plot->x, value) * (PLOT_WIDTH - RIGHT - left_of(plot));
@@ -121,7 +132,7 @@ double plot_x(const struct plot *plot, double value)
 
 double plot_y(const struct plot *plot, double value)
 {
-    return height_of(plot) - BOTTOM - place_on(&plot->y, value) * (height_of(plot) - BOTTOM - TOP);
+    return bottom_of(plot) - place_on(&plot->y, value) * (bottom_of(plot) - top_of(plot));
 }
 
 /* --- ticks -------------------------------------------------------------------------------------------------------- */
@@ -131,7 +142,7 @@ const char *plot_number_text(enum plot_unit unit, double value, char out[PLOT_TE
     static const struct {
         double size;
         const char *name;
-    } times[] = {{86400, " d"}, {3600, " h"}, {60, " min"}, {1, " s"}, {1e-3, " ms"}, {1e-6, " \xc2\xb5s"}},
+    } times[] = {{86400, " d"}, {3600, " h"}, {60, " min"}, {1, " s"}, {1e-3, " ms"}, {1e-6, " us"}},
       numbers[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
     double size = fabs(value) * 1.000001;
     if (unit == PLOT_SHARE)
@@ -188,8 +199,9 @@ static void x_tick(struct plot *plot, double value)
 {
     char text[PLOT_TEXT_MAX];
     double x = plot_x(plot, value);
-    unsigned bottom = height_of(plot) - BOTTOM;
-    buffer_format(plot->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%u\"/>", x, x, TOP, bottom);
+    unsigned bottom = bottom_of(plot);
+    buffer_format(plot->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%u\"/>", x, x, top_of(plot),
+                  bottom);
     buffer_format(plot->out, "<text x=\"%.1f\" y=\"%u\" text-anchor=\"%s\">%s</text>\n", x, bottom + 14,
                   x > PLOT_WIDTH - RIGHT - 8 ? "end" : "middle", plot_number_text(plot->x.unit, value, text));
 }
@@ -227,8 +239,8 @@ void plot_begin(struct plot *plot)
     ticks_draw(plot, &plot->x, x_tick);
     if (plot->left == 0)
         ticks_draw(plot, &plot->y, y_tick);
-    buffer_format(plot->out, "<path class=\"axis\" fill=\"none\" d=\"M%u %dV%uH%d\"/>\n", left_of(plot), TOP,
-                  height - BOTTOM, PLOT_WIDTH - RIGHT);
+    buffer_format(plot->out, "<path class=\"axis\" fill=\"none\" d=\"M%u %dV%uH%d\"/>\n", left_of(plot), top_of(plot),
+                  bottom_of(plot), PLOT_WIDTH - RIGHT);
     if (plot->y.label != NULL) {
         buffer_append_text(plot->out, "<text x=\"4\" y=\"11\">");
         markup_text(plot->out, plot->y.label);
@@ -312,7 +324,7 @@ void plot_bar(struct plot *plot, unsigned colour, double from, double to, double
 {
     double x = plot_x(plot, from), top = plot_y(plot, y);
     buffer_format(plot->out, "<rect class=\"column p%u\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", colour,
-                  x, top, fmax(plot_x(plot, to) - x, 0.5), fmax(height_of(plot) - BOTTOM - top, 0));
+                  x, top, fmax(plot_x(plot, to) - x, 0.5), fmax(bottom_of(plot) - top, 0));
     title_write(plot->out, title);
     buffer_append_text(plot->out, "</rect>\n");
 }
@@ -333,19 +345,29 @@ void plot_span(struct plot *plot, double from, double to, bool is_bad, const cha
 {
     double x = plot_x(plot, from);
     buffer_format(plot->out, "<rect class=\"span%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%u\">",
-                  is_bad ? " fault" : "", x, TOP, fmax(plot_x(plot, to) - x, 1.5), height_of(plot) - BOTTOM - TOP);
+                  is_bad ? " fault" : "", x, top_of(plot), fmax(plot_x(plot, to) - x, 1.5),
+                  bottom_of(plot) - top_of(plot));
     title_write(plot->out, title);
     buffer_append_text(plot->out, "</rect>\n");
 }
 
-void plot_mark(struct plot *plot, double x, unsigned row, const char *text)
+static void mark_text(struct plot *plot, const struct plot_mark *mark, size_t row)
 {
-    double at = plot_x(plot, x);
+    double at = plot_x(plot, mark->x);
     bool is_right = at > PLOT_WIDTH * 0.75;
-    buffer_format(plot->out, "<line class=\"at\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%u\"/>", at, at, TOP,
-                  height_of(plot) - BOTTOM);
-    buffer_format(plot->out, "<text class=\"on\" x=\"%.1f\" y=\"%u\" text-anchor=\"%s\">", at + (is_right ? -4 : 4),
-                  TOP + 9 + row * MARK_ROW, is_right ? "end" : "start");
-    markup_text(plot->out, text);
+    buffer_format(plot->out, "<text class=\"on\" x=\"%.1f\" y=\"%zu\" text-anchor=\"%s\">", at + (is_right ? -4 : 4),
+                  top_of(plot) + 10 + row * MARK_ROW, is_right ? "end" : "start");
+    markup_text(plot->out, mark->text);
     buffer_append_text(plot->out, "</text>\n");
+}
+
+void plot_marks(struct plot *plot, const struct plot_mark *marks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double at = plot_x(plot, marks[i].x);
+        buffer_format(plot->out, "<line class=\"at\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%u\" y2=\"%u\"/>\n", at, at,
+                      top_of(plot), bottom_of(plot));
+    }
+    for (size_t i = 0; i < count; i++)
+        mark_text(plot, &marks[i], i);
 }

@@ -22,7 +22,8 @@ enum plot_unit { PLOT_NUMBER, PLOT_SECONDS, PLOT_SHARE };
 struct plot_axis {
     enum plot_unit unit;
     bool is_log;
-    double low, high;    /* as seen so far; both 0 = nothing */
+    bool is_seen; /* a value was; before, `low` and `high` may be set by hand */
+    double low, high;
     const char *label;   /* what it is; NULL = the title says it */
     const double *ticks; /* where they are; NULL = at round numbers */
     size_t tick_count;
@@ -34,7 +35,7 @@ struct plot {
     const char *title;
     struct plot_axis x, y;
     unsigned height; /* 0 = PLOT_HEIGHT */
-    unsigned left;   /* of what is left of the axis; 0 = as numbers need */
+    unsigned left;   /* of the axis, which has no ticks then; 0 = as its numbers need */
     struct buffer *out;
     /* its own */
     const char *names[PLOT_NAMES_MAX];
@@ -70,8 +71,12 @@ void plot_bar(struct plot *plot, unsigned colour, double from, double to, double
 void plot_point(struct plot *plot, unsigned colour, double x, double y, double error, const char *title);
 /* All the height, behind what is drawn next. */
 void plot_span(struct plot *plot, double from, double to, bool is_bad, const char *title);
-/* A line all the height at x with a text beside it; `row` 0, 1, ... from the top keeps texts apart. */
-void plot_mark(struct plot *plot, double x, unsigned row, const char *text);
+/* Lines all the height with texts beside them, each a row lower, so that they do not touch. Last of what is drawn. */
+struct plot_mark {
+    double x;
+    char text[PLOT_TEXT_MAX];
+};
+void plot_marks(struct plot *plot, const struct plot_mark *marks, size_t count);
 /* A name for the legend without a line. */
 void plot_name(struct plot *plot, unsigned colour, const char *name);
 

@@ -11,13 +11,33 @@
 #include "worker/dry_run/result_figures.h"
 #include "worker/history/markup.h"
 
-enum { ROWS_MAX = 24, ROW_HEIGHT = 17, NAME_WIDTH = 110, NAME_CHARACTERS = 17, POINTS_MAX = 300, TITLE_MAX = 512 };
+enum {
+    ROWS_MAX = 24,
+    ROW_HEIGHT = 17,
+    ROWS_TOP = 10,
+    ROWS_BOTTOM = 24,
+    NAME_WIDTH = 110,
+    NAME_CHARACTERS = 17,
+    POINTS_MAX = 300,
+    CURVE_STEPS = 10,
+    TITLE_MAX = 512
+};
+
+struct curve {
+    double x[POINTS_MAX * (CURVE_STEPS + 1)], y[POINTS_MAX * (CURVE_STEPS + 1)];
+    size_t count;
+};
 
 /* --- rows: a name at the left of each ----------------------------------------------------------------------------- */
 
 static double row_y(unsigned row)
 {
-    return 22 + row * ROW_HEIGHT;
+    return ROWS_TOP + row * ROW_HEIGHT;
+}
+
+static unsigned rows_height(unsigned rows)
+{
+    return ROWS_TOP + rows * ROW_HEIGHT + ROWS_BOTTOM;
 }
 
 static void row_name(struct plot *plot, unsigned row, const char *name)
@@ -52,8 +72,7 @@ static void row_tick(struct plot *plot, unsigned row, unsigned colour, double at
 
 static struct plot rows_plot(const char *title, struct plot_axis x, unsigned rows, struct buffer *out)
 {
-    return (struct plot){
-        .title = title, .x = x, .left = NAME_WIDTH, .height = 22 + rows * ROW_HEIGHT + 4 + 34, .out = out};
+    return (struct plot){.title = title, .x = x, .left = NAME_WIDTH, .height = rows_height(rows), .out = out};
 }
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
@@ -116,30 +135,54 @@ static void wait_point(struct plot *plot, const struct result_resource *resource
     plot_point(plot, 0, resource->expected.utilisation, resource->wait_mean, resource->wait_error, text);
 }
 
+/* Between two resources the formula goes as u / (1 - u), not straight. */
+static void curve_add(struct curve *curve, const struct result_expected *from, const struct result_expected *to)
+{
+    double first = from->utilisation, last = to->utilisation;
+    bool is_curved = first < 1 && last < 1 && last - first > 0.01;
+    for (unsigned i = 0; is_curved && i < CURVE_STEPS; i++) {
+        double at = first + (last - first) * i / CURVE_STEPS;
+        double part = (at / (1 - at) - first / (1 - first)) / (last / (1 - last) - first / (1 - first));
+        curve->x[curve->count] = at;
+        curve->y[curve->count++] = from->wait + part * (to->wait - from->wait);
+    }
+    curve->x[curve->count] = last;
+    curve->y[curve->count++] = to->wait;
+}
+
+static void curve_draw(struct plot *plot, const struct result_resource *const *found, size_t count)
+{
+    struct curve *curve = memory_new(struct curve);
+    for (size_t i = 0; i < count; i++)
+        curve_add(curve, &found[i > 0 ? i - 1 : 0]->expected, &found[i]->expected);
+    plot_line(plot, &(struct plot_line){.name = "expected by the formula",
+                                        .colour = 1,
+                                        .is_dashed = true,
+                                        .x = curve->x,
+                                        .y = curve->y,
+                                        .count = curve->count});
+    free(curve);
+}
+
 static void waits_draw(const struct result *result, struct buffer *out)
 {
     const struct result_resource **found = memory_zeroed(POINTS_MAX, sizeof *found);
-    double x[POINTS_MAX], y[POINTS_MAX];
     size_t count = modelled(result, found);
+    unsigned height = rows_height(result->resource_count < ROWS_MAX ? (unsigned)result->resource_count : ROWS_MAX);
     struct plot plot = {.title = "Mean wait for a resource against how much of it is used",
                         .x = {.unit = PLOT_SHARE, .label = "utilisation"},
                         .y = {.unit = PLOT_SECONDS, .is_log = true},
-                        .height = 330,
+                        .height = height > PLOT_HEIGHT ? height : 0,
                         .out = out};
     for (size_t i = 0; i < count; i++) {
-        x[i] = found[i]->expected.utilisation;
-        y[i] = found[i]->expected.wait > 0 ? found[i]->expected.wait : NAN;
-        plot_axis_see(&plot.x, x[i]);
-        plot_axis_see(&plot.y, y[i]);
+        plot_axis_see(&plot.x, found[i]->expected.utilisation);
+        plot_axis_see(&plot.y, found[i]->expected.wait);
         plot_axis_see(&plot.y, found[i]->wait_mean);
     }
     plot_axis_from_zero(&plot.x);
     if (count > 0) {
         plot_begin(&plot);
-        plot_line(
-            &plot,
-            &(struct plot_line){
-                .name = "expected by the formula", .colour = 1, .is_dashed = true, .x = x, .y = y, .count = count});
+        curve_draw(&plot, found, count);
         for (size_t i = 0; i < count; i++)
             wait_point(&plot, found[i]);
         plot_name(&plot, 0, "measured, with its 95 % interval");

@@ -12,7 +12,7 @@
 #include "worker/dry_run/plan_about.h"
 #include "worker/dry_run/plot.h"
 
-enum { STEPS_PER_BAR = 8, BARS_MAX = HISTOGRAM_STEPS / STEPS_PER_BAR };
+enum { STEPS_PER_BAR = 8, BARS_MAX = HISTOGRAM_STEPS / STEPS_PER_BAR, NARROW_LEFT = 14 };
 enum { COURSE_POINTS_MAX = 600, TITLE_MAX = 768 };
 
 /* --- histograms --------------------------------------------------------------------------------------------------- */
@@ -28,9 +28,17 @@ static double bar_bottom(unsigned bar)
     return bar > 0 ? bar_top(bar - 1) : 1e-6;
 }
 
-static uint64_t bars_count(const struct histogram *histogram, uint64_t counts[BARS_MAX], struct plot *plot)
+/* The share of all in a bar, divided by how often it doubles from its bottom to its top: bars of different widths can be
+ * compared so. */
+static double bar_height(unsigned bar, uint64_t count, double all)
 {
-    uint64_t most = 0;
+    return (double)count / all / log2(bar_top(bar) / bar_bottom(bar));
+}
+
+/* Returns the height of the highest. */
+static double bars_count(const struct histogram *histogram, uint64_t counts[BARS_MAX], struct plot *plot)
+{
+    double most = 0;
     for (unsigned bar = 0; bar < BARS_MAX; bar++) {
         counts[bar] = 0;
         for (unsigned step = 0; step < STEPS_PER_BAR; step++)
@@ -39,7 +47,7 @@ static uint64_t bars_count(const struct histogram *histogram, uint64_t counts[BA
             continue;
         plot_axis_see(&plot->x, bar_bottom(bar));
         plot_axis_see(&plot->x, bar_top(bar));
-        most = counts[bar] > most ? counts[bar] : most;
+        most = fmax(most, bar_height(bar, counts[bar], (double)histogram->count));
     }
     return most;
 }
@@ -50,11 +58,13 @@ static void percentiles_mark(struct plot *plot, const struct result_spread *spre
         const char *name;
         double value;
     } marks[] = {{"p50", spread->p50}, {"p90", spread->p90}, {"p99", spread->p99}, {"p99.9", spread->p999}};
-    for (unsigned i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        char text[PLOT_TEXT_MAX + 16], human[HUMAN_TEXT_MAX];
-        snprintf(text, sizeof text, "%s %s", marks[i].name, human_time(marks[i].value, human));
-        plot_mark(plot, marks[i].value, i, text);
+    struct plot_mark drawn[sizeof marks / sizeof marks[0]];
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        char human[HUMAN_TEXT_MAX];
+        drawn[i].x = marks[i].value;
+        snprintf(drawn[i].text, sizeof drawn[i].text, "%s %.32s", marks[i].name, human_time(marks[i].value, human));
     }
+    plot_marks(plot, drawn, sizeof drawn / sizeof drawn[0]);
 }
 
 /* The texts of the marks have the upper part for themselves. */
@@ -65,9 +75,10 @@ static bool spread_draw(const struct result_spread *spread, const char *title, u
         return false;
     struct plot plot = {.title = title,
                         .x = {.unit = PLOT_SECONDS, .is_log = true},
-                        .y = {.unit = PLOT_SHARE, .label = "share"},
+                        .y = {.unit = PLOT_NUMBER, .label = "how often"},
+                        .left = NARROW_LEFT,
                         .out = out};
-    double all = (double)spread->histogram->count, most = (double)bars_count(spread->histogram, counts, &plot) / all;
+    double all = (double)spread->histogram->count, most = bars_count(spread->histogram, counts, &plot);
     plot_axis_see(&plot.y, most * 1.35);
     plot_axis_from_zero(&plot.y);
     plot_begin(&plot);
@@ -78,7 +89,7 @@ static bool spread_draw(const struct result_spread *spread, const char *title, u
         snprintf(text, sizeof text, "%s to %s: %s (%s)", human_time(bar_bottom(bar), from),
                  human_time(bar_top(bar), to), human_share((double)counts[bar] / all, share),
                  human_count((int64_t)counts[bar], count));
-        plot_bar(&plot, colour, bar_bottom(bar), bar_top(bar), (double)counts[bar] / all, text);
+        plot_bar(&plot, colour, bar_bottom(bar), bar_top(bar), bar_height(bar, counts[bar], all), text);
     }
     percentiles_mark(&plot, spread);
     plot_end(&plot);

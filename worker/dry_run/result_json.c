@@ -2,6 +2,7 @@
 
 #include "base/invariant.h"
 #include "worker/commands/json_writer.h"
+#include "worker/dry_run/plan_json.h"
 #include "worker/dry_run/result_fields.h"
 
 static void fields_write(struct json_writer *json, const struct result_field *fields, const char *owner);
@@ -118,11 +119,13 @@ static void lists_write(struct json_writer *json, const struct result *result)
 
 void result_json_write(const struct result *result, struct buffer *out)
 {
-    struct buffer text = {0};
+    struct buffer text = {0}, plan = {0};
     struct json_writer json = {.out = &text};
     json_open(&json, NULL, '{');
     json_text(&json, "format", RESULT_FORMAT);
     json_number(&json, "format_version", RESULT_FORMAT_VERSION);
+    plan_json_write(&result->plan, &plan);
+    json_raw(&json, "plan", plan.bytes, plan.length);
     fields_write(&json, result_fields, (const char *)result);
     json_open(&json, "advice", '[');
     for (unsigned i = 0; i < result->advice_count; i++)
@@ -132,4 +135,5 @@ void result_json_write(const struct result *result, struct buffer *out)
     json_close(&json, '}');
     json_append_defused(out, text.bytes, text.length);
     buffer_fini(&text);
+    buffer_fini(&plan);
 }

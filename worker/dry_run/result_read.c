@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "worker/dry_run/plan_json.h"
 #include "worker/dry_run/result_fields.h"
 
 struct place {
@@ -299,7 +300,8 @@ bool result_read(const char *bytes, size_t length, struct result *result, struct
     if (object == NULL)
         return error_set(error, "this is no JSON, or not all of it (line %d, column %d)", place.line, place.column);
     bool is_good = format_check(object, error) && fields_read(object, NULL, result_fields, (char *)result, error) &&
-                   lists_read(object, result, error);
+                   lists_read(object, result, error) &&
+                   plan_from_json(json_object_get(object, "plan"), &result->plan, error);
     json_decref(object);
     if (!is_good)
         result_fini(result);

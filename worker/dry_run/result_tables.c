@@ -4,14 +4,15 @@
 #include "worker/dry_run/plan_about.h"
 #include "worker/history/markup.h"
 
-enum { RESOURCE_ROWS = 200, HOST_ROWS = 100 };
+enum { OPEN_ROWS = 20, RESOURCE_ROWS = 300, HOST_ROWS = 100 };
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
 /* Titles; those that begin with '#' are of numbers. */
 static void table_begin(struct buffer *out, const char *const *titles, size_t count)
 {
-    buffer_append_text(out, "<div class=\"wide\"><table><thead><tr>");
+    buffer_append_text(out, count > 12 ? "<div class=\"wide\"><table class=\"tight\">" : "<div class=\"wide\"><table>");
+    buffer_append_text(out, "<thead><tr>");
     for (size_t i = 0; i < count; i++) {
         bool is_number = titles[i][0] == '#';
         buffer_append_text(out, is_number ? "<th class=\"n\">" : "<th>");
@@ -155,21 +156,33 @@ static void resource_row(struct buffer *out, const struct result_resource *resou
     buffer_append_text(out, "</tr>\n");
 }
 
-void table_of_resources(const struct result *result, struct buffer *out)
+static void resource_rows(const struct result *result, size_t from, size_t to, struct buffer *out)
 {
     static const char *const titles[] = {"resource",   "#tasks/s", "#ended/s", "#expected", "#held", "#waiting",
                                          "#at most",   "#wait",    "#+-",      "#expected", "#p99",  "#hold",
                                          "#next turn", "#parks",   "#handed",  "#refusals", "#lost", "#overlaps"};
-    if (result->resource_count == 0)
-        return;
     TABLE_BEGIN(out, titles);
-    for (size_t i = 0; i < result->resource_count && i < RESOURCE_ROWS; i++)
+    for (size_t i = from; i < to; i++)
         resource_row(out, &result->resources[i]);
     table_end(out);
-    size_t more = result->resource_count > RESOURCE_ROWS ? result->resource_count - RESOURCE_ROWS : 0;
-    if (more + result->resources_left_out > 0)
-        buffer_format(out, "<p class=\"soft\">%llu more resources with less load are not shown.</p>\n",
-                      (unsigned long long)(more + result->resources_left_out));
+}
+
+/* The hottest are shown at once. */
+void table_of_resources(const struct result *result, struct buffer *out)
+{
+    size_t count = result->resource_count, shown = count < RESOURCE_ROWS ? count : RESOURCE_ROWS;
+    size_t open = shown < OPEN_ROWS ? shown : OPEN_ROWS;
+    if (count == 0)
+        return;
+    resource_rows(result, 0, open, out);
+    if (shown > open) {
+        buffer_format(out, "<details><summary>%zu more</summary>\n", shown - open);
+        resource_rows(result, open, shown, out);
+        buffer_append_text(out, "</details>\n");
+    }
+    if (count - shown + result->resources_left_out > 0)
+        buffer_format(out, "<p class=\"soft\">%llu resources with less load are not shown.</p>\n",
+                      (unsigned long long)(count - shown + result->resources_left_out));
 }
 
 /* --- nodes and hosts ---------------------------------------------------------------------------------------------- */

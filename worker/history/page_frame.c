@@ -24,7 +24,7 @@ static const char frame_style[] =
     "p{margin:.4rem 0;max-width:80ch}.soft{color:var(--soft)}\n"
     "table{border-collapse:collapse;margin:.5rem 0;font-size:.9rem}"
     "th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}"
-    "th{color:var(--soft);font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "th{color:var(--soft);font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.wide{overflow-x:auto}\n"
     "svg{display:block;width:100%}svg text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--line)}"
     ".p0{--c:var(--p0)}.p1{--c:var(--p1)}.p2{--c:var(--p2)}.p3{--c:var(--p3)}.p4{--c:var(--p4)}.p5{--c:var(--p5)}"
