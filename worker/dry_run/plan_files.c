@@ -122,34 +122,40 @@ static bool hold_read(const struct lines *lines, double *seconds, struct error *
                                                   log_quote(lines->text, (char[LOG_QUOTE_MAX]){0}));
 }
 
+static size_t holds_read_all(struct lines *lines, double **seconds, struct error *error)
+{
+    size_t count = 0;
+    double hold = 0;
+    while (line_next(lines, error)) {
+        if (count == PLAN_FILE_HOLDS_MAX)
+            error_set(error, "there are more than %d durations", PLAN_FILE_HOLDS_MAX);
+        if (error_is_set(error) || !hold_read(lines, &hold, error)) {
+            line_is_wrong(lines, error);
+            break;
+        }
+        *seconds = grown(*seconds, count, sizeof **seconds);
+        (*seconds)[count++] = hold;
+    }
+    return count;
+}
+
 bool plan_file_holds(const char *path, struct distribution *hold, struct error *error)
 {
     struct error wrong = ERROR_NONE;
     struct lines lines;
-    double *seconds = NULL, read = 0;
-    size_t count = 0;
+    double *seconds = NULL;
     if (!lines_open(&lines, path, error))
         return false;
-    while (line_next(&lines, &wrong)) {
-        if (count == PLAN_FILE_HOLDS_MAX)
-            error_set(&wrong, "there are more than %d durations", PLAN_FILE_HOLDS_MAX);
-        else
-            (void)!hold_read(&lines, &read, &wrong);
-        if (error_is_set(&wrong)) {
-            line_is_wrong(&lines, &wrong);
-            break;
-        }
-        seconds = grown(seconds, count, sizeof *seconds);
-        seconds[count++] = read;
-    }
+    size_t count = holds_read_all(&lines, &seconds, &wrong);
     lines_close(&lines);
     if (!error_is_set(&wrong) && count == 0)
         error_set(&wrong, "%s has no durations in it: one a line, for example 5ms",
                   log_quote(path, (char[LOG_QUOTE_MAX]){0}));
-    if (!error_is_set(&wrong))
+    bool is_good = !error_is_set(&wrong);
+    if (is_good)
         distribution_measure(hold, seconds, count);
     free(seconds);
-    return !error_is_set(&wrong) || error_set(error, "%s", wrong.text);
+    return is_good || error_set(error, "%s", wrong.text);
 }
 
 /* --- resources -------------------------------------------------------------------------------------------------- */

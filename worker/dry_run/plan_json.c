@@ -14,8 +14,6 @@
 #define SECONDS_MAX ((double)(DRY_RUN_FOR_MAX_NS / NS_PER_S))
 #define WEIGHT_MAX  1e15
 
-enum { CLASS_BYTES_MAX = 256 };
-
 /* --- single members --------------------------------------------------------------------------------------------- */
 
 enum member_kind { MEMBER_TRUTH, MEMBER_NUMBER, MEMBER_SEED, MEMBER_REAL, MEMBER_TIME };
@@ -223,9 +221,13 @@ static const struct member hold_members[] = {
 static bool hold_from_json(const json_t *object, struct distribution *hold, struct error *error)
 {
     unsigned kind = DISTRIBUTION_FIXED;
+    if (!json_is_object(object))
+        return error_set(error, "it is no object");
     if (!word_from_json(object, "kind", hold_names, &kind, error))
         return false;
     *hold = (struct distribution){.kind = (enum distribution_kind)kind};
+    if (hold->kind != DISTRIBUTION_MEASURED && json_object_get(object, "mean") == NULL)
+        return error_set(error, "it has no mean");
     if (hold->kind != DISTRIBUTION_MEASURED)
         return members_from_json(object, hold_members, hold, error);
     const json_t *quantiles = json_object_get(object, "quantiles");
@@ -284,6 +286,8 @@ static bool names_from_json(const json_t *array, struct popularity *popularity, 
 static bool popularity_from_json(const json_t *object, struct popularity *popularity, struct error *error)
 {
     unsigned kind = popularity->kind;
+    if (!json_is_object(object))
+        return error_set(error, "it is no object");
     if (!word_from_json(object, "kind", popularity_names, &kind, error) ||
         !members_from_json(object, popularity_members, popularity, error))
         return false;
@@ -404,7 +408,7 @@ static bool words_from_json(const json_t *object, struct dry_run_plan *plan, str
     const char *class_name;
     if (!id_from_json(object, plan, error) || !word_from_json(object, "kind", kind_names, &kind, error) ||
         !word_from_json(object, "arrivals", arrivals_names, &arrivals, error) ||
-        !text_from_json(object, "class", CLASS_BYTES_MAX, &class_name, error))
+        !text_from_json(object, "class", DRY_RUN_CLASS_BYTES_MAX, &class_name, error))
         return false;
     plan->kind = (enum dry_run_kind)kind;
     plan->arrivals = (enum dry_run_arrivals)arrivals;

@@ -9,11 +9,12 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "base/real.h"
+#include "queue/utf8.h"
 #include "redlock/redlock.h"
 #include "worker/dry_run/plan_files.h"
 #include "worker/dry_run/recorded.h"
 
-enum { SHOWN_BYTES = 60, NUMBER_BYTES_MAX = 64, USUAL_LOCAL_NODES = 5, CLASS_BYTES_MAX = 256 };
+enum { SHOWN_BYTES = 60, NUMBER_BYTES_MAX = 64, USUAL_LOCAL_NODES = 5 };
 
 /* --- pieces ----------------------------------------------------------------------------------------------------- */
 
@@ -297,14 +298,23 @@ bool plan_take_failures(struct dry_run_plan *plan, const char *text, struct erro
     return share_read(text, &plan->failures, error);
 }
 
+static bool is_plain(const char *text, size_t length)
+{
+    for (const char *at = text, *end = text + length; at < end;) {
+        size_t character = utf8_length(at, end);
+        if (character == 0 || (unsigned char)*at < ' ' || *at == 0x7f)
+            return false;
+        at += character;
+    }
+    return true;
+}
+
 bool plan_take_class(struct dry_run_plan *plan, const char *text, struct error *error)
 {
     size_t length = strlen(text);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ')
-            return error_set(error, "%s is not the name of a class", SHOWN(text));
-    if (length == 0 || length > CLASS_BYTES_MAX)
-        return error_set(error, "%s is not the name of a class: 1 to %d bytes", SHOWN(text), CLASS_BYTES_MAX);
+    if (length == 0 || length > DRY_RUN_CLASS_BYTES_MAX || !is_plain(text, length))
+        return error_set(error, "%s is not the name of a class: 1 to %d bytes of UTF-8 without control characters",
+                         SHOWN(text), DRY_RUN_CLASS_BYTES_MAX);
     plan_set_class(plan, text);
     return true;
 }

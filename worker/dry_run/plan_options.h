@@ -1,6 +1,6 @@
-/* The parts of a plan as texts: what the options of `holdfast dry-run` take. Each function reads one text into the plan;
- * when it cannot, the plan is as it was and the error says what is wrong and which forms there are (without the name of
- * the option, which the caller puts before it).
+/* The parts of a plan as texts: what the options of `holdfast dry-run` take. Each function reads one text into the
+ * plan; when it cannot, the plan is as it was and the error says what is wrong and which forms there are (without the
+ * name of the option, which the caller puts before it).
  *
  *     plan_init(&plan);
  *     if (!plan_take_hold(&plan, "exp:5ms", &error)) ...

@@ -1,0 +1,70 @@
+/* What the tests of the options of a dry run share: a plan, a file in a directory of its own, and what it is to be
+ * taken, or to be refused without a change. */
+#ifndef UNIT_PLAN_OPTIONS_FIXTURE_H
+#define UNIT_PLAN_OPTIONS_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/support/private_directory.h"
+#include "worker/dry_run/plan_json.h"
+#include "worker/dry_run/plan_options.h"
+
+typedef bool (*plan_take)(struct dry_run_plan *plan, const char *text, struct error *error);
+
+static struct dry_run_plan plan;
+static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
+
+static inline int set_up(void **state)
+{
+    (void)state;
+    plan_init(&plan);
+    private_directory_create(directory);
+    snprintf(path, sizeof path, "%s/file", directory);
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    (void)state;
+    plan_fini(&plan);
+    (void)unlink(path);
+    return rmdir(directory);
+}
+
+static inline void take(plan_take function, const char *text)
+{
+    struct error error = ERROR_NONE;
+    if (!function(&plan, text, &error))
+        fail_msg("%s: %s", text, error.text);
+    assert_false(error_is_set(&error));
+}
+
+/* Refused with that reason, and without a byte that could steer a terminal; the plan is as it was. */
+static inline void assert_refused(plan_take function, const char *text, const char *reason)
+{
+    struct error error = ERROR_NONE;
+    struct buffer before = {0}, after = {0};
+    plan_json_write(&plan, &before);
+    if (function(&plan, text, &error))
+        fail_msg("taken: %s", text);
+    assert_contains(error.text, reason);
+    for (const char *at = error.text; *at != '\0'; at++)
+        assert_true((unsigned char)*at >= ' ' && *at != 0x7f);
+    plan_json_write(&plan, &after);
+    assert_string_equal(buffer_text(&before), buffer_text(&after));
+    buffer_fini(&before);
+    buffer_fini(&after);
+}
+
+static inline void assert_near(double found, double wanted)
+{
+    if (!(fabs(found - wanted) <= 1e-12))
+        fail_msg("%.17g is not %.17g", found, wanted);
+}
+
+#define WITH_PLAN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+#endif

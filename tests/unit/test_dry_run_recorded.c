@@ -1,0 +1,314 @@
+/* What was seen of a load, from logs and from results, as the load of a plan. */
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "tests/support/private_directory.h"
+#include "worker/dry_run/recorded.h"
+#include "worker/history/history.h"
+
+static struct history *history;
+static struct recorded recorded;
+static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
+
+static int set_up(void **state)
+{
+    (void)state;
+    history = history_create();
+    recorded = (struct recorded){0};
+    private_directory_create(directory);
+    snprintf(path, sizeof path, "%s/file", directory);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    history_destroy(history);
+    recorded_fini(&recorded);
+    (void)unlink(path);
+    return rmdir(directory);
+}
+
+static void assert_near(double found, double wanted, double within)
+{
+    if (!(fabs(found - wanted) <= within))
+        fail_msg("%.9g is not near %.9g", found, wanted);
+}
+
+static void add_hold(int64_t from_ms, int64_t lasts_ms, const char *resource, const char *other)
+{
+    const char *resources[] = {resource, other};
+    history_add_hold(history, &(struct history_hold){.process = "p",
+                                                     .class_name = "transfer",
+                                                     .jid = "j",
+                                                     .ending = "done",
+                                                     .resources = resources,
+                                                     .resource_count = resource == NULL ? 0
+                                                                       : other == NULL  ? 1
+                                                                                        : 2,
+                                                     .from = {1000000000 + from_ms * 1000},
+                                                     .to = {1000000000 + (from_ms + lasts_ms) * 1000},
+                                                     .held_us = -1,
+                                                     .is_locked = true});
+}
+
+static void read_history(void)
+{
+    struct error error = ERROR_NONE;
+    history_order(history);
+    if (!recorded_from_history(&recorded, history, &error))
+        fail_msg("%s", error.text);
+}
+
+/* --- histories ---------------------------------------------------------------------------------------------------- */
+
+static void holds_resources_and_rate_are_found(void **state)
+{
+    (void)state;
+    add_hold(0, 4, "b", NULL);
+    add_hold(100, 1, "a", NULL);
+    add_hold(200, 2, "b", NULL);
+    add_hold(400, 3, "c", NULL);
+    add_hold(500, 5, "b", NULL);
+    read_history();
+    assert_int_equal(recorded.tasks, 5);
+    assert_near(recorded.rate, 4 / 0.5, 1e-9);
+    assert_int_equal(recorded.resources_per_task, 1);
+    assert_int_equal(recorded.hold.kind, DISTRIBUTION_MEASURED);
+    assert_int_equal(recorded.hold.quantile_count, 5);
+    assert_near(recorded.hold.quantiles[0], 0.001, 1e-12);
+    assert_near(distribution_mean(&recorded.hold), 0.003, 1e-12);
+    assert_int_equal(recorded.popularity.count, 3);
+    assert_string_equal(recorded.popularity.names[0], "b");
+    assert_near(recorded.popularity.weights[0], 3, 0);
+    assert_string_equal(recorded.popularity.names[1], "a");
+    assert_near(recorded.popularity.weights[1], 1, 0);
+}
+
+static void what_did_not_end_or_had_no_lock_does_not_count(void **state)
+{
+    (void)state;
+    const char *resource = "x";
+    struct history_hold open = {.process = "p",
+                                .resources = &resource,
+                                .resource_count = 1,
+                                .from = {5},
+                                .to = {100000000},
+                                .held_us = -1,
+                                .is_locked = true,
+                                .is_open = true};
+    history_add_hold(history, &open);
+    open.is_open = open.is_locked = false;
+    history_add_hold(history, &open);
+    add_hold(0, 9, NULL, NULL);
+    struct error error = ERROR_NONE;
+    history_order(history);
+    assert_false(recorded_from_history(&recorded, history, &error));
+    assert_contains(error.text, "worker.log_level is \"debug\"");
+    add_hold(0, 7, "a", NULL);
+    read_history();
+    assert_int_equal(recorded.tasks, 1);
+    assert_near(distribution_mean(&recorded.hold), 0.007, 1e-12);
+    assert_near(recorded.rate, 0, 0); /* one alone has none */
+}
+
+static void several_resources_a_task_are_rounded(void **state)
+{
+    (void)state;
+    add_hold(0, 1, "a", "b");
+    add_hold(1, 1, "a", "c");
+    add_hold(2, 1, "a", NULL);
+    read_history();
+    assert_int_equal(recorded.resources_per_task, 2);
+    assert_near(recorded.popularity.weights[0], 3, 0);
+}
+
+static void names_that_no_resource_can_have_are_left_out(void **state)
+{
+    (void)state;
+    add_hold(0, 1, "a", "hf:x");
+    add_hold(1, 1, "\xff\xfe", NULL);
+    read_history();
+    assert_int_equal(recorded.popularity.count, 1);
+    assert_string_equal(recorded.popularity.names[0], "a");
+}
+
+static void of_very_many_resources_the_most_wanted_are_kept(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i < DRY_RUN_NAMED_MAX + 7; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        add_hold(i, 1, name, NULL);
+    }
+    add_hold(0, 1, "r3", NULL);
+    read_history();
+    assert_int_equal(recorded.popularity.count, DRY_RUN_NAMED_MAX);
+    assert_int_equal(recorded.left_out, 7);
+    assert_string_equal(recorded.popularity.names[0], "r3");
+}
+
+/* --- logs --------------------------------------------------------------------------------------------------------- */
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_log_is_read(void **state)
+{
+    (void)state;
+    write_file("2026-11-22T01:00:00.000Z info worker_started identity=north:17:abc\n"
+               "2026-11-22T01:00:00.100Z debug task_locked jid=a1 resource=account:1 resources=1 waited_ms=0\n"
+               "2026-11-22T01:00:00.105Z debug task_ended jid=a1 ending=done class=transfer\n"
+               "this is no line of a log \033[31m\n"
+               "2026-11-22T01:00:01.100Z debug task_locked jid=a2 resource=account:2 resources=1 waited_ms=0\n"
+               "2026-11-22T01:00:01.103Z debug task_ended jid=a2 ending=done class=transfer\n");
+    struct error error = ERROR_NONE;
+    if (!recorded_read_file(&recorded, path, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(recorded.tasks, 2);
+    assert_near(recorded.rate, 1, 1e-9);
+    assert_near(distribution_mean(&recorded.hold), 0.004, 1e-12);
+    assert_int_equal(recorded.popularity.count, 2);
+}
+
+static void files_that_hold_nothing_are_refused(void **state)
+{
+    (void)state;
+    static const char *const hostile[] = {"", "\n\n\n", "task_locked jid=a resource=b\n",
+                                          "2026-11-22T01:00:00.000Z debug task_locked jid=a1 resource=account:1\n"};
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        struct error error = ERROR_NONE;
+        write_file(hostile[i]);
+        assert_false(recorded_read_file(&recorded, path, &error));
+        assert_contains(error.text, "/file: there is no lock in it that was taken and ended");
+    }
+    struct error error = ERROR_NONE;
+    (void)unlink(path);
+    assert_false(recorded_read_file(&recorded, path, &error));
+    assert_contains(error.text, "No such file");
+    error = ERROR_NONE;
+    assert_false(recorded_read_file(&recorded, directory, &error));
+    assert_contains(error.text, "Is a directory");
+}
+
+/* --- results ------------------------------------------------------------------------------------------------------ */
+
+static void a_result_is_repeated(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    histogram = (struct histogram){0};
+    double sum = 0;
+    for (int i = 0; i < 10000; i++) {
+        double us = -5000 * log1p(-(i + 0.5) / 10000); /* exponential, 5 ms */
+        histogram_record(&histogram, (int64_t)us);
+        sum += us / 1e6;
+    }
+    struct result_resource resources[] = {{.name = (char[]){"hot"}, .arrived = 90},
+                                          {.name = (char[]){"cold"}, .arrived = 10},
+                                          {.name = (char[]){"idle"}, .arrived = 0}};
+    struct result result = {.measured_for = 10,
+                            .pushed = 2000,
+                            .hold = {.count = 10000, .mean = sum / 10000, .histogram = &histogram},
+                            .resources = resources,
+                            .resource_count = 3,
+                            .plan = {.resources_per_task = 1}};
+    struct error error = ERROR_NONE;
+    if (!recorded_from_result(&recorded, &result, &error))
+        fail_msg("%s", error.text);
+    assert_near(recorded.rate, 200, 1e-9);
+    assert_int_equal(recorded.popularity.count, 2);
+    assert_string_equal(recorded.popularity.names[0], "hot");
+    assert_near(recorded.popularity.weights[0], 90, 0);
+    assert_near(distribution_mean(&recorded.hold), sum / 10000, 1e-9);
+    assert_near(distribution_second_moment(&recorded.hold), 50e-6, 50e-6 * 0.02);
+    assert_near(distribution_at(&recorded.hold, 0.5), 0.005 * log(2), 0.005 * log(2) * 0.02);
+    assert_near(distribution_at(&recorded.hold, 0.99), 0.005 * log(100), 0.005 * log(100) * 0.02);
+}
+
+static void results_without_holds_are_refused(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    histogram = (struct histogram){0};
+    struct result result = {.measured_for = 10};
+    struct error error = ERROR_NONE;
+    assert_false(recorded_from_result(&recorded, &result, &error));
+    assert_contains(error.text, "nothing was held in that run");
+    result.hold.histogram = &histogram;
+    error = ERROR_NONE;
+    assert_false(recorded_from_result(&recorded, &result, &error));
+    assert_contains(error.text, "nothing was held in that run");
+    histogram_record(&histogram, 0); /* a hold of no length */
+    error = ERROR_NONE;
+    assert_false(recorded_from_result(&recorded, &result, &error));
+    assert_contains(error.text, "no task of that run wanted a resource");
+    struct result_resource resource = {.name = (char[]){"a"}, .arrived = 1};
+    result.resources = &resource;
+    result.resource_count = 1;
+    error = ERROR_NONE;
+    assert_true(recorded_from_result(&recorded, &result, &error));
+    assert_near(distribution_mean(&recorded.hold), 0, 1e-6);
+}
+
+/* --- plans -------------------------------------------------------------------------------------------------------- */
+
+static void it_becomes_the_load_of_a_plan(void **state)
+{
+    (void)state;
+    struct dry_run_plan plan;
+    plan_init(&plan);
+    distribution_measure(&plan.hold, (double[]){1, 2}, 2);
+    popularity_weigh(&plan.popularity, &(struct popular){memory_text("former"), 1}, 1);
+    add_hold(0, 4, "a", "b");
+    add_hold(500, 4, "a", "b");
+    read_history();
+    recorded_apply(&recorded, &plan);
+    recorded_fini(&recorded);
+    plan_complete(&plan);
+    assert_int_equal(plan.arrivals, DRY_RUN_OPEN);
+    assert_near(plan.rate, 2, 1e-9);
+    assert_int_equal(plan.resources_per_task, 2);
+    assert_near(distribution_mean(&plan.hold), 0.004, 1e-12);
+    assert_string_equal(plan.popularity.names[popularity_at(&plan.popularity, 0.9)], "b");
+    plan_fini(&plan);
+}
+
+static void without_a_rate_the_loop_stays_closed(void **state)
+{
+    (void)state;
+    struct dry_run_plan plan;
+    plan_init(&plan);
+    add_hold(0, 4, "a", NULL);
+    read_history();
+    recorded_apply(&recorded, &plan);
+    assert_int_equal(plan.arrivals, DRY_RUN_CLOSED);
+    plan_fini(&plan);
+}
+
+int main(void)
+{
+#define WITH_RECORD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        WITH_RECORD(holds_resources_and_rate_are_found),
+        WITH_RECORD(what_did_not_end_or_had_no_lock_does_not_count),
+        WITH_RECORD(several_resources_a_task_are_rounded),
+        WITH_RECORD(names_that_no_resource_can_have_are_left_out),
+        WITH_RECORD(of_very_many_resources_the_most_wanted_are_kept),
+        WITH_RECORD(a_log_is_read),
+        WITH_RECORD(files_that_hold_nothing_are_refused),
+        WITH_RECORD(a_result_is_repeated),
+        WITH_RECORD(results_without_holds_are_refused),
+        WITH_RECORD(it_becomes_the_load_of_a_plan),
+        WITH_RECORD(without_a_rate_the_loop_stays_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
