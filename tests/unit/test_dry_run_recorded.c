@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "tests/support/dry_run_sample.h"
 #include "tests/support/private_directory.h"
 #include "worker/dry_run/recorded.h"
+#include "worker/dry_run/result_json.h"
 #include "worker/history/history.h"
 
 static struct history *history;
@@ -216,11 +218,10 @@ static void a_result_is_repeated(void **state)
                                           {.name = (char[]){"cold"}, .arrived = 10},
                                           {.name = (char[]){"idle"}, .arrived = 0}};
     struct result result = {.measured_for = 10,
-                            .pushed = 2000,
                             .hold = {.count = 10000, .mean = sum / 10000, .histogram = &histogram},
                             .resources = resources,
                             .resource_count = 3,
-                            .plan = {.resources_per_task = 1}};
+                            .plan = {.resources_per_task = 1, .rate = 200}};
     struct error error = ERROR_NONE;
     if (!recorded_from_result(&recorded, &result, &error))
         fail_msg("%s", error.text);
@@ -257,6 +258,59 @@ static void results_without_holds_are_refused(void **state)
     error = ERROR_NONE;
     assert_true(recorded_from_result(&recorded, &result, &error));
     assert_near(distribution_mean(&recorded.hold), 0, 1e-6);
+}
+
+/* What pushed it goes before what could be counted; a shadow has only that. */
+static void arrivals_are_those_of_the_run(void **state)
+{
+    (void)state;
+    struct result result;
+    struct error error = ERROR_NONE;
+    dry_run_sample(SAMPLE_FULL, &result);
+    result.plan.arrivals = DRY_RUN_CLOSED;
+    result.plan.population = 77;
+    assert_true(recorded_from_result(&recorded, &result, &error));
+    assert_int_equal(recorded.population, 77);
+    assert_near(recorded.rate, 0, 0);
+    struct dry_run_plan plan;
+    plan_init(&plan);
+    recorded_apply(&recorded, &plan);
+    plan_complete(&plan);
+    assert_int_equal(plan.arrivals, DRY_RUN_CLOSED);
+    assert_int_equal(plan.population, 77);
+    plan_fini(&plan);
+    recorded_fini(&recorded);
+    result.plan.kind = DRY_RUN_SHADOW;
+    for (size_t i = 0; i < result.second_count; i++)
+        result.seconds[i].pushed = i < 10 ? (double)(i % 2) * 100 : 0; /* the last that came is in the 10th second */
+    assert_true(recorded_from_result(&recorded, &result, &error));
+    assert_near(recorded.rate, 50, 1e-9);
+    assert_int_equal(recorded.population, 0);
+    result_fini(&result);
+}
+
+static void a_file_with_a_result_is_read(void **state)
+{
+    (void)state;
+    struct result result;
+    struct buffer json = {0};
+    struct error error = ERROR_NONE;
+    dry_run_sample(SAMPLE_FULL, &result);
+    result_json_write(&result, &json);
+    write_file(buffer_text(&json));
+    if (!recorded_read_file(&recorded, path, &error))
+        fail_msg("%s", error.text);
+    assert_near(recorded.rate, result.plan.rate, 0);
+    assert_int_equal(recorded.popularity.count, 100);
+    assert_near(distribution_mean(&recorded.hold), result.hold.mean, 1e-9);
+    recorded_fini(&recorded);
+    buffer_text(&json);
+    json.bytes[json.length / 2] = '\0';
+    write_file(json.bytes); /* half of it */
+    assert_false(recorded_read_file(&recorded, path, &error));
+    assert_contains(error.text, "/file: this is no JSON, or not all of it");
+    result_fini(&result);
+    buffer_fini(&json);
 }
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
@@ -307,6 +361,8 @@ int main(void)
         WITH_RECORD(files_that_hold_nothing_are_refused),
         WITH_RECORD(a_result_is_repeated),
         WITH_RECORD(results_without_holds_are_refused),
+        WITH_RECORD(arrivals_are_those_of_the_run),
+        WITH_RECORD(a_file_with_a_result_is_read),
         WITH_RECORD(it_becomes_the_load_of_a_plan),
         WITH_RECORD(without_a_rate_the_loop_stays_closed),
     };

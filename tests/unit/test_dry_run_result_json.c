@@ -109,6 +109,9 @@ static void assert_same_results(void)
 {
     assert_same_plans();
     assert_same_fields(result_fields, &before, &after);
+    assert_string_equal(before.plan.id, after.plan.id);
+    assert_int_equal(before.plan.threads, after.plan.threads);
+    assert_int_equal(before.plan.popularity.count, after.plan.popularity.count);
     assert_int_equal(before.advice_count, after.advice_count);
     for (unsigned i = 0; i < before.advice_count; i++)
         assert_string_equal(before.advice[i], after.advice[i]);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/dry_run/plan_files.h"
+#include "worker/dry_run/result_read.h"
 #include "worker/history/log_reader.h"
 
 /* --- resources -------------------------------------------------------------------------------------------------- */
@@ -159,6 +160,23 @@ static void hold_of_histogram(struct distribution *hold, const struct histogram 
         hold->quantiles[i] *= factor;
 }
 
+/* A closed loop had the load that it could take, which says nothing of what would come: it is repeated as such. Of a
+ * shadow the rate is what came in the seconds in which something did. */
+static void arrivals_take(struct recorded *recorded, const struct result *result)
+{
+    const struct dry_run_plan *plan = &result->plan;
+    bool is_rehearsal = plan->kind == DRY_RUN_REHEARSAL;
+    double pushed = 0;
+    size_t last = result->second_count;
+    while (last > 0 && result->seconds[last - 1].pushed <= 0)
+        last--;
+    for (size_t i = 0; i < last; i++)
+        pushed += result->seconds[i].pushed;
+    recorded->population = is_rehearsal && plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
+    if (recorded->population == 0)
+        recorded->rate = is_rehearsal ? plan->rate : last > 0 ? pushed / (double)last : 0;
+}
+
 bool recorded_from_result(struct recorded *recorded, const struct result *result, struct error *error)
 {
     *recorded = (struct recorded){0};
@@ -178,13 +196,15 @@ bool recorded_from_result(struct recorded *recorded, const struct result *result
         return error_set(error, "no task of that run wanted a resource");
     recorded->left_out += result->resources_left_out;
     recorded->tasks = result->hold.count;
-    recorded->rate = result->measured_for > 0 ? (double)result->pushed / result->measured_for : 0;
+    arrivals_take(recorded, result);
     per_task_take(recorded, result->plan.resources_per_task);
     hold_of_histogram(&recorded->hold, histogram, result->hold.mean);
     return true;
 }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
+
+enum { CHUNK = 65536 };
 
 static bool log_read(struct recorded *recorded, const char *path, FILE *file, struct error *error)
 {
@@ -199,6 +219,30 @@ static bool log_read(struct recorded *recorded, const char *path, FILE *file, st
     return is_read;
 }
 
+static bool json_read(struct recorded *recorded, FILE *file, struct error *error)
+{
+    struct buffer bytes = {0};
+    struct result result = {0};
+    for (size_t got = 1; got > 0 && bytes.length <= RESULT_FILE_MAX; bytes.length += got)
+        got = fread(buffer_reserve(&bytes, CHUNK), 1, CHUNK, file);
+    bool is_good = bytes.length <= RESULT_FILE_MAX && !ferror(file)
+                       ? result_read(bytes.bytes, bytes.length, &result, error)
+                       : error_set(error, "it cannot be read, or has more than %d bytes", RESULT_FILE_MAX);
+    is_good = is_good && recorded_from_result(recorded, &result, error);
+    result_fini(&result);
+    buffer_fini(&bytes);
+    return is_good;
+}
+
+/* A line of a log begins with its time. */
+static bool is_json(FILE *file)
+{
+    int first = getc(file);
+    if (first != EOF)
+        ungetc(first, file);
+    return first == '{';
+}
+
 bool recorded_read_file(struct recorded *recorded, const char *path, struct error *error)
 {
     char name[LOG_QUOTE_MAX];
@@ -207,7 +251,7 @@ bool recorded_read_file(struct recorded *recorded, const char *path, struct erro
     if (file == NULL)
         return error_set(error, "%s: %s", name, strerror(errno));
     struct error why = ERROR_NONE;
-    bool is_good = log_read(recorded, name, file, &why);
+    bool is_good = is_json(file) ? json_read(recorded, file, &why) : log_read(recorded, name, file, &why);
     if (file != stdin)
         fclose(file);
     return is_good || error_set(error, "%s: %s", name, why.text);
@@ -224,10 +268,14 @@ void recorded_apply(struct recorded *recorded, struct dry_run_plan *plan)
     plan->resources_per_task = recorded->resources_per_task;
     recorded->hold = (struct distribution){0};
     recorded->popularity = (struct popularity){0};
-    if (recorded->rate <= 0)
-        return;
-    plan->arrivals = DRY_RUN_OPEN;
-    plan->rate = recorded->rate;
+    if (recorded->rate > 0) {
+        plan->arrivals = DRY_RUN_OPEN;
+        plan->rate = recorded->rate;
+    } else if (recorded->population > 0) {
+        plan->arrivals = DRY_RUN_CLOSED;
+        plan->population = recorded->population;
+        plan->is_population_given = true;
+    }
 }
 
 void recorded_fini(struct recorded *recorded)

@@ -16,13 +16,12 @@
 #include "worker/dry_run/result.h"
 #include "worker/history/history.h"
 
-enum { RECORDED_FILE_MAX = 1 << 30 }; /* bytes of a log */
-
 struct recorded {
     struct distribution hold;
     struct popularity popularity; /* WEIGHTS, with names; the DRY_RUN_NAMED_MAX most wanted */
     unsigned resources_per_task;  /* as most tasks, rounded */
     double rate;                  /* tasks a second; 0 = there were too few to tell */
+    unsigned population;          /* of a closed loop; 0 = it was none */
     uint64_t tasks;               /* that it is made of */
     uint64_t left_out;            /* resources that were wanted least */
 };
@@ -34,8 +33,8 @@ bool recorded_from_result(struct recorded *recorded, const struct result *result
 /* The file of that name, "-" for standard input: a result when it begins with a brace, else a log. Blocks. */
 bool recorded_read_file(struct recorded *recorded, const char *path, struct error *error) MUST_CHECK;
 
-/* Makes it the load of a plan: holds, resources, how many a task takes, and the rate if there is one. What it had of
- * these is freed; what is in `recorded` goes over, and is empty then. */
+/* Makes it the load of a plan: holds, resources, how many a task takes, and the rate or the population if there is one.
+ * What it had of these is freed; what is in `recorded` goes over, and is empty then. */
 void recorded_apply(struct recorded *recorded, struct dry_run_plan *plan);
 void recorded_fini(struct recorded *recorded);
 

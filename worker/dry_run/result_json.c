@@ -117,6 +117,14 @@ static void lists_write(struct json_writer *json, const struct result *result)
     LIST_WRITE(json, "seconds", result_second_fields, result->seconds, result->second_count);
 }
 
+static void plan_write(struct json_writer *json, const struct dry_run_plan *plan)
+{
+    struct buffer text = {0};
+    plan_json_write(plan, &text);
+    json_raw(json, "plan", text.bytes, text.length);
+    buffer_fini(&text);
+}
+
 void result_json_write(const struct result *result, struct buffer *out)
 {
     struct buffer text = {0}, plan = {0};
@@ -132,6 +140,7 @@ void result_json_write(const struct result *result, struct buffer *out)
         json_text(&json, NULL, result->advice[i]);
     json_close(&json, ']');
     lists_write(&json, result);
+    plan_write(&json, &result->plan);
     json_close(&json, '}');
     json_append_defused(out, text.bytes, text.length);
     buffer_fini(&text);
