@@ -1,5 +1,5 @@
-/* How long runs took that succeeded, by class, in fine histograms: counted in memory until a heartbeat takes them to the
- * queue node, into one hash a day (docs/data-model.md, hf:2:runtimes), and read back from there. A dry run plays a
+/* How long runs took that succeeded, by class, in fine histograms: counted in memory until a heartbeat takes them to
+ * the queue node, into one hash a day (docs/data-model.md, hf:2:runtimes), and read back from there. A dry run plays a
  * fleet's tasks with these.
  *
  *     runtimes_count(runtimes, "transfer", ns);              ... runtimes_take(runtimes, at, &arguments), by a beat
