@@ -1,5 +1,5 @@
-/* What the observer of a worker is told: each task that leaves a slot, with the instants of its way, and how the process
- * stands. The worker is a child; what it is told is written into memory that the test shares. */
+/* What the observer of a worker is told: each task that leaves a slot, with the instants of its way, and how the
+ * process stands. The worker is a child; what it is told is written into memory that the test shares. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

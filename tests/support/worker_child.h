@@ -7,8 +7,8 @@
 #include "worker/observer.h"
 
 /* Starts it with the configuration that fleet_work would give it; returns its number in the fleet, which signals,
- * awaits and ends it like the others. `key_space` and `observer` may be NULL; what the observer writes, the test sees in memory
- * that it shares. */
+ * awaits and ends it like the others. `key_space` and `observer` may be NULL; what the observer writes, the test sees
+ * in memory that it shares. */
 unsigned worker_child_start(struct fleet *fleet, const struct fleet_setup *setup, const char *key_space,
                             const struct worker_observer *observer);
 
