@@ -18,6 +18,7 @@
 #include "worker/dry_run/dry_run.h"
 #include "worker/dry_run/plan_options.h"
 #include "worker/dry_run/result_json.h"
+#include "worker/dry_run/result_page.h"
 #include "worker/dry_run/result_read.h"
 #include "worker/dry_run/result_text.h"
 
@@ -191,6 +192,17 @@ static bool file_write(const char *path, const struct buffer *text)
     return is_written;
 }
 
+static bool page_write(const struct dry_run_command *dry, const struct result *result)
+{
+    struct buffer page = {0};
+    if (dry->html == NULL)
+        return true;
+    result_page_write(result, &page);
+    bool is_written = file_write(dry->html, &page);
+    buffer_fini(&page);
+    return is_written;
+}
+
 static bool json_save(const struct dry_run_command *dry, const struct result *result)
 {
     struct buffer json = {0};
@@ -243,7 +255,8 @@ static int run_told(const struct dry_run_command *dry)
     bool is_told = true;
     if (ran && dry->join == NULL) {
         report_print(dry, &result);
-        is_told = json_save(dry, &result);
+        bool has_page = page_write(dry, &result);
+        is_told = json_save(dry, &result) && has_page;
         result_fini(&result);
     }
     return ran && is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
