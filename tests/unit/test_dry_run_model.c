@@ -328,7 +328,8 @@ static void a_loop_is_as_in_a_simulation(void **state)
     const struct distribution latency = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0012};
     const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
-    static const struct model_stations stations[] = {{0.3, 1}, {0.1, 3}, {0.02, 20}};
+    static const struct model_stations stations[] = {
+        {.visits = 0.3, .count = 1}, {.visits = 0.1, .count = 3}, {.visits = 0.02, .count = 20}};
     for (unsigned i = 0; i < 3; i++) {
         struct nature nature = {holds[i], &latency, &turn};
         for (unsigned population = 2; population <= 64; population *= 2) {

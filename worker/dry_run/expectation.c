@@ -196,6 +196,7 @@ static size_t stations_make(const struct inputs *inputs, struct model_stations *
     for (size_t i = 0; i < result->resource_count; i++) {
         double parts = i == 0 ? inputs->change.spread : 1;
         stations[count].count = parts;
+        stations[count].turn = service_of(inputs, &result->resources[i]).turn;
         stations[count++].visits = result->resources[i].load / total * together_of(inputs) / parts;
     }
     if (others > 0) {

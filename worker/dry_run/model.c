@@ -96,23 +96,32 @@ static double response_of(const struct model_service *service, const struct stat
     return in_line + start + service->hold.mean;
 }
 
+static struct model_service service_at(const struct model_loop *loop, size_t station)
+{
+    struct model_service service = loop->service;
+    if (loop->stations[station].turn.mean > 0)
+        service.turn = loop->stations[station].turn;
+    return service;
+}
+
 /* One more task in the loop. Returns the throughput; no resource does more than it can. */
 static double loop_step(const struct model_loop *loop, struct station *stations, unsigned tasks)
 {
-    const struct model_service *service = &loop->service;
-    double cycle = loop->pause + service->hold.mean, most_visits = 0;
+    double cycle = loop->pause + loop->service.hold.mean, fullest = 0;
     for (size_t i = 0; i < loop->station_count; i++) {
-        stations[i].response = response_of(service, &stations[i], tasks - 1.0);
-        double waits = stations[i].response - service->hold.mean;
+        struct model_service service = service_at(loop, i);
+        stations[i].response = response_of(&service, &stations[i], tasks - 1.0);
+        double waits = stations[i].response - service.hold.mean;
         cycle += loop->stations[i].count * loop->stations[i].visits * waits;
-        most_visits = fmax(most_visits, loop->stations[i].visits);
+        fullest = fmax(fullest, loop->stations[i].visits * (service.turn.mean + service.hold.mean));
     }
-    double throughput = fmin(tasks / cycle, 1 / (most_visits * (service->turn.mean + service->hold.mean)));
+    double throughput = fmin(tasks / cycle, 1 / fullest);
     for (size_t i = 0; i < loop->station_count; i++) {
+        struct model_service service = service_at(loop, i);
         struct station *station = &stations[i];
         double visits = throughput * loop->stations[i].visits;
-        double start = (1 - station->busy) * service->base.mean + station->busy * service->turn.mean;
-        station->busy = fmin(visits * (start + service->hold.mean), 1);
+        double start = (1 - station->busy) * service.base.mean + station->busy * service.turn.mean;
+        station->busy = fmin(visits * (start + service.hold.mean), 1);
         station->there = visits * station->response;
     }
     return throughput;

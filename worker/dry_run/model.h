@@ -63,6 +63,7 @@ struct model_outcome model_runners(unsigned runners, struct model_time taken, do
 struct model_stations {
     double visits; /* of each of them, by one task, on average */
     double count;
+    struct model_time turn; /* of their own; a mean of 0 = as that of all */
 };
 
 struct model_loop {
