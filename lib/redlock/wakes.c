@@ -23,7 +23,6 @@
 #define FREE_PREFIX "hf:free:"
 #define HELD_PREFIX "hf:held:" /* of the same length */
 
-static const int64_t series_ns = 50 * NS_PER_MS;
 static const int64_t number_max = 24 * 3600 * 1000; /* milliseconds of a day */
 
 enum subscription_state { SUBSCRIPTION_OFF, SUBSCRIPTION_ASKED, SUBSCRIPTION_ON, SUBSCRIPTION_LEAVING };
@@ -112,7 +111,7 @@ static bool is_about(const struct news *news, uint64_t hash, const struct wake_w
 
 static bool is_new(struct wake_want *want, const struct news *news, struct instant now)
 {
-    if (instant_reached(now, instant_after(want->series_from, series_ns))) {
+    if (instant_reached(now, instant_after(want->series_from, want->wakes->options.series_ns))) {
         want->releases = 0;
         memset(want->told, 0, sizeof want->told);
         want->series_from = now;
@@ -395,6 +394,8 @@ struct wakes *wakes_create(struct loop *loop, const struct wakes_options *option
         wakes->options.linger_ns = 5 * NS_PER_S;
     if (wakes->options.close_ns == 0)
         wakes->options.close_ns = 30 * NS_PER_S;
+    if (wakes->options.series_ns == 0)
+        wakes->options.series_ns = 50 * NS_PER_MS;
     wakes->options.nodes = memory_zeroed(options->node_count, sizeof options->nodes[0]);
     memcpy((void *)wakes->options.nodes, options->nodes, options->node_count * sizeof options->nodes[0]);
     loop_timer_init(&wakes->sweep_timer, sweep);

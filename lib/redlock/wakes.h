@@ -64,6 +64,7 @@ struct wakes_options {
     unsigned node_count;
     int64_t linger_ns; /* how long a bucket stays subscribed to without wants; 0 = 5 s */
     int64_t close_ns;  /* how long connections stay without wants; 0 = 30 s */
+    int64_t series_ns; /* after which whatever is heard is new; 0 = 50 ms */
 };
 
 struct wakes *wakes_create(struct loop *loop, const struct wakes_options *options);

@@ -289,20 +289,21 @@ static unsigned commands_sent(void)
     return count;
 }
 
-/* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. */
+/* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. Every 15 s
+ * the oldest that waits has a try, of two passes at three nodes. */
 static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
 {
     (void)state;
-    enum { CROWD = 10000, SECONDS = 5 };
+    enum { CROWD = 10000, SECONDS = 5, TRY = 2 * 3, STRAGGLERS = 3 };
     resource_hold("r1");
     fleet_push_many(&fleet, "hold", CROWD, 0, 1);
     for (unsigned i = 0; i < 2; i++)
         contended_start(&(struct fleet_setup){.threads = 8, .lock = LOCK("1m", "")});
-    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "ZCARD schedule") == CROWD);
     statistics_reset();
     struct instant end = instant_after(instant_now(), SECONDS * NS_PER_S);
     test_await(instant_reached(instant_now(), end));
-    assert_int_equal(lock_node_scripts(), 0);
+    assert_in_range(lock_node_scripts(), 0, TRY + STRAGGLERS);
     assert_in_range(commands_sent(), 1, 10 * SECONDS);
 }
 

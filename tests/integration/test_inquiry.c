@@ -244,6 +244,24 @@ static void a_signal_ends_the_waiting(void **state)
     relay_destroy(relay);
 }
 
+/* It was caught, and nobody looks any more: as if it had come a moment later. In a child. */
+static void a_signal_that_comes_as_a_run_ends_is_not_lost(void **state)
+{
+    (void)state;
+    struct config_node node = node_at(redis_server_port(server));
+    pid_t child = fork();
+    if (child == 0) {
+        struct inquiry *inquiry = open_at(&node, TEST_PATIENCE_NS);
+        inquiry_hold_signals(inquiry, true);
+        raise(SIGTERM);
+        inquiry_hold_signals(inquiry, false);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
 int main(void)
@@ -256,6 +274,7 @@ int main(void)
         TEST(a_node_that_is_busy_is_asked_again),
         TEST(patience_ends_and_what_was_sent_is_unknown),
         TEST(a_signal_ends_the_waiting),
+        TEST(a_signal_that_comes_as_a_run_ends_is_not_lost),
         TEST(a_wrong_password_is_no_passing_trouble), /* the last: it leaves the password */
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
