@@ -141,7 +141,7 @@ static int left_count(struct telling *telling, size_t *left)
     return code;
 }
 
-static int await(struct telling *telling)
+static int await_end(struct telling *telling)
 {
     struct instant until = instant_after(instant_now(), telling->wait_ns);
     const char *done = telling->stops ? "stopped" : "gone quiet";
@@ -158,6 +158,15 @@ static int await(struct telling *telling)
                                     telling->told_count, done);
     }
     return EXIT_CODE_OK;
+}
+
+/* A signal between two looks is heard as well: who is told says what is left. */
+static int await(struct telling *telling)
+{
+    inquiry_hold_signals(telling->console.inquiry, true);
+    int code = await_end(telling);
+    inquiry_hold_signals(telling->console.inquiry, false);
+    return code;
 }
 
 /* --- the commands ----------------------------------------------------------------------------------------------- */

@@ -258,6 +258,7 @@ static int status_watch(struct status_command *command, struct console *console)
 {
     bool is_terminal = isatty(STDOUT_FILENO) && !command->as_json;
     int code = EXIT_CODE_OK;
+    inquiry_hold_signals(console->inquiry, true);
     while (code == EXIT_CODE_OK && ferror(stdout) == 0) {
         if (is_terminal)
             printf("\x1b[H\x1b[2J");
@@ -266,6 +267,7 @@ static int status_watch(struct status_command *command, struct console *console)
         if (code == EXIT_CODE_OK && (!inquiry_pause(console->inquiry, command->watch_ns) || !console_time(console)))
             break;
     }
+    inquiry_hold_signals(console->inquiry, false);
     return code;
 }
 

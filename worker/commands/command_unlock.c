@@ -81,8 +81,7 @@ static bool may_be_told(const struct lock_view *view, unsigned holder)
 }
 
 /* The process confirms what it acted upon. A signal ends the command here, where nothing is deleted yet. */
-static int hear_wait(struct unlock *unlock, unsigned holder, struct console *console, const char *identity,
-                     const char *call)
+static int hear(struct unlock *unlock, unsigned holder, struct console *console, const char *identity, const char *call)
 {
     struct instant patience = instant_after(instant_now(), HEAR_WITHIN_NS);
     for (;;) {
@@ -103,6 +102,15 @@ static int hear_wait(struct unlock *unlock, unsigned holder, struct console *con
         if (unlock->is_interrupted)
             return console_complain(console, "interrupted when the holder had been called; nothing was deleted");
     }
+}
+
+static int hear_wait(struct unlock *unlock, unsigned holder, struct console *console, const char *identity,
+                     const char *call)
+{
+    inquiry_hold_signals(console->inquiry, true);
+    int code = hear(unlock, holder, console, identity, call);
+    inquiry_hold_signals(console->inquiry, false);
+    return code;
 }
 
 static int holder_tell(struct unlock *unlock, struct lock_view *view, unsigned holder)

@@ -48,8 +48,10 @@ struct inquiry {
     struct loop_signal *signals[ENDS]; /* of a run; while attended all the time */
     struct loop_signal *resized, *suspended;
     bool is_attended, is_pause;
-    bool is_held; /* signals are heard between runs, too */
-    bool is_over; /* attended, and told to end: so are all further runs */
+    bool is_held;    /* signals are heard between runs, too */
+    bool is_closing; /* the watches of signals are about to be stopped */
+    int late;        /* the signal that came then */
+    bool is_over;    /* attended, and told to end: so are all further runs */
     struct inquiry_terminal terminal;
     enum inquiry_end end;
     char reason[REASON_MAX];
@@ -215,6 +217,10 @@ static void terminal_changed(void *context, int number)
 static void interrupted(void *context, int number)
 {
     struct inquiry *inquiry = context;
+    if (inquiry->is_closing) {
+        inquiry->late = number;
+        return;
+    }
     snprintf(inquiry->reason, sizeof inquiry->reason, "%s", number == SIGINT ? "interrupted" : "told to stop");
     inquiry->is_over = inquiry->is_attended || inquiry->is_held;
     run_end(inquiry, INQUIRY_INTERRUPTED);
@@ -226,13 +232,34 @@ static void signals_start(struct inquiry *inquiry, unsigned count)
         inquiry->signals[i] = loop_signal_start(inquiry->loop, end_signals[i], interrupted, inquiry);
 }
 
-static void signals_stop(struct inquiry *inquiry)
+static void watches_stop(struct inquiry *inquiry)
 {
     for (unsigned i = 0; i < ENDS; i++) {
         if (inquiry->signals[i] != NULL)
             loop_signal_stop(inquiry->signals[i]);
         inquiry->signals[i] = NULL;
     }
+}
+
+/* What came too late to end the run does to the process what it does to any: no signal is lost between the two. The
+ * last turn of the loop delivers what was caught by then, and what comes during it is kept back. */
+static void signals_stop(struct inquiry *inquiry)
+{
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    for (unsigned i = 0; i < ENDS; i++)
+        if (inquiry->signals[i] != NULL)
+            sigaddset(&ends, end_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    inquiry->is_closing = true;
+    loop_stop(inquiry->loop);
+    loop_run(inquiry->loop);
+    inquiry->is_closing = false;
+    watches_stop(inquiry);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (inquiry->late != 0)
+        raise(inquiry->late);
+    inquiry->late = 0;
 }
 
 /* Runs the loop until run_end, at the latest after `limit_ns`. */
@@ -248,12 +275,12 @@ static void loop_turn(struct inquiry *inquiry, int64_t limit_ns)
         input = loop_watch_start(inquiry->loop, inquiry->terminal.input, LOOP_READABLE, input_ready, inquiry);
     loop_timer_set(inquiry->loop, &inquiry->patience, instant_after(instant_now(), limit_ns));
     loop_run(inquiry->loop);
-    loop_timer_clear(inquiry->loop, &inquiry->patience);
-    loop_timer_clear(inquiry->loop, &inquiry->again);
     if (input != NULL)
         loop_watch_stop(input);
     if (!is_heard)
         signals_stop(inquiry);
+    loop_timer_clear(inquiry->loop, &inquiry->patience);
+    loop_timer_clear(inquiry->loop, &inquiry->again);
 }
 
 bool inquiry_run(struct inquiry *inquiry)

@@ -14,9 +14,9 @@
  * when they are repeated. So is one that the node refused because it is loading, busy or a replica for the moment.
  * Other error replies are answers: REDIS_FAILURE, with the server's text.
  *
- * The first attempt to connect decides: when it fails, the run has failed. SIGINT and SIGTERM end a run; between runs
- * they do what they do to any program. Owns a loop; one thread. If the process dies, requests that were sent may be
- * executed. */
+ * The first attempt to connect decides: when it fails, the run has failed. SIGINT and SIGTERM end a run; between runs,
+ * and when the run has just been answered, they do what they do to any program. Owns a loop; one thread. If the process
+ * dies, requests that were sent may be executed. */
 #ifndef WORKER_INQUIRY_H
 #define WORKER_INQUIRY_H
 
