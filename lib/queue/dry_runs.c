@@ -26,6 +26,11 @@ void dry_runs_lock_space(const char *run, struct buffer *out)
     buffer_format(out, "dry:%s:", run);
 }
 
+const char *dry_runs_index(void)
+{
+    return INDEX;
+}
+
 bool dry_runs_id_is_sound(const char *run)
 {
     return strspn(run, "0123456789abcdef") == DRY_RUNS_ID_DIGITS && run[DRY_RUNS_ID_DIGITS] == '\0';

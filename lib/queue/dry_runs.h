@@ -27,6 +27,8 @@ extern const struct redis_script *const dry_runs_scripts[];
 /* "hf:2:dry:RUN:", the key space of a run, and what its locks have behind lock.prefix: "dry:RUN:". */
 void dry_runs_space(const char *run, struct buffer *out);
 void dry_runs_lock_space(const char *run, struct buffer *out);
+/* The key of the index: a sorted set of runs by the end of their leases. */
+const char *dry_runs_index(void);
 /* The run that a key of the queue node belongs to; false when it belongs to none. */
 bool dry_runs_key_read(const char *key, char run[DRY_RUNS_ID_DIGITS + 1]) MUST_CHECK;
 bool dry_runs_id_is_sound(const char *run);

@@ -301,6 +301,30 @@ static void a_cancelled_task_is_marked_and_everybody_is_called(void **state)
     assert_int_equal(result.exit_code, 2);
 }
 
+/* Of a dry run that was killed, while another one goes on. */
+static void what_a_dry_run_has_left_is_found(void **state)
+{
+    (void)state;
+    given_worker("h:1:a", "\"default\"");
+    given("ZADD hf:2:dry:runs 9e9 aaaaaaaaaaaa");
+    given("LPUSH hf:2:dry:aaaaaaaaaaaa:queue:one task");
+    given("HSET hf:2:dry:aaaaaaaaaaaa:hf:2:process:h:9:z 0 task");
+    admin("doctor", "--json");
+    LACKS("dry-run-left");
+    LACKS("orphaned-key");
+    given("ZADD hf:2:dry:runs 1000 aaaaaaaaaaaa");
+    admin("doctor", "--json");
+    FINDS("dry-run-left");
+    assert_contains(result.out, "the dry run aaaaaaaaaaaa is over and was not cleaned up; 2 of its keys were met");
+    given("DEL hf:2:dry:runs");
+    admin("doctor", "--json");
+    FINDS("dry-run-left");
+    given("DEL hf:2:dry:aaaaaaaaaaaa:queue:one hf:2:dry:aaaaaaaaaaaa:hf:2:process:h:9:z");
+    given("ZADD hf:2:dry:runs 1000 bbbbbbbbbbbb");
+    admin("doctor", "--json");
+    assert_contains(result.out, "the dry run bbbbbbbbbbbb is over and was not cleaned up; 0 of its keys were met");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +338,7 @@ int main(void)
         admin_test(foreign_values_under_shared_keys_are_found),
         admin_test(a_grave_that_is_nearly_full_is_a_note),
         admin_test(keys_that_belong_to_nobody_are_found),
+        admin_test(what_a_dry_run_has_left_is_found),
         admin_test(the_scan_has_a_budget),
         admin_test(lock_nodes_are_asked_too),
         admin_test(findings_cannot_steer_a_terminal),

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/commands/dry_leftovers.h"
 
 enum { SCAN_COUNT = 1000, ORPHANS_MAX = 50 };
 
@@ -28,6 +29,7 @@ struct orphans {
     char *identities[ORPHANS_MAX];
     size_t count, unknown;
     char unknown_example[128];
+    struct dry_leftovers dry;
 };
 
 /* The identity in a key "PREFIX" HOST:PID:NONCE [":" QUEUE]; NULL when the key is not of that form. Freed by the
@@ -85,6 +87,8 @@ static void key_take(struct orphans *orphans, const char *key)
 static void key_consider(struct orphans *orphans, const char *key)
 {
     size_t before = orphans->count;
+    if (dry_leftovers_note(&orphans->dry, key))
+        return;
     key_take(orphans, key);
     if (orphans->count == before)
         return;
@@ -145,6 +149,8 @@ int doctor_examine_keys(struct doctor *doctor)
     int code = scan(&orphans, &is_whole);
     if (code == EXIT_CODE_OK)
         code = orphans_judge(&orphans);
+    if (code == EXIT_CODE_OK)
+        code = dry_leftovers_judge(&orphans.dry, doctor);
     for (size_t i = 0; i < orphans.count; i++) {
         free(orphans.keys[i]);
         free(orphans.identities[i]);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "worker/dry_run/private_server.h"
 #include "worker/dry_run/server_program.h"
 #include "worker/dry_run/slow_relay.h"
+#include "worker/dry_run/temporary_directory.h"
 
 #define HOST "127.0.0.1"
 enum { PASSWORD_DIGITS = 32, REASON_BYTES_MAX = 400 };
@@ -35,30 +35,6 @@ struct private_nodes {
     char *directory; /* NULL = not yet */
     char password[PASSWORD_DIGITS + 1];
 };
-
-/* --- the directory ------------------------------------------------------------------------------------------------ */
-
-static bool directory_make(struct private_nodes *nodes, struct error *error)
-{
-    const char *parent = getenv("TMPDIR");
-    struct buffer path = {0};
-    buffer_format(&path, "%s/holdfast-dry-XXXXXX", parent != NULL && parent[0] == '/' ? parent : "/tmp");
-    nodes->directory = memory_text(buffer_text(&path));
-    buffer_fini(&path);
-    if (mkdtemp(nodes->directory) != NULL)
-        return true;
-    error_set(error, "%s: no directory can be made there for the nodes of the dry run: %s", nodes->directory,
-              strerror(errno));
-    free(nodes->directory);
-    nodes->directory = NULL;
-    return false;
-}
-
-static int entry_remove(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status, (void)type, (void)place;
-    return remove(path);
-}
 
 /* --- the lock group ----------------------------------------------------------------------------------------------- */
 
@@ -163,7 +139,7 @@ static bool servers_start(struct private_nodes *nodes, struct error *error)
 
 static bool all_start(struct private_nodes *nodes, const struct private_nodes_options *options, struct error *error)
 {
-    if (!server_program_find(&nodes->program, error) || !directory_make(nodes, error))
+    if (!server_program_find(&nodes->program, error) || (nodes->directory = temporary_directory_make(error)) == NULL)
         return false;
     random_digits(nodes->password, PASSWORD_DIGITS);
     for (unsigned i = 0; i <= options->lock_nodes; i++)
@@ -192,7 +168,7 @@ void private_nodes_end(struct private_nodes *nodes)
         private_server_fini(&nodes->servers[i]);
     }
     if (nodes->directory != NULL)
-        nftw(nodes->directory, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
+        temporary_directory_remove(nodes->directory);
     free(nodes->directory);
     memory_wipe(nodes->password, sizeof nodes->password);
     free(nodes);

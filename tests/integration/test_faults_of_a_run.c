@@ -1,0 +1,324 @@
+/* Faults of a dry run are done to private nodes and to workers, and seen from the outside; afterwards all is as it was. */
+#include "worker/dry_run/faults.h"
+
+#include <stdio.h>
+
+#include "tests/support/lock_cluster.h"
+#include "tests/support/loop_until.h"
+#include "tests/support/node_talk.h"
+#include "tests/support/test.h"
+
+enum { AT_MS = 20, LONG_MS = 3600 * 1000 };
+
+static struct private_nodes *nodes;
+static struct loop *loop;
+static struct faults *faults;
+static struct dry_run_plan plan;
+static unsigned told;
+
+/* Of workers. */
+static char calls[64];
+static bool is_gone;
+
+static int group_setup(void **state)
+{
+    static char library[4096];
+    struct error error = ERROR_NONE;
+    (void)state;
+    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", test_build());
+    plan.fault_count = 2;
+    plan.faults[0] = (struct dry_run_fault){.kind = DRY_RUN_FAULT_CLOCK, .number = 2};
+    plan.faults[1] = (struct dry_run_fault){.kind = DRY_RUN_FAULT_SLOW, .number = 3};
+    struct private_nodes_options options = {.lock_nodes = 3, .clock_library = library};
+    faults_prepare(&plan, &options);
+    assert_true(options.has_clock[2] && !options.has_clock[1] && options.is_slowed[3] && !options.is_slowed[0]);
+    nodes = private_nodes_start(&options, &error);
+    if (nodes == NULL)
+        fail_msg("%s", error.text);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    private_nodes_end(nodes);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    loop = loop_create(NULL);
+    told = 0;
+    calls[0] = '\0';
+    is_gone = false;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faults_destroy(faults);
+    loop_destroy(loop);
+    return 0;
+}
+
+static bool call_note(char what, unsigned number)
+{
+    size_t length = strlen(calls);
+    snprintf(calls + length, sizeof calls - length, "%c%u ", what, number);
+    return !is_gone;
+}
+
+static bool worker_freeze(void *context, unsigned number)
+{
+    (void)context;
+    return call_note('f', number);
+}
+
+static bool worker_thaw(void *context, unsigned number)
+{
+    (void)context;
+    return call_note('t', number);
+}
+
+static bool worker_kill(void *context, unsigned number)
+{
+    (void)context;
+    return call_note('k', number);
+}
+
+static void fault_told(void *context, const struct result_fault *fault)
+{
+    (void)context, (void)fault;
+    told++;
+}
+
+static void start(const struct dry_run_fault *fault, struct private_nodes *of)
+{
+    plan.fault_count = 1;
+    plan.faults[0] = *fault;
+    plan.faults[0].at_ns = AT_MS * NS_PER_MS;
+    faults = faults_start(&(struct faults_options){.loop = loop,
+                                                   .plan = &plan,
+                                                   .nodes = of,
+                                                   .workers = {worker_freeze, worker_thaw, worker_kill, NULL},
+                                                   .began = loop_now(loop),
+                                                   .told = fault_told});
+}
+
+static const struct result_fault *result(void)
+{
+    unsigned count = 0;
+    const struct result_fault *all = faults_results(faults, &count);
+    assert_int_equal(count, 1);
+    return all;
+}
+
+static char *ask(unsigned number, const char *command)
+{
+    return node_talk(private_nodes_port(nodes, number), private_nodes_password(nodes), command);
+}
+
+static void assert_answer(unsigned number, const char *command, const char *wanted)
+{
+    char *answer = ask(number, command);
+    assert_string_equal(answer, wanted);
+    free(answer);
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+    fclose(file);
+    return state;
+}
+
+static void a_stopped_node_stands_still_for_its_time(void **state)
+{
+    (void)state;
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = 300 * NS_PER_MS}, nodes);
+    assert_contains(result()->text, "before its time had come");
+    assert_false(result()->was_done);
+    loop_await(loop, result()->was_done);
+    test_await(state_of(private_nodes_pid(nodes, 1)) == 'T');
+    loop_await(loop, strstr(result()->text, "meanwhile") != NULL);
+    assert_contains(result()->text, "lock1 was stopped for 0.3 s: what it was asked meanwhile it answered after 0.");
+    assert_true(result()->at >= 0.02);
+    assert_answer(1, "PING", "+PONG");
+    assert_true(told >= 2);
+}
+
+static void a_killed_node_is_away_and_comes_back_empty(void **state)
+{
+    (void)state;
+    assert_answer(1, "SET some value", "+OK");
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .number = 1, .lasts_ns = 200 * NS_PER_MS}, nodes);
+    loop_await(loop, result()->was_done);
+    assert_null(ask(1, "PING"));
+    loop_await(loop, strstr(result()->text, "answered again") != NULL);
+    assert_contains(result()->text, "lock1 was killed, to come back empty after 0.2 s");
+    assert_contains(result()->text, "with 0 keys");
+    assert_answer(1, "DBSIZE", ":0");
+}
+
+static void a_wiped_node_is_empty_and_goes_on(void **state)
+{
+    (void)state;
+    pid_t before = private_nodes_pid(nodes, 0);
+    assert_answer(0, "SET some value", "+OK");
+    assert_answer(0, "SET other value", "+OK");
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 0}, nodes);
+    loop_await(loop, strstr(result()->text, "right after") != NULL);
+    assert_string_equal(result()->text, "queue lost all its keys (FLUSHALL): 2 keys were there before, 0 right after");
+    assert_answer(0, "DBSIZE", ":0");
+    assert_int_equal(private_nodes_pid(nodes, 0), before);
+}
+
+static int64_t answer_time(unsigned number)
+{
+    struct instant asked = instant_now();
+    assert_answer(number, "PING", "+PONG");
+    return instant_since(asked, instant_now());
+}
+
+static void a_slow_node_is_slow_for_its_time(void **state)
+{
+    (void)state;
+    start(
+        &(struct dry_run_fault){
+            .kind = DRY_RUN_FAULT_SLOW, .number = 3, .amount_ns = 150 * NS_PER_MS, .lasts_ns = 400 * NS_PER_MS},
+        nodes);
+    loop_await(loop, result()->was_done);
+    assert_true(answer_time(3) >= 150 * NS_PER_MS);
+    loop_await(loop, strstr(result()->text, "an answer took 1") != NULL);
+    assert_contains(result()->text, "each answer of lock3 took 150.0 ms longer for 0.4 s");
+    loop_await(loop, answer_time(3) < 150 * NS_PER_MS);
+}
+
+static int64_t ahead_s(unsigned number)
+{
+    long long seconds = 0;
+    char *answer = ask(number, "TIME");
+    assert_int_equal(sscanf(answer, "*2 $10 %lld", &seconds), 1);
+    free(answer);
+    return seconds - wall_now().us / US_PER_S;
+}
+
+static void a_clock_jumps_and_stays_so(void **state)
+{
+    (void)state;
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_CLOCK, .number = 2, .amount_ns = 1000 * NS_PER_S}, nodes);
+    loop_await(loop, strstr(result()->text, "TIME") != NULL);
+    assert_true(result()->was_done);
+    assert_contains(result()->text, "the clock of lock2 jumped by +1000.000 s: its TIME is off by +1");
+    assert_in_range(ahead_s(2), 990, 1010);
+    assert_in_range(ahead_s(1) + 10, 0, 20);
+    faults_undo(faults);
+    assert_in_range(ahead_s(2), 990, 1010);
+    private_nodes_step_clock(nodes, 2, 0);
+}
+
+static void a_clock_that_is_off_for_a_while_is_right_again(void **state)
+{
+    (void)state;
+    start(
+        &(struct dry_run_fault){
+            .kind = DRY_RUN_FAULT_CLOCK, .number = 2, .amount_ns = -1000 * NS_PER_S, .lasts_ns = 100 * NS_PER_MS},
+        nodes);
+    loop_await(loop, strstr(result()->text, "TIME") != NULL);
+    loop_await(loop, ahead_s(2) > -10);
+}
+
+static void workers_are_frozen_and_killed(void **state)
+{
+    (void)state;
+    start(
+        &(struct dry_run_fault){
+            .kind = DRY_RUN_FAULT_FREEZE, .at_worker = true, .number = 2, .lasts_ns = 50 * NS_PER_MS},
+        NULL);
+    loop_await(loop, strcmp(calls, "f2 t2 ") == 0);
+    assert_string_equal(result()->text, "worker process 2 was stopped for 0.1 s");
+    assert_true(result()->was_done);
+    faults_destroy(faults);
+    calls[0] = '\0';
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .at_worker = true, .number = 1}, NULL);
+    loop_await(loop, result()->was_done);
+    faults_undo(faults);
+    assert_string_equal(calls, "k1 ");
+    assert_string_equal(result()->text, "worker process 1 was killed");
+}
+
+static void a_worker_that_is_gone_is_told(void **state)
+{
+    (void)state;
+    is_gone = true;
+    start(
+        &(struct dry_run_fault){
+            .kind = DRY_RUN_FAULT_FREEZE, .at_worker = true, .number = 2, .lasts_ns = 50 * NS_PER_MS},
+        NULL);
+    loop_await(loop, told == 1);
+    assert_false(result()->was_done);
+    assert_string_equal(result()->text, "worker process 2 does not run any more");
+}
+
+static void nodes_that_are_not_ours_are_left_alone(void **state)
+{
+    (void)state;
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 1}, NULL);
+    loop_await(loop, told == 1);
+    assert_false(result()->was_done);
+    assert_contains(result()->text, "no such node of our own");
+}
+
+static void what_goes_on_is_undone(void **state)
+{
+    (void)state;
+    pid_t before = private_nodes_pid(nodes, 1);
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = LONG_MS * NS_PER_MS}, nodes);
+    loop_await(loop, result()->was_done);
+    faults_undo(faults);
+    assert_answer(1, "PING", "+PONG");
+    faults_destroy(faults);
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_KILL, .number = 1, .lasts_ns = LONG_MS * NS_PER_MS}, nodes);
+    loop_await(loop, result()->was_done);
+    faults_undo(faults);
+    loop_await(loop, strstr(result()->text, "answered again") != NULL);
+    assert_int_not_equal(private_nodes_pid(nodes, 1), before);
+}
+
+static void what_was_not_begun_is_not_done(void **state)
+{
+    (void)state;
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_WIPE, .number = 1}, nodes);
+    assert_answer(1, "SET some value", "+OK");
+    faults_undo(faults);
+    loop_for(loop, 3 * AT_MS * NS_PER_MS);
+    assert_answer(1, "EXISTS some", ":1");
+    assert_false(result()->was_done);
+    assert_answer(1, "DEL some", ":1");
+}
+
+#define FAULT_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT_TEST(a_stopped_node_stands_still_for_its_time),
+        FAULT_TEST(a_killed_node_is_away_and_comes_back_empty),
+        FAULT_TEST(a_wiped_node_is_empty_and_goes_on),
+        FAULT_TEST(a_slow_node_is_slow_for_its_time),
+        FAULT_TEST(a_clock_jumps_and_stays_so),
+        FAULT_TEST(a_clock_that_is_off_for_a_while_is_right_again),
+        FAULT_TEST(workers_are_frozen_and_killed),
+        FAULT_TEST(a_worker_that_is_gone_is_told),
+        FAULT_TEST(nodes_that_are_not_ours_are_left_alone),
+        FAULT_TEST(what_goes_on_is_undone),
+        FAULT_TEST(what_was_not_begun_is_not_done),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
