@@ -172,7 +172,7 @@ static void odd_numbers_are_drawn_inside(void **state)
     assert_inside(buffer_text(&out), " cy=\"", 0, 600);
 }
 
-/* --- plots --------------------------------------------------------------------------------------------------------- */
+/* --- plots -------------------------------------------------------------------------------------------------------- */
 
 static void ticks_are_round(void **state)
 {
@@ -240,7 +240,7 @@ static void lines_are_broken_where_there_is_no_number(void **state)
     assert_int_equal(markup_count(buffer_text(&out), "path"), 1);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------------- */
 
 static void the_command_says_all_of_the_plan(void **state)
 {

@@ -134,7 +134,7 @@ static void names_are_quoted(void **state)
     assert_null(strstr(text, "\xe2\x80\xae\n"));
 }
 
-/* --- paragraphs ---------------------------------------------------------------------------------------------------- */
+/* --- paragraphs --------------------------------------------------------------------------------------------------- */
 
 static void paragraphs_are_broken_at_gaps_then_blanks_then_anywhere(void **state)
 {
@@ -149,7 +149,7 @@ static void paragraphs_are_broken_at_gaps_then_blanks_then_anywhere(void **state
                                            "012345678901234567890123456789\n0123456789\n\n");
 }
 
-/* --- plans --------------------------------------------------------------------------------------------------------- */
+/* --- plans -------------------------------------------------------------------------------------------------------- */
 
 static void a_plan_is_a_sentence(void **state)
 {
@@ -189,7 +189,7 @@ static void faults_are_sentences(void **state)
     }
 }
 
-/* --- the block ----------------------------------------------------------------------------------------------------- */
+/* --- the block ---------------------------------------------------------------------------------------------------- */
 
 static struct live_numbers numbers_of(const char *name)
 {

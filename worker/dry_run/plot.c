@@ -60,9 +60,20 @@ static double round_down(double value)
     return power * (factor >= 4.999999 ? 5 : factor >= 1.999999 ? 2 : 1);
 }
 
+/* Of times that are minutes or hours, round by the clock. */
+static double clock_step(double least)
+{
+    static const double steps[] = {20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        if (least <= steps[i])
+            return steps[i];
+    return round_up(least / 86400) * 86400;
+}
+
 static double step_of(const struct plot_axis *axis)
 {
-    return round_up((axis->high - axis->low) / TICKS_MAX);
+    double least = (axis->high - axis->low) / TICKS_MAX;
+    return axis->unit == PLOT_SECONDS && least > 10 ? clock_step(least) : round_up(least);
 }
 
 /* A share that is near 1 ends there. */
@@ -72,7 +83,7 @@ static void linear_complete(struct plot_axis *axis)
         axis->high = 1;
     if (!(axis->high > axis->low))
         axis->high = axis->low + 1;
-    if (axis->ticks != NULL)
+    if (axis->ticks != NULL || axis->is_exact)
         return;
     double step = step_of(axis);
     axis->low = floor(axis->low / step + 1e-9) * step;
@@ -150,7 +161,7 @@ const char *plot_number_text(enum plot_unit unit, double value, char out[PLOT_TE
     else if (size < 1e-9)
         snprintf(out, PLOT_TEXT_MAX, "0");
     else if (unit == PLOT_SECONDS) {
-        size_t i = size >= 600 ? 0 : 3; /* minutes only where there are some */
+        size_t i = size >= 180 ? 0 : 3; /* minutes only where there are some */
         while (i + 1 < sizeof times / sizeof times[0] && size < times[i].size * (i < 2 ? 2 : 1))
             i++;
         snprintf(out, PLOT_TEXT_MAX, "%.4g%s", value / times[i].size, times[i].name);
@@ -190,8 +201,9 @@ static void ticks_draw(struct plot *plot, const struct plot_axis *axis, void (*d
         log_ticks(plot, axis, draw);
     } else {
         double step = step_of(axis);
-        for (unsigned i = 0; axis->low + i * step <= axis->high + step / 100; i++)
-            draw(plot, axis->low + i * step);
+        double first = ceil(axis->low / step - 1e-9) * step;
+        for (unsigned i = 0; first + i * step <= axis->high + step / 100; i++)
+            draw(plot, first + i * step);
     }
 }
 
@@ -203,7 +215,10 @@ static void x_tick(struct plot *plot, double value)
     buffer_format(plot->out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%u\"/>", x, x, top_of(plot),
                   bottom);
     buffer_format(plot->out, "<text x=\"%.1f\" y=\"%u\" text-anchor=\"%s\">%s</text>\n", x, bottom + 14,
-                  x > PLOT_WIDTH - RIGHT - 8 ? "end" : "middle", plot_number_text(plot->x.unit, value, text));
+                  x > PLOT_WIDTH - RIGHT - 8 ? "end"
+                  : x < 20                   ? "start"
+                                             : "middle",
+                  plot_number_text(plot->x.unit, value, text));
 }
 
 static void y_tick(struct plot *plot, double value)
@@ -280,7 +295,7 @@ void plot_name(struct plot *plot, unsigned colour, const char *name)
     name_add(plot, colour, false, name);
 }
 
-/* --- what is drawn ------------------------------------------------------------------------------------------------- */
+/* --- what is drawn ------------------------------------------------------------------------------------------------ */
 
 static void title_write(struct buffer *out, const char *title)
 {

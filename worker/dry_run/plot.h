@@ -1,6 +1,6 @@
 /* Plots for a page of HTML, as inline SVG with its legend: axes with ticks at round numbers, lines, bars, points, spans
- * and marks, with what they stand for as titles. Colours are the classes p0 to p7 of page_frame.h, so a plot follows the
- * page into the dark and onto paper.
+ * and marks, with what they stand for as titles. Colours are the classes p0 to p9 of page_frame.h, so a plot follows
+ * the page into the dark and onto paper.
  *
  *     struct plot plot = {.title = "Throughput", .x = {.label = "s", ...}, .y = {...}, .out = out};
  *     plot_axis_see(&plot.y, value) ...       what has to fit
@@ -22,7 +22,8 @@ enum plot_unit { PLOT_NUMBER, PLOT_SECONDS, PLOT_SHARE };
 struct plot_axis {
     enum plot_unit unit;
     bool is_log;
-    bool is_seen; /* a value was; before, `low` and `high` may be set by hand */
+    bool is_exact; /* ends where the values end, not at a round number */
+    bool is_seen;  /* a value was; before, `low` and `high` may be set by hand */
     double low, high;
     const char *label;   /* what it is; NULL = the title says it */
     const double *ticks; /* where they are; NULL = at round numbers */

@@ -177,7 +177,8 @@ static void waits_draw(const struct result *result, struct buffer *out)
     for (size_t i = 0; i < count; i++) {
         plot_axis_see(&plot.x, found[i]->expected.utilisation);
         plot_axis_see(&plot.y, found[i]->expected.wait);
-        plot_axis_see(&plot.y, found[i]->wait_mean);
+        plot_axis_see(&plot.y, found[i]->wait_mean + found[i]->wait_error);
+        plot_axis_see(&plot.y, found[i]->wait_mean - found[i]->wait_error);
     }
     plot_axis_from_zero(&plot.x);
     if (count > 0) {

@@ -1,5 +1,5 @@
-/* Each figure is bounded: a histogram has some hundred bars, a course COURSE_POINTS_MAX points, in which seconds are put
- * together, and of resources the hottest are drawn. */
+/* Each figure is bounded: a histogram has some hundred bars, a course COURSE_POINTS_MAX points, in which seconds are
+ * put together, and of resources the hottest are drawn. */
 #include "worker/dry_run/result_figures.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ static double bar_bottom(unsigned bar)
     return bar > 0 ? bar_top(bar - 1) : 1e-6;
 }
 
-/* The share of all in a bar, divided by how often it doubles from its bottom to its top: bars of different widths can be
- * compared so. */
+/* The share of all in a bar, divided by how often it doubles from its bottom to its top: bars of different widths can
+ * be compared so. */
 static double bar_height(unsigned bar, uint64_t count, double all)
 {
     return (double)count / all / log2(bar_top(bar) / bar_bottom(bar));
@@ -168,7 +168,7 @@ static void warm_up_draw(struct plot *plot, const struct course *course)
 static void course_draw(struct course *course, const char *title, struct plot_axis y, const struct course_line *lines,
                         size_t line_count, struct buffer *out)
 {
-    struct plot plot = {.title = title, .x = {.unit = PLOT_SECONDS}, .y = y, .out = out};
+    struct plot plot = {.title = title, .x = {.unit = PLOT_SECONDS, .is_exact = true}, .y = y, .out = out};
     size_t count = course->count;
     for (size_t i = 0; i < count; i++)
         plot_axis_see(&plot.x, course->x[i]);

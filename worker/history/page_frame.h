@@ -5,8 +5,8 @@
  *     ...
  *     page_end(out, my_script);               NULL = none
  *
- * Colours are CSS variables (--back, --text, --soft, --line, --card, --good, --bad); the classes p0 to p7 set --c to one
- * of eight that can be told apart, p8 to grey, p9 to that of what is bad. */
+ * Colours are CSS variables (--back, --text, --soft, --line, --card, --good, --bad); the classes p0 to p7 set --c to
+ * one of eight that can be told apart, p8 to grey, p9 to that of what is bad. */
 #ifndef WORKER_PAGE_FRAME_H
 #define WORKER_PAGE_FRAME_H
 

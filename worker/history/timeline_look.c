@@ -1,5 +1,5 @@
-/* How a page with timelines looks, beside what all pages have (page_frame.h), and what it can do. Without the script all
- * is there but the details at the keyboard and the zoom: bars have titles. */
+/* How a page with timelines looks, beside what all pages have (page_frame.h), and what it can do. Without the script
+ * all is there but the details at the keyboard and the zoom: bars have titles. */
 #include "worker/history/timeline_look.h"
 
 const char timeline_style[] =
