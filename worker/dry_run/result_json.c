@@ -127,13 +127,11 @@ static void plan_write(struct json_writer *json, const struct dry_run_plan *plan
 
 void result_json_write(const struct result *result, struct buffer *out)
 {
-    struct buffer text = {0}, plan = {0};
+    struct buffer text = {0};
     struct json_writer json = {.out = &text};
     json_open(&json, NULL, '{');
     json_text(&json, "format", RESULT_FORMAT);
     json_number(&json, "format_version", RESULT_FORMAT_VERSION);
-    plan_json_write(&result->plan, &plan);
-    json_raw(&json, "plan", plan.bytes, plan.length);
     fields_write(&json, result_fields, (const char *)result);
     json_open(&json, "advice", '[');
     for (unsigned i = 0; i < result->advice_count; i++)
@@ -144,5 +142,4 @@ void result_json_write(const struct result *result, struct buffer *out)
     json_close(&json, '}');
     json_append_defused(out, text.bytes, text.length);
     buffer_fini(&text);
-    buffer_fini(&plan);
 }
