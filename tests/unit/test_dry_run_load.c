@@ -254,6 +254,24 @@ static void resources_of_a_task_are_different_and_drawn_by_popularity(void **sta
     }
 }
 
+/* Of 1,000 the second is a neighbour of the first twice in a thousand tasks. */
+static void resources_of_a_task_do_not_follow_from_each_other(void **state)
+{
+    (void)state;
+    plan.popularity.count = 1000;
+    plan.resources_per_task = 2;
+    plan_complete(&plan);
+    struct load *load = load_create(&plan);
+    int neighbours = 0;
+    for (int i = 0; i < 10000; i++) {
+        struct load_task task;
+        load_next(load, NOW, &task);
+        neighbours += labs(strtol(task.resources[0] + 1, NULL, 10) - strtol(task.resources[1] + 1, NULL, 10)) == 1;
+    }
+    load_destroy(load);
+    assert_in_range(neighbours, 1, 60);
+}
+
 static void all_resources_at_once_is_all_of_them(void **state)
 {
     (void)state;
@@ -382,6 +400,7 @@ int main(void)
         WITH_PLAN(names_of_resources_are_escaped),
         WITH_PLAN(no_two_jids_are_alike),
         WITH_PLAN(resources_of_a_task_are_different_and_drawn_by_popularity),
+        WITH_PLAN(resources_of_a_task_do_not_follow_from_each_other),
         WITH_PLAN(all_resources_at_once_is_all_of_them),
         WITH_PLAN(draws_are_uniform),
         WITH_PLAN(draws_are_independent),

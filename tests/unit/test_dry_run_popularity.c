@@ -115,6 +115,16 @@ static void resources_without_names_are_numbered(void **state)
     popularity_fini(&popularity);
 }
 
+/* A stretch has its beginning and not its end. */
+static void the_ends_of_stretches_are_those_of_the_next(void **state)
+{
+    (void)state;
+    struct popularity popularity = prepared((struct popularity){POPULARITY_UNIFORM, .count = 4});
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(popularity_at(&popularity, i * 0.25), i);
+    popularity_fini(&popularity);
+}
+
 static void the_ends_of_the_numbers_are_in_range(void **state)
 {
     (void)state;
@@ -215,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_hot_set_gets_its_share),
         cmocka_unit_test(weights_are_put_into_order_with_their_names),
         cmocka_unit_test(resources_without_names_are_numbered),
+        cmocka_unit_test(the_ends_of_stretches_are_those_of_the_next),
         cmocka_unit_test(the_ends_of_the_numbers_are_in_range),
         cmocka_unit_test(a_million_resources_are_no_trouble),
         cmocka_unit_test(a_second_resource_is_drawn_from_what_is_left),

@@ -235,6 +235,24 @@ static void a_result_is_repeated(void **state)
     assert_near(distribution_at(&recorded.hold, 0.99), 0.005 * log(100), 0.005 * log(100) * 0.02);
 }
 
+/* All in one step of the histogram: nothing says where in it. */
+static void holds_of_one_step_are_spread_over_it(void **state)
+{
+    (void)state;
+    static struct histogram histogram;
+    histogram = (struct histogram){0};
+    for (int i = 0; i < 100; i++)
+        histogram_record(&histogram, 10000 + 2 * i);
+    struct result_resource resource = {.name = (char[]){"a"}, .arrived = 1};
+    struct result result = {
+        .hold = {.count = 100, .mean = 0.0101, .histogram = &histogram}, .resources = &resource, .resource_count = 1};
+    struct error error = ERROR_NONE;
+    assert_true(recorded_from_result(&recorded, &result, &error));
+    double least = distribution_at(&recorded.hold, 0), most = distribution_at(&recorded.hold, 0.999);
+    assert_true(least < most && most < least * 1.04);
+    assert_near(distribution_mean(&recorded.hold), 0.0101, 1e-9);
+}
+
 static void results_without_holds_are_refused(void **state)
 {
     (void)state;
@@ -360,6 +378,7 @@ int main(void)
         WITH_RECORD(a_log_is_read),
         WITH_RECORD(files_that_hold_nothing_are_refused),
         WITH_RECORD(a_result_is_repeated),
+        WITH_RECORD(holds_of_one_step_are_spread_over_it),
         WITH_RECORD(results_without_holds_are_refused),
         WITH_RECORD(arrivals_are_those_of_the_run),
         WITH_RECORD(a_file_with_a_result_is_read),

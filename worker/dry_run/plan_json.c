@@ -151,15 +151,14 @@ static bool word_from_json(const json_t *object, const char *name, const char *c
     return error_set(error, "%s is nothing that this version knows", name);
 }
 
-/* A text without NUL, absent or at most that long; NULL = absent. */
+/* A text of at most that many bytes; NULL = absent. */
 static bool text_from_json(const json_t *object, const char *name, size_t most, const char **text, struct error *error)
 {
     const json_t *value = json_object_get(object, name);
     *text = json_string_value(value);
     if (value == NULL)
         return true;
-    size_t length = json_string_length(value);
-    return (*text != NULL && length <= most && strlen(*text) == length) ||
+    return (*text != NULL && json_string_length(value) <= most) ||
            error_set(error, "%s is not a text of at most %zu bytes", name, most);
 }
 
