@@ -9,6 +9,8 @@
 #include "redlock/redlock_nodes.h"
 #include "worker/dry_run/apart.h"
 #include "worker/dry_run/dry_config.h"
+#include "worker/dry_run/faults.h"
+#include "worker/dry_run/janitor.h"
 #include "worker/dry_run/private_nodes.h"
 #include "worker/dry_run/result_json.h"
 #include "worker/dry_run/result_read.h"
@@ -25,10 +27,12 @@ struct dry_run {
     const struct dry_run_request *request;
     const struct dry_run_plan *plan;
     struct findings *findings;
+    bool is_guest;         /* another host leads the run */
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
     struct plugins *plugins;
     struct private_nodes *nodes;
+    struct janitor *janitor;
     struct workforce *workforce;
     char key_space[DRY_CONFIG_SPACE_MAX];
     char host[256];
@@ -99,25 +103,13 @@ static void group_check(struct dry_run *run)
 
 /* --- nodes of its own --------------------------------------------------------------------------------------------- */
 
-static struct private_nodes_options node_wishes(const struct dry_run_plan *plan)
-{
-    struct private_nodes_options wishes = {.lock_nodes = plan->local_nodes};
-    for (unsigned i = 0; i < plan->fault_count; i++) {
-        const struct dry_run_fault *fault = &plan->faults[i];
-        if (fault->at_worker || fault->number >= PRIVATE_NODES_MAX)
-            continue;
-        wishes.has_clock[fault->number] |= fault->kind == DRY_RUN_FAULT_CLOCK;
-        wishes.is_slowed[fault->number] |= fault->kind == DRY_RUN_FAULT_SLOW;
-    }
-    return wishes;
-}
-
 static void nodes_start(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
-    struct private_nodes_options wishes = node_wishes(run->plan);
+    struct private_nodes_options wishes = {.lock_nodes = run->plan->local_nodes};
     if (!run->plan->is_local)
         return;
+    faults_prepare(run->plan, &wishes);
     run->nodes = private_nodes_start(&wishes, &error);
     if (run->nodes == NULL) {
         findings_error(run->findings, "%s", error.text);
@@ -135,6 +127,18 @@ static void nodes_start(struct dry_run *run)
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
+/* Whoever leads the run cleans up, and has somebody who does when it is killed. */
+static void janitor_call(struct dry_run *run, struct error *error)
+{
+    run->janitor = janitor_start(
+        &(struct janitor_options){.run = run->plan->id,
+                                  .config = run->nodes == NULL ? run->live : NULL,
+                                  .directory = run->nodes != NULL ? private_nodes_directory(run->nodes) : NULL},
+        error);
+    for (unsigned i = 0; run->nodes != NULL && i <= private_nodes_count(run->nodes); i++)
+        janitor_watch(run->janitor, private_nodes_pid(run->nodes, i));
+}
+
 static void workers_start(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
@@ -144,10 +148,15 @@ static void workers_start(struct dry_run *run)
         findings_error(run->findings, "%s", error.text);
         return;
     }
-    run->workforce = workforce_start(
-        &(struct workforce_options){
-            .plan = run->plan, .config = run->config, .plugins = run->plugins, .key_space = run->key_space},
-        &error);
+    if (!run->is_guest)
+        janitor_call(run, &error);
+    if (run->is_guest || run->janitor != NULL)
+        run->workforce = workforce_start(
+            &(struct workforce_options){
+                .plan = run->plan, .config = run->config, .plugins = run->plugins, .key_space = run->key_space},
+            &error);
+    for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
+        janitor_watch(run->janitor, workforce_pid(run->workforce, i));
     if (run->workforce == NULL)
         findings_error(run->findings, "the workers could not be started: %s", error.text);
 }
@@ -168,6 +177,7 @@ static void run_end(struct dry_run *run)
 {
     workforce_end(run->workforce);
     private_nodes_end(run->nodes);
+    janitor_dismiss(run->janitor);
     plugins_close(run->plugins);
     config_free(run->config);
     config_free(run->live);
@@ -183,6 +193,7 @@ bool dry_run_perform(const struct dry_run_request *request, struct result *resul
                                               .live = run.live,
                                               .config = run.config,
                                               .key_space = run.key_space,
+                                              .plugins = run.plugins,
                                               .workforce = run.workforce,
                                               .nodes = run.nodes,
                                               .says = request->says,
@@ -316,7 +327,7 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
 
 bool dry_run_join(const struct dry_run_request *request, struct findings *findings)
 {
-    struct dry_run run = {.request = request, .findings = findings};
+    struct dry_run run = {.request = request, .findings = findings, .is_guest = true};
     struct dry_run_plan plan;
     struct error error = ERROR_NONE;
     char name[300];

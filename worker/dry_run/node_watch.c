@@ -42,12 +42,14 @@ static double seconds_of(const char *info, size_t length, const char *field)
     return strtod(node_facts_field(info, length, field, text, sizeof text), NULL);
 }
 
-/* "calls=12,usec=..." of a command. */
-static uint64_t calls_of(const char *info, size_t length, const char *field)
+/* "calls=12,usec=345,..." of a command. */
+static void calls_add(const char *info, size_t length, const char *field, struct node_sample *sample)
 {
     char text[256];
     const char *value = node_facts_field(info, length, field, text, sizeof text);
-    return strncmp(value, "calls=", 6) == 0 ? strtoull(value + 6, NULL, 10) : 0;
+    const char *usec = strstr(value, ",usec=");
+    sample->scripts += strncmp(value, "calls=", 6) == 0 ? strtoull(value + 6, NULL, 10) : 0;
+    sample->script_us += usec != NULL ? strtoull(usec + 6, NULL, 10) : 0;
 }
 
 /* "keys=12,expires=..." of every database. */
@@ -67,7 +69,8 @@ static void info_read(const char *info, size_t length, struct node_sample *sampl
 {
     node_facts_field(info, length, "run_id", sample->run_id, sizeof sample->run_id);
     sample->commands = number_of(info, length, "total_commands_processed");
-    sample->scripts = calls_of(info, length, "cmdstat_evalsha") + calls_of(info, length, "cmdstat_eval");
+    calls_add(info, length, "cmdstat_evalsha", sample);
+    calls_add(info, length, "cmdstat_eval", sample);
     sample->cpu_seconds = seconds_of(info, length, "used_cpu_sys") + seconds_of(info, length, "used_cpu_user");
     sample->keys = keys_of(info, length);
 }

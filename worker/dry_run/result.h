@@ -118,6 +118,7 @@ struct result {
     double observation_ns;    /* what a task costs more because it is observed */
     struct result_spread wait, hold, acquire, extend;
     struct result_expected expected; /* of all */
+    char shadowed[RESULT_TEXT_MAX];       /* what a shadow copied, and what it could not; "" in a rehearsal */
     char formula[RESULT_TEXT_MAX];   /* which formula, and where it is from */
     struct result_second *seconds;
     size_t second_count;

@@ -94,6 +94,7 @@ const struct result_field result_fields[] = {TEXT(result, version),
                                              PLAIN(result, extend),
                                              PLAIN(result, expected),
                                              TEXT(result, formula),
+                                             TEXT(result, shadowed),
                                              PLAIN(result, resources_left_out),
                                              {.name = NULL}};
 

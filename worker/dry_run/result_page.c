@@ -144,6 +144,11 @@ static void resources_table(const struct result *result, struct buffer *out)
 {
     if (result->resource_count == 0)
         return;
+    if (result->shadowed[0] != '\0') {
+        buffer_append_text(out, "<p>The shadow ");
+        markup_text(out, result->shadowed);
+        buffer_append_text(out, ".</p>\n");
+    }
     if (result->formula[0] != '\0') {
         buffer_append_text(out, "<p class=\"soft\">Expected: ");
         markup_text(out, result->formula);

@@ -179,6 +179,8 @@ static void times_write(struct sheet *sheet, const struct result *result)
     time_cell(grid, 0, false);
     buffer_append(sheet->out, "\n", 1);
     sheet_grid(sheet, grid, SIZE_MAX);
+    if (result->shadowed[0] != '\0')
+        sheet_format(sheet, TABLE_PLAIN, "", "The shadow %s.", result->shadowed);
     if (result->formula[0] != '\0')
         sheet_format(sheet, TABLE_DIM, "", "Expected: %s.", result->formula);
 }

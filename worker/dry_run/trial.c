@@ -67,12 +67,50 @@ static void draining_enter(struct trial *trial)
 {
     int64_t limit_ns = trial->plan->for_ns / 2;
     trial_load_end(trial);
+    if (trial->faults != NULL)
+        faults_undo(trial->faults);
     trial_measure_end(trial);
     tally_load_ended(trial->tally, loop_now(trial->loop));
     limit_ns = limit_ns < DRAIN_MIN_NS ? DRAIN_MIN_NS : limit_ns > DRAIN_MAX_NS ? DRAIN_MAX_NS : limit_ns;
     phase_enter(trial, TRIAL_DRAINING, limit_ns);
     if (trial->was_interrupted)
         ending_enter(trial);
+}
+
+static bool worker_freeze(void *workforce, unsigned number)
+{
+    return workforce_freeze(workforce, number);
+}
+
+static bool worker_thaw(void *workforce, unsigned number)
+{
+    return workforce_thaw(workforce, number);
+}
+
+static bool worker_kill(void *workforce, unsigned number)
+{
+    return workforce_kill(workforce, number);
+}
+
+static void fault_told(void *context, const struct result_fault *fault)
+{
+    trial_say(context, "%s", fault->text);
+}
+
+static void faults_open(struct trial *trial)
+{
+    if (trial->plan->fault_count == 0)
+        return;
+    trial->faults = faults_start(&(struct faults_options){.loop = trial->loop,
+                                                          .plan = trial->plan,
+                                                          .nodes = trial->terms.nodes,
+                                                          .workers = {.freeze = worker_freeze,
+                                                                      .thaw = worker_thaw,
+                                                                      .kill = worker_kill,
+                                                                      .context = trial->terms.workforce},
+                                                          .began = trial->load_from,
+                                                          .told = fault_told,
+                                                          .context = trial});
 }
 
 static void loading_enter(struct trial *trial)
@@ -91,6 +129,7 @@ static void loading_enter(struct trial *trial)
         if (trial->nodes[i].was_seen)
             trial_node_tell(trial, i, &trial->nodes[i].first);
     loop_timer_set(trial->loop, &trial->second, loop_after(trial->loop, SECOND_NS));
+    faults_open(trial);
     trial_load_begin(trial);
 }
 
@@ -200,6 +239,8 @@ static void second(struct loop_timer *timer)
     loop_timer_set(trial->loop, timer, loop_after(trial->loop, SECOND_NS));
     if (trial->phase == TRIAL_LOADING)
         tally_second(trial->tally, loop_now(trial->loop));
+    if (trial->phase == TRIAL_LOADING && trial->shadow != NULL)
+        trial_shadow_second(trial);
     trial_progress_show(trial);
 }
 
@@ -296,6 +337,8 @@ static void trial_close(struct trial *trial)
     loop_timer_clear(trial->loop, &trial->second);
     loop_timer_clear(trial->loop, &trial->arrival);
     load_destroy(trial->load);
+    shadow_destroy(trial->shadow);
+    faults_destroy(trial->faults);
     feeder_destroy(trial->feeder);
     name_space_close(trial->space);
     trial_sources_close(trial);

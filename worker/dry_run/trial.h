@@ -28,6 +28,7 @@ struct trial_terms {
     const struct config *live;       /* before it was turned into that of the run: the same nodes */
     const struct config *config;     /* of the run */
     const char *key_space;
+    const struct plugins *plugins; /* that serve the classes of a shadow; NULL in a rehearsal without any */
     struct workforce *workforce;
     struct private_nodes *nodes; /* NULL = the configured ones */
     FILE *says;                  /* sentences: troubles, and the id of the run; NULL = none */

@@ -52,8 +52,10 @@ void trial_load_follow(struct trial *trial, unsigned ended)
 
 void trial_load_begin(struct trial *trial)
 {
-    if (trial->load == NULL)
+    if (trial->load == NULL) {
+        trial_shadow_begin(trial);
         return;
+    }
     loop_timer_init(&trial->arrival, arrivals_due);
     if (trial->plan->arrivals == DRY_RUN_OPEN)
         loop_timer_set(trial->loop, &trial->arrival, next_due(trial));
@@ -64,4 +66,6 @@ void trial_load_begin(struct trial *trial)
 void trial_load_end(struct trial *trial)
 {
     loop_timer_clear(trial->loop, &trial->arrival);
+    if (trial->shadow != NULL)
+        shadow_end(trial->shadow);
 }

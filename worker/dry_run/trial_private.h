@@ -3,12 +3,15 @@
 #define WORKER_DRY_RUN_TRIAL_PRIVATE_H
 
 #include "base/loop.h"
+#include "worker/dry_run/admission.h"
+#include "worker/dry_run/faults.h"
 #include "worker/dry_run/feeder.h"
 #include "worker/dry_run/live_block.h"
 #include "worker/dry_run/load.h"
 #include "worker/dry_run/machine_load.h"
 #include "worker/dry_run/node_watch.h"
 #include "worker/dry_run/reception.h"
+#include "worker/dry_run/shadow.h"
 #include "worker/dry_run/tally.h"
 #include "worker/dry_run/trial.h"
 
@@ -26,7 +29,13 @@ enum trial_phase {
 /* What a node said first, before the workers began, and last. */
 struct trial_node {
     struct node_sample first, last;
+    struct node_sample judged; /* by admission */
     bool was_seen;
+};
+
+/* What a process has asked of the nodes so far, by node, the queue node first. */
+struct trial_asked {
+    uint64_t requests[RESULT_NODES_MAX];
 };
 
 struct trial {
@@ -43,7 +52,13 @@ struct trial {
     bool was_interrupted, is_drained, measures;
     struct error trouble; /* why it came to nothing, or to an early end */
     struct tally *tally;
-    struct load *load; /* NULL in a shadow */
+    struct load *load;     /* NULL in a shadow */
+    struct shadow *shadow; /* NULL in a rehearsal, and before the load begins */
+    struct admission admission;
+    struct trial_asked asked[DRY_RUN_PROCESSES_MAX];
+    uint64_t asked_now[RESULT_NODES_MAX]; /* since it was judged */
+    uint64_t pushed_judged;
+    struct faults *faults; /* from when the load begins */
     struct feeder *feeder;
     struct node_watch *watch;
     struct reception *reception;
@@ -73,6 +88,12 @@ void trial_sources_close(struct trial *trial);
 size_t trial_sources_read(struct trial *trial);
 void trial_measure_begin(struct trial *trial);
 void trial_measure_end(struct trial *trial);
+
+/* trial_shadow.c */
+void trial_shadow_begin(struct trial *trial);
+void trial_shadow_note(struct trial *trial, unsigned process, const struct observed_process *said);
+void trial_shadow_second(struct trial *trial);
+void trial_shadow_tell(const struct trial *trial, struct result *result);
 
 /* trial_progress.c */
 void trial_progress_show(struct trial *trial);

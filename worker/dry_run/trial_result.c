@@ -1,6 +1,7 @@
 /* The end of a trial: what was counted, what the nodes say of themselves, what the faults did, and what it cost to
  * look, become the result. */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "worker/dry_run/trial_private.h"
@@ -61,6 +62,14 @@ void trial_node_tell(struct trial *trial, unsigned number, const struct node_sam
     buffer_fini(&address);
 }
 
+static void faults_tell(const struct trial *trial, struct result *result)
+{
+    if (trial->faults == NULL)
+        return;
+    const struct result_fault *faults = faults_results(trial->faults, &result->fault_count);
+    memcpy(result->faults, faults, result->fault_count * sizeof faults[0]);
+}
+
 static void keys_tell(const struct trial *trial, struct result *result)
 {
     for (unsigned i = 0; i < result->node_count; i++) {
@@ -96,6 +105,9 @@ void trial_result_make(struct trial *trial, struct result *result)
             (double)(trial->cpu_to_ns - trial->cpu_from_ns) / (double)NS_PER_S / result->measured_for;
     result->observation_ns = observation_cost_ns();
     keys_tell(trial, result);
+    faults_tell(trial, result);
+    if (trial->shadow != NULL)
+        trial_shadow_tell(trial, result);
     struct verdict_facts facts = facts_of(trial, result);
     verdict_make(result, tally_overheads(trial->tally), &facts);
 }

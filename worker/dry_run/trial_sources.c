@@ -19,6 +19,8 @@ static void own_record(void *context, unsigned number, const struct record *reco
 {
     struct trial *trial = context;
     (void)bytes, (void)length;
+    if (record->kind == RECORD_PROCESS && trial->shadow != NULL)
+        trial_shadow_note(trial, number - 1, &record->process);
     if (trial->tally != NULL && tally_record(trial->tally, 0, number - 1, record, 0))
         trial_load_follow(trial, 1);
 }
