@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/random.h"
 #include "base/log.h"
+#include "worker/commands/dry_run_compare.h"
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
 #include "worker/commands/terminal.h"
@@ -275,6 +276,10 @@ static int run(int argc, char **argv)
         }
     if (line.is_over) {
         code = line.exit_code;
+    } else if (line.argument_count > 0 && strcmp(line.arguments[0], "compare") == 0) {
+        code = line.argument_count == 3
+                   ? dry_run_compare(line.arguments[1], line.arguments[2], dry.as_json)
+                   : command_misused(&command_dry_run, "compare wants two files: those of --save, or of --json");
     } else if (line.argument_count > 0) {
         code = command_misused(&command_dry_run, "'%s' is no option; the only word it knows is compare",
                                line.arguments[0]);

@@ -2,7 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/quantity.h"
 #include "worker/commands/human.h"
 
@@ -129,7 +131,7 @@ static void load_options(const struct dry_run_plan *plan, struct buffer *out)
         buffer_format(out, " --closed %u", plan->population);
     popularity_options(&plan->popularity, out);
     if (plan->resources_per_task > 1)
-        buffer_format(out, " --per-task %u", plan->resources_per_task);
+        buffer_format(out, " --resources-per-task %u", plan->resources_per_task);
     hold_options(&plan->hold, out);
     if (plan->failures > 0)
         buffer_format(out, " --failures %g", plan->failures);
@@ -162,7 +164,9 @@ void plan_command(const struct dry_run_plan *plan, struct buffer *out)
     char text[QUANTITY_TEXT_MAX];
     buffer_append_text(out, "holdfast dry-run");
     if (plan->is_local)
-        buffer_format(out, " --local %u", plan->local_nodes);
+        buffer_format(out, " --local=%u", plan->local_nodes);
+    else
+        buffer_append_text(out, " -c FILE");
     if (plan->kind == DRY_RUN_SHADOW)
         buffer_format(out, " --shadow --speed %g --node-share %g", plan->speed, plan->node_share);
     buffer_format(out, " --for %s", duration_print(plan->for_ns, text));
@@ -172,6 +176,8 @@ void plan_command(const struct dry_run_plan *plan, struct buffer *out)
         buffer_format(out, " --hosts %u", plan->hosts);
     if (plan->kind == DRY_RUN_REHEARSAL)
         load_options(plan, out);
+    if (strcmp(plan->class_name, DRY_RUN_CLASS) != 0)
+        buffer_format(out, " --class %s", log_quote(plan->class_name, (char[LOG_QUOTE_MAX]){0}));
     for (unsigned i = 0; i < plan->fault_count; i++)
         fault_option(&plan->faults[i], out);
     for (unsigned i = 0; i < plan->point_count; i++)

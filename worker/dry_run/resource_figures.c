@@ -118,7 +118,8 @@ static size_t modelled(const struct result *result, const struct result_resource
 {
     size_t count = 0;
     for (size_t i = 0; i < result->resource_count && count < POINTS_MAX; i++)
-        if (result->resources[i].expected.is_known && result->resources[i].wait_mean > 0)
+        if (result->resources[i].expected.is_known && result->resources[i].expected.wait > 0 &&
+            result->resources[i].wait_mean > 0)
             found[count++] = &result->resources[i];
     qsort(found, count, sizeof found[0], by_utilisation);
     return count;

@@ -96,11 +96,11 @@ static void tiles_write(const struct result *result, struct buffer *out)
         tile_write(out, human_time(result->wait.p50, human), "wait, p50", false);
         tile_write(out, human_time(result->wait.p99, human), "wait, p99", false);
     }
-    if (result->expected.is_known) {
-        snprintf(text, sizeof text, "%s", human_time(result->wait.mean, human));
+    if (result->expected.is_known && result->wait.count > 0) {
         char expected[HUMAN_TEXT_MAX], name[HUMAN_TEXT_MAX + 32];
-        snprintf(name, sizeof name, "mean wait; expected %s", human_time(result->expected.wait, expected));
-        tile_write(out, text, name, false);
+        snprintf(name, sizeof name, "mean wait; expected %s",
+                 result->expected.wait < 0 ? "to grow" : human_time(result->expected.wait, expected));
+        tile_write(out, human_time(result->wait.mean, human), name, false);
     }
     tile_write(out, human_share(result->utilisation, human), "runners busy", result->utilisation >= 0.9);
     if (result->headroom > 0) {

@@ -55,6 +55,15 @@ static void time_cell(struct buffer *out, double seconds, bool is_known)
     number_cell(out, is_known ? human_time(seconds, human) : "-", false);
 }
 
+/* A wait that grows for as long as the load lasts has no mean. */
+static void expected_wait_cell(struct buffer *out, const struct result_expected *expected)
+{
+    if (expected->is_known && expected->wait < 0)
+        number_cell(out, "grows", false);
+    else
+        time_cell(out, expected->wait, expected->is_known);
+}
+
 static void rate_cell(struct buffer *out, double rate, bool is_known)
 {
     char human[HUMAN_TEXT_MAX];
@@ -144,7 +153,7 @@ static void resource_row(struct buffer *out, const struct result_resource *resou
     count_cell(out, resource->waiters_max, false);
     time_cell(out, resource->wait_mean, resource->held > 0);
     time_cell(out, resource->wait_error, resource->wait_error > 0);
-    time_cell(out, resource->expected.wait, resource->expected.is_known);
+    expected_wait_cell(out, &resource->expected);
     time_cell(out, resource->wait_p99, resource->held > 0);
     time_cell(out, resource->hold_mean, resource->held > 0);
     time_cell(out, resource->turn_mean, resource->turns > 0);
@@ -283,7 +292,7 @@ void table_of_points(const struct result *result, struct buffer *out)
         rate_cell(out, point->throughput, true);
         rate_cell(out, point->expected.throughput, point->expected.is_known);
         time_cell(out, point->wait_mean, true);
-        time_cell(out, point->expected.wait, point->expected.is_known);
+        expected_wait_cell(out, &point->expected);
         time_cell(out, point->wait_p99, true);
         share_cell(out, point->share_busy);
         buffer_append_text(out, "</tr>\n");

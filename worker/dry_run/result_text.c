@@ -23,6 +23,15 @@ static void time_cell(struct grid *grid, double seconds, bool is_known)
     grid_cell(grid, TABLE_PLAIN, "%s", is_known ? human_time(seconds, human) : "-");
 }
 
+/* A wait that grows for as long as the load lasts has no mean. */
+static void expected_wait_cell(struct grid *grid, const struct result_expected *expected)
+{
+    if (expected->is_known && expected->wait < 0)
+        grid_cell(grid, TABLE_WARN, "grows");
+    else
+        time_cell(grid, expected->wait, expected->is_known);
+}
+
 static void rate_cell(struct grid *grid, double rate)
 {
     char human[HUMAN_TEXT_MAX];
@@ -170,7 +179,7 @@ static void times_write(struct sheet *sheet, const struct result *result)
                                                  {.title = NULL}};
     struct grid *grid = grid_create(columns);
     spread_cells(grid, "waited for a lock", &result->wait);
-    time_cell(grid, result->expected.wait, result->expected.is_known);
+    expected_wait_cell(grid, &result->expected);
     spread_cells(grid, "held", &result->hold);
     time_cell(grid, 0, false);
     spread_cells(grid, "acquiring, from the nodes", &result->acquire);
@@ -196,7 +205,7 @@ static void resource_cells(struct grid *grid, const struct result_resource *reso
     rate_cell(grid, resource->waiters);
     time_cell(grid, resource->wait_mean, resource->held > 0);
     grid_cell(grid, TABLE_DIM, "%s", resource->wait_error > 0 ? human_time(resource->wait_error, human) : "");
-    time_cell(grid, resource->expected.wait, resource->expected.is_known);
+    expected_wait_cell(grid, &resource->expected);
     time_cell(grid, resource->wait_p99, resource->held > 0);
     count_cell(grid, resource->parks, false);
     count_cell(grid, resource->hand_overs, false);
@@ -350,7 +359,7 @@ static void points_write(struct sheet *sheet, const struct result *result)
         grid_cell(grid, TABLE_PLAIN, "%s",
                   point->expected.is_known ? human_rate(point->expected.throughput, human) : "-");
         time_cell(grid, point->wait_mean, true);
-        time_cell(grid, point->expected.wait, point->expected.is_known);
+        expected_wait_cell(grid, &point->expected);
         time_cell(grid, point->wait_p99, true);
         share_cell(grid, point->share_busy);
     }

@@ -3,6 +3,7 @@
 #ifndef WORKER_DRY_RUN_TALLY_PRIVATE_H
 #define WORKER_DRY_RUN_TALLY_PRIVATE_H
 
+#include "worker/dry_run/batch_means.h"
 #include "worker/dry_run/outstanding.h"
 #include "worker/dry_run/process_count.h"
 #include "worker/dry_run/resource_table.h"
@@ -75,6 +76,7 @@ struct tally {
     /* measured */
     uint64_t ended_measured, pushed_measured;
     struct histogram wait, hold, acquire;
+    struct batch_means wait_means, hold_means, acquire_means; /* of the same, in seconds */
     struct moments holds_measured, runs_measured;
     struct moments base, turn;         /* model_overheads.h */
     struct moments claim_extra, parks; /* seconds that a runner was taken */

@@ -242,6 +242,9 @@ void tally_finish(struct tally *tally, struct instant now, struct result *result
     result->hold = spread_of(&tally->hold);
     result->acquire = spread_of(&tally->acquire);
     result->extend = spread_of(&tally->sums.extensions);
+    result->wait.mean_error = batch_means_error(&tally->wait_means);
+    result->hold.mean_error = batch_means_error(&tally->hold_means);
+    result->acquire.mean_error = batch_means_error(&tally->acquire_means);
     result->seconds = tally->series.lines;
     result->second_count = tally->series.count;
     tally->series.lines = NULL;

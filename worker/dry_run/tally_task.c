@@ -117,6 +117,7 @@ static void wait_count(struct tally *tally, const struct outstanding *task, int6
     if (!tally_is_measured(tally, task->pushed))
         return;
     histogram_record(&tally->wait, microseconds_of(wait));
+    batch_means_add(&tally->wait_means, seconds_of(wait));
     for (unsigned i = 0; i < task->resource_count; i++) {
         struct resource_count *resource = resource_of(tally, task, i);
         if (resource == NULL)
@@ -163,6 +164,8 @@ static void hold_count(struct tally *tally, struct outstanding *task, const stru
     if (tally_is_measured(tally, left->left.ns)) {
         histogram_record(&tally->hold, microseconds_of(hold));
         histogram_record(&tally->acquire, microseconds_of(acquire));
+        batch_means_add(&tally->hold_means, seconds_of(hold));
+        batch_means_add(&tally->acquire_means, seconds_of(acquire));
         moments_add(&tally->holds_measured, seconds_of(hold));
         if (left->started.ns != 0 && left->ended.ns != 0)
             moments_add(&tally->runs_measured, seconds_of(instant_since(left->started, left->ended)));

@@ -1,0 +1,344 @@
+/* Two runs of the same are told to differ in one of twenty cases at most; what differs is found, and said which way. */
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tests/support/dry_run_sample.h"
+#include "worker/dry_run/batch_means.h"
+#include "worker/dry_run/comparison.h"
+
+/* --- runs that never were: lines with one server each ----------------------------------------------------------- */
+
+enum { LINES = 3, PAIRS = 300 };
+
+struct world {
+    double rate, hold, seconds;
+    double share[LINES]; /* of the tasks */
+    double lost;         /* locks a second */
+};
+
+static const struct world usual = {.rate = 330, .hold = 0.005, .seconds = 18, .share = {0.45, 0.35, 0.2}, .lost = 0.2};
+
+static uint64_t chance_state;
+
+static double chance(void)
+{
+    uint64_t bits = (chance_state += 0x9e3779b97f4a7c15U);
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+    return ((double)((bits ^ (bits >> 31)) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double exponential(double mean)
+{
+    return -mean * log(chance());
+}
+
+struct course {
+    double free_at[LINES];
+    struct batch_means waits[LINES], all_waits, holds;
+    double wait_sum[LINES], hold_sum[LINES], hold_squares[LINES];
+    unsigned count[LINES];
+};
+
+static void spread_take(struct result_spread *spread, struct batch_means *means, double value)
+{
+    if (spread->histogram == NULL)
+        spread->histogram = memory_new(struct histogram);
+    histogram_record(spread->histogram, llround(value * 1e6));
+    batch_means_add(means, value);
+}
+
+static void spread_end(struct result_spread *spread, const struct batch_means *means)
+{
+    spread->count = spread->histogram->count;
+    spread->mean = (double)spread->histogram->sum_us / (double)spread->count / 1e6;
+    spread->mean_error = batch_means_error(means);
+}
+
+static void resources_end(struct result *result, const struct world *world, const struct course *course)
+{
+    result->resources = memory_zeroed(LINES, sizeof *result->resources);
+    result->resource_count = LINES;
+    for (unsigned i = 0; i < LINES; i++) {
+        struct result_resource *resource = &result->resources[i];
+        char name[8];
+        snprintf(name, sizeof name, "r%u", i);
+        *resource = (struct result_resource){.name = memory_text(name),
+                                             .arrived = course->count[i],
+                                             .held = course->count[i],
+                                             .load = course->count[i] / world->seconds,
+                                             .throughput = course->count[i] / world->seconds,
+                                             .share_held = course->hold_sum[i] / world->seconds,
+                                             .hold_second_moment = course->hold_squares[i] / course->count[i],
+                                             .wait_mean = course->wait_sum[i] / course->count[i],
+                                             .wait_error = batch_means_error(&course->waits[i])};
+    }
+}
+
+static void task_play(struct result *result, const struct world *world, struct course *course, double at)
+{
+    double draw = chance(), hold = exponential(world->hold);
+    unsigned line = draw < world->share[0] ? 0 : draw < world->share[0] + world->share[1] ? 1 : 2;
+    double wait = fmax(course->free_at[line] - at, 0) + 0.0004;
+    course->free_at[line] = at + wait + hold;
+    course->count[line]++;
+    course->wait_sum[line] += wait;
+    course->hold_sum[line] += hold;
+    course->hold_squares[line] += hold * hold;
+    batch_means_add(&course->waits[line], wait);
+    spread_take(&result->wait, &course->all_waits, wait);
+    spread_take(&result->hold, &course->holds, hold);
+    double end = course->free_at[line];
+    if (end < world->seconds)
+        result->seconds[(size_t)end].ended++;
+}
+
+static void play(const struct world *world, struct result *result)
+{
+    struct course *course = memory_new(struct course);
+    *result = (struct result){.measured_for = world->seconds};
+    plan_init(&result->plan);
+    plan_complete(&result->plan);
+    result->plan.warm_up_ns = 0;
+    result->plan.for_ns = (int64_t)world->seconds * NS_PER_S;
+    result->second_count = (size_t)world->seconds;
+    result->seconds = memory_zeroed(result->second_count, sizeof *result->seconds);
+    for (size_t i = 0; i < result->second_count; i++)
+        result->seconds[i].at = (double)i;
+    for (double at = exponential(1 / world->rate); at < world->seconds; at += exponential(1 / world->rate))
+        task_play(result, world, course, at);
+    for (size_t i = 0; i < result->second_count; i++)
+        result->throughput += result->seconds[i].ended / world->seconds;
+    for (double at = exponential(1 / world->lost); at < world->seconds; at += exponential(1 / world->lost))
+        result->lost++;
+    spread_end(&result->wait, &course->all_waits);
+    spread_end(&result->hold, &course->holds);
+    resources_end(result, world, course);
+    free(course);
+}
+
+/* --- how often what is said -------------------------------------------------------------------------------------- */
+
+struct tale {
+    unsigned pairs, changed_pairs; /* with anything that changed */
+    unsigned judged, small;        /* numbers, and those that are changed or perhaps changed */
+};
+
+static struct tale tale_of(const struct world *before, const struct world *after, unsigned pairs)
+{
+    struct tale tale = {.pairs = pairs};
+    for (unsigned i = 0; i < pairs; i++) {
+        struct result one, other;
+        struct comparison comparison;
+        bool is_changed = false;
+        play(before, &one);
+        play(after, &other);
+        comparison_make(&one, &other, &comparison);
+        for (size_t row = 0; row < comparison.row_count; row++) {
+            is_changed = is_changed || comparison.rows[row].verdict == COMPARISON_CHANGED;
+            tale.judged += comparison.rows[row].verdict != COMPARISON_UNKNOWN;
+            tale.small += comparison.rows[row].verdict >= COMPARISON_MAYBE;
+        }
+        tale.changed_pairs += is_changed;
+        comparison_fini(&comparison);
+        result_fini(&one);
+        result_fini(&other);
+    }
+    return tale;
+}
+
+static void runs_of_the_same_are_told_to_differ_once_in_twenty_at_most(void **state)
+{
+    (void)state;
+    chance_state = 20;
+    struct tale tale = tale_of(&usual, &usual, PAIRS);
+    if (tale.changed_pairs > PAIRS / 20)
+        fail_msg("%u of %u pairs", tale.changed_pairs, tale.pairs);
+    if (tale.small > tale.judged / 15)
+        fail_msg("%u of %u numbers", tale.small, tale.judged);
+    assert_true(tale.judged > PAIRS * 15);
+}
+
+static const struct comparison_row *row_find(const struct comparison *comparison, const char *name, const char *what)
+{
+    for (size_t i = 0; i < comparison->row_count; i++)
+        if (strcmp(comparison->rows[i].name, name) == 0 && strcmp(comparison->rows[i].what, what) == 0)
+            return &comparison->rows[i];
+    fail_msg("no row %s %s", name, what);
+    return NULL;
+}
+
+/* That row is told to have become better, or worse, in so many of 40 pairs or more. */
+static void assert_judged(const struct world *after, const char *name, const char *what, int judgement, unsigned least)
+{
+    enum { TRIES = 40 };
+    unsigned found = 0;
+    for (unsigned i = 0; i < TRIES; i++) {
+        struct result one, other;
+        struct comparison comparison;
+        play(&usual, &one);
+        play(after, &other);
+        comparison_make(&one, &other, &comparison);
+        found += comparison_judgement(row_find(&comparison, name, what)) == judgement;
+        comparison_fini(&comparison);
+        result_fini(&one);
+        result_fini(&other);
+    }
+    if (found < least)
+        fail_msg("%s %s: %u of %d, at least %u", name, what, found, TRIES, least);
+}
+
+static void what_differs_is_found(void **state)
+{
+    (void)state;
+    struct world slower = usual, busier = usual, shaky = usual;
+    slower.hold *= 1.2;
+    busier.rate *= 1.15;
+    shaky.lost *= 10;
+    chance_state = 30;
+    assert_judged(&slower, "", "mean hold", -1, 38);
+    assert_judged(&slower, "", "p50 hold", -1, 28);
+    assert_judged(&slower, "", "mean wait", -1, 14);
+    assert_judged(&busier, "", "throughput", 1, 38);
+    assert_judged(&shaky, "", "locks lost", -1, 36);
+    struct world quicker = usual;
+    quicker.hold *= 0.5;
+    assert_judged(&quicker, "r0", "held", 1, 38);
+    assert_judged(&quicker, "r0", "mean wait", 1, 36);
+}
+
+/* --- estimates ---------------------------------------------------------------------------------------------------- */
+
+static void counts_are_judged_exactly(void **state)
+{
+    (void)state;
+    struct difference difference = difference_of_counts(0, 10, 5, 10);
+    assert_true(fabs(difference.chance - 2 * pow(0.5, 5)) < 1e-9);
+    assert_true(difference.is_known);
+    assert_true(difference_of_counts(0, 10, 6, 10).chance < 0.05);
+    assert_true(difference_of_counts(3, 10, 3, 10).chance == 1);
+    assert_true(difference_of_counts(0, 10, 0, 10).chance == 1);
+    assert_true(difference_of_counts(10, 10, 20, 20).chance > 0.9);
+    assert_true(difference_of_counts(10000, 10, 11000, 10).chance < 1e-6);
+    assert_false(difference_of_counts(1, 0, 1, 10).is_known);
+}
+
+static void chances_are_judged_together(void **state)
+{
+    (void)state;
+    static const double chances[] = {0.5, 0.012, 0.001, 0.03};
+    bool is_small[4];
+    chances_judge(chances, 4, 0.05, is_small);
+    assert_true(is_small[2] && is_small[1] && !is_small[3] && !is_small[0]);
+    chances_judge(chances, 0, 0.05, is_small);
+}
+
+static void quantiles_of_few_values_are_not_known(void **state)
+{
+    (void)state;
+    struct histogram *histogram = memory_new(struct histogram);
+    struct result_spread spread = {.histogram = histogram, .mean_error = 0.00001};
+    for (int i = 1; i <= 100; i++)
+        histogram_record(histogram, i * 100);
+    spread.count = histogram->count;
+    assert_true(estimate_of_quantile(&spread, 0.5).is_known);
+    assert_false(estimate_of_quantile(&spread, 0.99).is_known);
+    struct estimate median = estimate_of_quantile(&spread, 0.5);
+    assert_true(median.low < 0.0042 && median.low > 0.0036 && median.high > 0.0058 && median.high < 0.0066);
+    spread.mean_error = 0;
+    assert_false(estimate_of_quantile(&spread, 0.5).is_known);
+    free(histogram);
+}
+
+/* --- what is said ------------------------------------------------------------------------------------------------- */
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+static void told(enum sample_kind before, enum sample_kind after, struct buffer *text, struct buffer *json)
+{
+    struct result one, other;
+    struct comparison comparison;
+    dry_run_sample(before, &one);
+    dry_run_sample(after, &other);
+    snprintf(other.plan.id, sizeof other.plan.id, "000000000000");
+    comparison_make(&one, &other, &comparison);
+    comparison_text_write(&comparison, 100, false, text);
+    comparison_json_write(&comparison, json);
+    comparison_fini(&comparison);
+    result_fini(&one);
+    result_fini(&other);
+}
+
+static void the_same_result_has_not_changed(void **state)
+{
+    (void)state;
+    struct buffer text = {0}, json = {0};
+    told(SAMPLE_FULL, SAMPLE_FULL, &text, &json);
+    assert_has(buffer_text(&text), "Nothing changed by more than noise");
+    assert_null(strstr(buffer_text(&text), "plans differ"));
+    assert_has(buffer_text(&json), "\"changed\":0,\"plans\":[]");
+    buffer_fini(&text);
+    buffer_fini(&json);
+}
+
+static void plans_that_differ_are_told_first(void **state)
+{
+    (void)state;
+    struct buffer text = {0}, json = {0};
+    told(SAMPLE_ONE, SAMPLE_FULL, &text, &json);
+    const char *plan = strstr(buffer_text(&text), "The plans differ");
+    assert_non_null(plan);
+    assert_true(plan < strstr(buffer_text(&text), "throughput"));
+    assert_has(plan, ": 120.0, then 770.0");
+    assert_null(strstr(plan, "- id"));
+    assert_has(buffer_text(&text), "numbers changed by more than noise");
+    assert_has(buffer_text(&text), "0 resources are in the first only, 99 in the second");
+    assert_has(buffer_text(&json), "\"what\":\"throughput\",\"unit\":\"a second\",\"before\":");
+    assert_has(buffer_text(&json), "\"judgement\":\"better\"");
+    buffer_fini(&text);
+    buffer_fini(&json);
+}
+
+static void every_pair_of_results_can_be_compared(void **state)
+{
+    (void)state;
+    for (enum sample_kind one = 0; one < SAMPLE_KINDS; one++)
+        for (enum sample_kind other = 0; other < SAMPLE_KINDS; other++) {
+            struct buffer text = {0}, json = {0};
+            told(one, other, &text, &json);
+            assert_null(strchr(buffer_text(&text), '\x1b'));
+            assert_null(strchr(buffer_text(&json), '\x1b'));
+            assert_null(strstr(buffer_text(&text), "nan"));
+            buffer_fini(&text);
+            buffer_fini(&json);
+        }
+    struct buffer text = {0}, json = {0};
+    told(SAMPLE_EMPTY, SAMPLE_EMPTY, &text, &json);
+    assert_has(buffer_text(&text), "too little in these runs");
+    buffer_fini(&text);
+    buffer_fini(&json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_of_the_same_are_told_to_differ_once_in_twenty_at_most),
+        cmocka_unit_test(what_differs_is_found),
+        cmocka_unit_test(counts_are_judged_exactly),
+        cmocka_unit_test(chances_are_judged_together),
+        cmocka_unit_test(quantiles_of_few_values_are_not_known),
+        cmocka_unit_test(the_same_result_has_not_changed),
+        cmocka_unit_test(plans_that_differ_are_told_first),
+        cmocka_unit_test(every_pair_of_results_can_be_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
