@@ -76,7 +76,8 @@ bool workforce_thaw(struct workforce *workforce, unsigned number);
 bool workforce_kill(struct workforce *workforce, unsigned number);
 /* Of all: nothing is claimed any more, and they end when nothing runs. Those that are frozen go on. */
 void workforce_drain(struct workforce *workforce);
-/* Of all: an orderly end now, within a second; those that never went end too. A second time: at once. */
+/* Of all: an orderly end now, within a second where the nodes answer; those that never went end too. A second time:
+ * they hurry. */
 void workforce_stop(struct workforce *workforce);
 
 /* --- what becomes of them ----------------------------------------------------------------------------------------- */
