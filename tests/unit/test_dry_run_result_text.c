@@ -112,7 +112,7 @@ static void overlaps_are_told_by_whether_a_fence_would_have_helped(void **state)
     result_text_write(&result, 140, false, &out);
     assert_has(buffer_text(&out), "would have refused the late writes");
     buffer_clear(&out);
-    result.fence_refusals = 1;
+    result.overlaps_unfenced = 1;
     result_text_write(&result, 140, false, &out);
     assert_has(buffer_text(&out), "would not have refused all of it");
 }

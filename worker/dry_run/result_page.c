@@ -32,7 +32,7 @@ static const char style[] =
 
 static const char *tone_of(const struct result *result)
 {
-    bool is_wrong = result->overlaps > result->fence_refusals || result->bottleneck == RESULT_TROUBLE;
+    bool is_wrong = result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE;
     if (is_wrong || (result->headroom > 0 && result->headroom < 1))
         return "bad";
     return result->bottleneck == RESULT_NONE ? "good" : "warn";

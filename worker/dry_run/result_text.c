@@ -61,7 +61,7 @@ static void name_cell(struct grid *grid, const char *name)
 
 static enum table_style answer_style(const struct result *result)
 {
-    bool is_wrong = result->overlaps > result->fence_refusals || result->bottleneck == RESULT_TROUBLE;
+    bool is_wrong = result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE;
     if (is_wrong || (result->headroom > 0 && result->headroom < 1))
         return TABLE_BAD;
     return result->bottleneck == RESULT_NONE ? TABLE_GOOD : TABLE_WARN;
@@ -131,8 +131,8 @@ static void locks_write(struct sheet *sheet, const struct result *result)
     piece(&line, "overlaps", result->overlaps, true);
     sheet_text(sheet, result->lost + result->overlaps > 0 ? TABLE_WARN : TABLE_PLAIN, "locks    ", buffer_text(&line));
     if (result->overlaps > 0)
-        sheet_text(sheet, result->overlaps > result->fence_refusals ? TABLE_BAD : TABLE_WARN, "         ",
-                   result->overlaps > result->fence_refusals
+        sheet_text(sheet, result->overlaps_unfenced > 0 ? TABLE_BAD : TABLE_WARN, "         ",
+                   result->overlaps_unfenced > 0
                        ? "Two tasks were at one resource at a time, and a fence would not have refused all of it."
                        : "Two tasks were at one resource at a time; a store that checks the fencing token would have "
                          "refused the late writes.");

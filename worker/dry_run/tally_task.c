@@ -230,19 +230,22 @@ static void runner_count(struct tally *tally, const struct observed_task *left)
         moments_add(&tally->parks, seconds_of(left->left.ns - from));
 }
 
+static bool lost_its_lock(const struct observed_task *left)
+{
+    return left->was_lost || left->ending == FLOW_LOCK_LOST;
+}
+
 static void troubles_count(struct tally *tally, const struct outstanding *task, const struct observed_task *left)
 {
-    bool is_parked = left->ending == FLOW_PARKED, is_lost = left->was_lost || left->ending == FLOW_LOCK_LOST;
+    bool is_parked = left->ending == FLOW_PARKED;
     tally->series.parked += is_parked;
-    tally->series.lost += is_lost;
-    tally->lost += is_lost;
     for (unsigned i = 0; i < task->resource_count; i++) {
         struct resource_count *resource = resource_of(tally, task, i);
         if (resource == NULL)
             continue;
         resource->parks += is_parked;
         resource->refusals += left->had_refusal;
-        resource->lost += is_lost;
+        resource->lost += lost_its_lock(left);
     }
 }
 
@@ -292,6 +295,8 @@ bool tally_task_left(struct tally *tally, const struct observed_task *left)
     tally->endings[left->ending]++;
     tally->asks += left->asked.ns != 0;
     runner_count(tally, left);
+    tally->lost += lost_its_lock(left); /* also when somebody else has ended the task meanwhile */
+    tally->series.lost += lost_its_lock(left);
     if (task == NULL) {
         tally->twice += is_gone;
         return false;
