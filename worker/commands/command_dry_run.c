@@ -16,6 +16,7 @@
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
 #include "worker/commands/terminal.h"
+#include "worker/dry_run/comparison.h"
 #include "worker/dry_run/dry_run.h"
 #include "worker/dry_run/plan_options.h"
 #include "worker/dry_run/result_json.h"
@@ -215,6 +216,16 @@ static bool json_save(const struct dry_run_command *dry, const struct result *re
     return is_written;
 }
 
+/* Of a terminal its own, within bounds; else what fits on paper. */
+static unsigned width_of(FILE *out)
+{
+    unsigned width = RESULT_TEXT_WIDTH, height;
+    if (isatty(fileno(out)))
+        terminal_size(&width, &height);
+    width = width > RESULT_TEXT_WIDTH_MAX ? RESULT_TEXT_WIDTH_MAX : width;
+    return width < RESULT_TEXT_WIDTH_MIN ? RESULT_TEXT_WIDTH_MIN : width;
+}
+
 static void report_print(const struct dry_run_command *dry, const struct result *result)
 {
     struct buffer out = {0};
@@ -223,12 +234,7 @@ static void report_print(const struct dry_run_command *dry, const struct result 
         json_print(&out);
         return;
     }
-    unsigned width = RESULT_TEXT_WIDTH, height;
-    if (isatty(STDOUT_FILENO))
-        terminal_size(&width, &height);
-    width = width > RESULT_TEXT_WIDTH_MAX ? RESULT_TEXT_WIDTH_MAX : width;
-    result_text_write(result, width < RESULT_TEXT_WIDTH_MIN ? RESULT_TEXT_WIDTH_MIN : width, table_has_colour(stdout),
-                      &out);
+    result_text_write(result, width_of(stdout), table_has_colour(stdout), &out);
     fwrite(buffer_text(&out), 1, out.length, stdout);
     buffer_fini(&out);
 }
@@ -263,6 +269,45 @@ static int run_told(const struct dry_run_command *dry)
     return ran && is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
+
+static bool result_load(const char *path, struct result *result)
+{
+    struct error error = ERROR_NONE;
+    if (result_read_file(path, result, &error))
+        return true;
+    fprintf(stderr, "holdfast dry-run compare: %s\n", error.text);
+    return false;
+}
+
+static void comparison_print(const struct dry_run_command *dry, const struct comparison *comparison)
+{
+    struct buffer out = {0};
+    if (dry->as_json) {
+        comparison_json_write(comparison, &out);
+        json_print(&out);
+        return;
+    }
+    comparison_text_write(comparison, width_of(stdout), table_has_colour(stdout), &out);
+    fwrite(buffer_text(&out), 1, out.length, stdout);
+    buffer_fini(&out);
+}
+
+static int compare(const struct dry_run_command *dry, char *const paths[2])
+{
+    struct result results[2] = {0};
+    struct comparison comparison;
+    bool are_there = result_load(paths[0], &results[0]) && result_load(paths[1], &results[1]);
+    if (are_there) {
+        comparison_make(&results[0], &results[1], &comparison);
+        comparison_print(dry, &comparison);
+        comparison_fini(&comparison);
+    }
+    result_fini(&results[0]);
+    result_fini(&results[1]);
+    return are_there ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+}
+
 static int run(int argc, char **argv)
 {
     struct dry_run_command dry = {0};
@@ -274,8 +319,13 @@ static int run(int argc, char **argv)
             plan_fini(&dry.plan);
             return EXIT_CODE_USAGE;
         }
+    bool compares = line.argument_count > 0 && strcmp(line.arguments[0], "compare") == 0;
     if (line.is_over) {
         code = line.exit_code;
+    } else if (compares) {
+        code = line.argument_count == 3
+                   ? compare(&dry, line.arguments + 1)
+                   : command_misused(&command_dry_run, "compare wants two files that --save has written");
     } else if (line.argument_count > 0 && strcmp(line.arguments[0], "compare") == 0) {
         code = line.argument_count == 3
                    ? dry_run_compare(line.arguments[1], line.arguments[2], dry.as_json)
