@@ -102,8 +102,8 @@ static struct model_service service_of(const struct inputs *inputs, const struct
     bool has_own = inputs->plan->kind != DRY_RUN_REHEARSAL && resource->held >= HOLDS_MIN && resource->hold_mean > 0;
     if (has_own)
         service.hold = model_time_scaled(hold_measured(resource), inputs->change.holds);
-    if (resource->turns >= HOLDS_MIN)
-        service.turn = model_time_moved(service.turn, resource->turn_mean);
+    if (resource->turns >= MODEL_TURNS_MIN)
+        service.turn = (struct model_time){resource->turn_mean, resource->turn_second_moment};
     service.base = model_time_scaled(service.base, 1 / together_of(inputs));
     return service;
 }

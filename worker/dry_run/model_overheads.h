@@ -5,11 +5,15 @@
 
 #include <stdint.h>
 
+enum { MODEL_TURNS_MIN = 30 };
+
 struct model_overheads {
     double arrivals;                 /* pushes a second, measured */
     double base, base_second_moment; /* from push to locked, of tasks that nobody was in the way of */
     uint64_t base_count;
-    double turn, turn_second_moment; /* from one holder's end to the next holder's start, while that one waited */
+    /* From one holder's end to the next holder's start, while that one waited: of resources that had fewer than
+     * MODEL_TURNS_MIN of their own. */
+    double turn, turn_second_moment;
     uint64_t turn_count;
     double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
     double claim_extra; /* a runner is taken longer than the lock is held: for tasks that nobody was in the way of */

@@ -31,7 +31,7 @@ struct resource_count {
     double held_time;              /* measured */
     double hold_sum, hold_squares; /* of held_measured */
     double wait_sum;               /* of waits */
-    double turn_sum;
+    double turn_sum, turn_squares;
     int64_t last_left;              /* of the last holder, in order; 0 = not known */
     struct resource_detail *detail; /* its own; NULL = too little load, or too many others */
 };

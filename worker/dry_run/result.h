@@ -45,6 +45,7 @@ struct result_resource {
     double wait_mean, wait_p50, wait_p99;
     double wait_error; /* half the width of the 95 % interval of wait_mean, by batch means; 0 = not known */
     double turn_mean;  /* from one holder's end to the next holder's start, while somebody waited */
+    double turn_second_moment;
     uint64_t turns;
     struct result_expected expected;
 };

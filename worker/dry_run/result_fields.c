@@ -140,6 +140,7 @@ const struct result_field result_resource_fields[] = {NAME(result_resource, name
                                                       PLAIN(result_resource, wait_p99),
                                                       PLAIN(result_resource, wait_error),
                                                       PLAIN(result_resource, turn_mean),
+                                                      PLAIN(result_resource, turn_second_moment),
                                                       PLAIN(result_resource, turns),
                                                       PLAIN(result_resource, expected),
                                                       {.name = NULL}};

@@ -74,6 +74,7 @@ static struct result_resource resource_result(const struct resource_count *count
         .hold_second_moment = share_of(count->hold_squares, count->held_measured),
         .wait_mean = share_of(count->wait_sum, count->waits),
         .turn_mean = share_of(count->turn_sum, count->turns),
+        .turn_second_moment = share_of(count->turn_squares, count->turns),
     };
     if (count->detail != NULL) {
         resource.wait_p50 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.5));
@@ -200,6 +201,24 @@ static double planned_hold(const struct tally *tally)
     return is_planned ? distribution_mean(&tally->plan->hold) : moments_mean(&tally->runs_measured);
 }
 
+/* Of the resources with too few turn-overs to speak for themselves, all together; of all, when these have too few. */
+static void turns_set(const struct tally *tally, struct model_overheads *overheads)
+{
+    struct moments few = {0};
+    for (size_t i = 0; i < tally->resources.count; i++) {
+        const struct resource_count *resource = &tally->resources.resources[i];
+        if (resource->turns >= MODEL_TURNS_MIN)
+            continue;
+        few.count += resource->turns;
+        few.sum += resource->turn_sum;
+        few.squares += resource->turn_squares;
+    }
+    const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &tally->turn;
+    overheads->turn = moments_mean(turn);
+    overheads->turn_second_moment = moments_second(turn);
+    overheads->turn_count = turn->count;
+}
+
 static void overheads_set(struct tally *tally, double measured_for)
 {
     struct model_overheads *overheads = &tally->overheads;
@@ -209,15 +228,13 @@ static void overheads_set(struct tally *tally, double measured_for)
         .base = moments_mean(&tally->base),
         .base_second_moment = moments_second(&tally->base),
         .base_count = tally->base.count,
-        .turn = moments_mean(&tally->turn),
-        .turn_second_moment = moments_second(&tally->turn),
-        .turn_count = tally->turn.count,
         .claim_extra = moments_mean(&tally->claim_extra),
         .park_cost = parks * moments_mean(&tally->parks),
         .runner_turn = fmax(share_of(tally->runner_idle_s, (double)tally->runner_turns), 0),
         .next_push = moments_mean(&tally->next_push),
         .tries = fmax(share_of((double)tally->holds, (double)tally->first_holds), 1),
     };
+    turns_set(tally, overheads);
     if (tally->base.count == 0) { /* it was never calm: without what a task waits for its runner, then */
         overheads->base = overheads->claim_extra;
         overheads->base_second_moment = moments_second(&tally->claim_extra);

@@ -159,14 +159,17 @@ static void hold_count(struct tally *tally, struct outstanding *task, const stru
     int64_t hold = instant_since(left->locked, left->left), acquire = instant_since(left->asked, left->locked);
     tally->holds++;
     histogram_record(&tally->series.hold, microseconds_of(hold));
-    histogram_record(&tally->series.acquire, microseconds_of(acquire));
+    if (!left->handed_over)
+        histogram_record(&tally->series.acquire, microseconds_of(acquire));
     tally->series.handed_over += left->handed_over;
     if (tally_is_measured(tally, left->left.ns)) {
         histogram_record(&tally->hold, microseconds_of(hold));
-        histogram_record(&tally->acquire, microseconds_of(acquire));
-        batch_means_add(&tally->hold_means, seconds_of(hold));
-        batch_means_add(&tally->acquire_means, seconds_of(acquire));
+        if (!left->handed_over) { /* what is handed over waited for its holder, and was asked of nobody */
+            histogram_record(&tally->acquire, microseconds_of(acquire));
+            batch_means_add(&tally->acquire_means, seconds_of(acquire));
+        }
         moments_add(&tally->holds_measured, seconds_of(hold));
+        batch_means_add(&tally->hold_means, seconds_of(hold));
         if (left->started.ns != 0 && left->ended.ns != 0)
             moments_add(&tally->runs_measured, seconds_of(instant_since(left->started, left->ended)));
     }
@@ -205,6 +208,7 @@ static void turn_count(struct tally *tally, const struct turn *turn)
     moments_add(&tally->turn, seconds);
     resource->turns++;
     resource->turn_sum += seconds;
+    resource->turn_squares += seconds * seconds;
 }
 
 void tally_turns_take(struct tally *tally, struct instant until)

@@ -11,6 +11,7 @@
 enum { TASKS_MIN = 100 }; /* fewer tell nothing */
 
 #define SECONDS_MIN 1.0
+#define FULL        0.95
 #define BEHIND_MAX  0.1 /* share of the pushes that may be late */
 
 void verdict_say(char into[RESULT_TEXT_MAX], const char *format, ...)
@@ -106,10 +107,14 @@ static void all_look(struct verdict *verdict)
 
 /* --- which it is -------------------------------------------------------------------------------------------------- */
 
-/* The fullest. Processors come last: what they are full of is named where it can be, and where the load does not keep
- * up it is for that. */
+/* The fullest. Processors come last: what they are full of is named where it can be, and a resource or the threads are
+ * full whatever else is. */
 static enum result_bottleneck fullest_of(const struct verdict *verdict)
 {
+    enum result_bottleneck of_tasks =
+        verdict->full[RESULT_RUNNERS] > verdict->full[RESULT_RESOURCE] ? RESULT_RUNNERS : RESULT_RESOURCE;
+    if (verdict->full[of_tasks] >= FULL)
+        return of_tasks;
     static const enum result_bottleneck order[] = {RESULT_RESOURCE,   RESULT_RUNNERS,    RESULT_QUEUE_NODE,
                                                    RESULT_LOCK_NODES, RESULT_WORKER_CPU, RESULT_MACHINE};
     enum result_bottleneck fullest = RESULT_RESOURCE;

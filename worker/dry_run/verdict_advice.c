@@ -153,6 +153,18 @@ static void machines_advise(const struct verdict *verdict)
     }
 }
 
+/* Others may have used them, too. */
+static void processors_advise(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    if (verdict->full[RESULT_MACHINE] > 0.95 && result->bottleneck != RESULT_MACHINE)
+        verdict_say(
+            advice_next(result),
+            "The %u processors of this machine were busy %s of the time, by the dry run and others: all latencies "
+            "are longer for that than on machines with room.",
+            verdict->facts->processors, SAY_SHARE(verdict->full[RESULT_MACHINE]));
+}
+
 static void losses_advise(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
@@ -175,6 +187,7 @@ void verdict_advise(struct verdict *verdict)
     bool is_of_tasks = result->bottleneck == RESULT_NONE || result->bottleneck == RESULT_RESOURCE ||
                        result->bottleneck == RESULT_RUNNERS;
     machines_advise(verdict);
+    processors_advise(verdict);
     losses_advise(verdict);
     if (!now.is_known || !is_of_tasks)
         return;
