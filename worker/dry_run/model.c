@@ -81,16 +81,20 @@ struct station {
 };
 
 /* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
- * each, who holds it needs the mean residual of that, and then it is the task's own turn.
+ * each, who has it needs the mean residual of its service, which began with a turn-over or when nobody was there, and then it is
+ * the task's own turn.
  *
  * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource,
  * the less they come by chance: then the plain analysis is nearer to the truth, in which a hold begins anew. */
 static double response_of(const struct model_service *service, const struct station *found, double others)
 {
     struct model_time next = model_time_sum(service->turn, service->hold);
-    double by_chance = next.mean > 0 ? next.second_moment / (2 * next.mean) : 0;
+    struct model_time first = model_time_sum(service->base, service->hold);
+    double mean = found->busy * next.mean + (1 - found->busy) * first.mean;
+    double second_moment = found->busy * next.second_moment + (1 - found->busy) * first.second_moment;
+    double by_chance = mean > 0 ? second_moment / (2 * mean) : 0;
     double here = others > 0 ? fmin(found->there / others, 1) : 0;
-    double residual = (1 - here) * by_chance + here * next.mean;
+    double residual = (1 - here) * by_chance + here * mean;
     double in_line = fmax(found->there - found->busy, 0) * next.mean + found->busy * residual;
     double start = (1 - found->busy) * service->base.mean + found->busy * service->turn.mean;
     return in_line + start + service->hold.mean;

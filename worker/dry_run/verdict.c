@@ -30,21 +30,36 @@ static bool is_closed(const struct verdict *verdict)
     return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
 }
 
-/* Held, and between two holders while one waits. What comes and is not served asks for as much again. */
-double verdict_resource_full(const struct result_resource *resource)
+/* Held, or between two holders while one waits; and what comes asks for a hold and a turn-over each, served or not, for
+ * when it is full everybody waits. Where few wait a turn-over can take longer than it does then: a lock that is refused
+ * is asked for again after a while. So that of the resource with the most of them counts when it is shorter. */
+static double resource_full(const struct verdict *verdict, const struct result_resource *resource)
 {
-    double one = resource->hold_mean + resource->turn_mean;
-    double asked = fmax(resource->load, resource->throughput) * one;
-    double taken = resource->share_held + resource->throughput * resource->turn_mean;
-    return resource->turns > 0 ? fmax(asked, taken) : fmax(resource->load * resource->hold_mean, resource->share_held);
+    double turning = (double)resource->turns * resource->turn_mean / fmax(verdict->result->measured_for, 1e-3);
+    double turn = fmin(resource->turn_mean, verdict->busy_turn);
+    return fmax(resource->share_held + turning, resource->load * (resource->hold_mean + turn));
+}
+
+static double busy_turn_of(const struct result *result)
+{
+    uint64_t most = 0;
+    double turn = 0;
+    for (size_t i = 0; i < result->resource_count; i++) {
+        if (result->resources[i].turns > most) {
+            most = result->resources[i].turns;
+            turn = result->resources[i].turn_mean;
+        }
+    }
+    return turn;
 }
 
 static void resources_look(struct verdict *verdict)
 {
     const struct result *result = verdict->result;
+    verdict->busy_turn = busy_turn_of(result);
     for (size_t i = 0; i < result->resource_count; i++) {
         const struct result_resource *resource = &result->resources[i];
-        double full = verdict_resource_full(resource);
+        double full = resource_full(verdict, resource);
         if (resource->load > 0 && full > verdict->full[RESULT_RESOURCE]) {
             verdict->full[RESULT_RESOURCE] = full;
             verdict->fullest = resource;

@@ -32,6 +32,12 @@ static bool is_better(const struct result_expected *now, const struct result_exp
 static void effect_write(char *out, size_t size, const struct result_expected *now, const struct result_expected *then)
 {
     char throughput[128] = "", wait[160];
+    bool is_same = fabs(then->throughput - now->throughput) < 0.01 * now->throughput &&
+                   (fabs(then->wait - now->wait) < 0.01 * fabs(now->wait) || (now->wait < 0 && then->wait < 0));
+    if (is_same) {
+        snprintf(out, size, "no difference");
+        return;
+    }
     if (fabs(then->throughput - now->throughput) > now->throughput * WORTH_SAYING)
         snprintf(throughput, sizeof throughput, "%s tasks a second instead of %s, and ", SAY_RATE(then->throughput),
                  SAY_RATE(now->throughput));

@@ -18,12 +18,10 @@ struct verdict {
     const struct result_resource *fullest;            /* of the resources; NULL = none had a load */
     const struct result_node *lock_node, *queue_node; /* the busiest of each; NULL = not known */
     unsigned full_resources;                          /* nearly full ones */
+    double busy_turn;                                 /* the turn-over of the resource that had the most */
     unsigned runners, processes;
     double full[RESULT_TROUBLE + 1]; /* how much of what it can do is asked for; 0 = not known */
 };
-
-/* Share of what the resource can do that was asked for. */
-double verdict_resource_full(const struct result_resource *resource);
 
 void verdict_say(char into[RESULT_TEXT_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Fills the advice of the result. */
