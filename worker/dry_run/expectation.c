@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 enum {
-    HOLDS_MIN = 30,  /* of a resource, before its own times say more than those of all */
+    HOLDS_MIN = 200, /* of a resource, before its own times say more than those of all */
     TASKS_MIN = 100, /* before a run says anything */
 };
 
@@ -21,6 +21,7 @@ struct inputs {
     struct expectation_change change;
     struct model_service service; /* of all resources together */
     struct model_time taken;      /* of a runner by a task */
+    double hold_then;             /* the mean hold of all, without the change */
     double runners;
 };
 
@@ -43,13 +44,13 @@ static struct model_time holds_together(const struct result *result)
     return count > 0 ? (struct model_time){sum.mean / count, sum.second_moment / count} : sum;
 }
 
-static struct model_time hold_of_all(const struct inputs *inputs)
+static struct model_time hold_of_all(const struct inputs *inputs, double factor)
 {
     const struct dry_run_plan *plan = inputs->plan;
     if (plan->kind != DRY_RUN_REHEARSAL)
-        return model_time_scaled(holds_together(inputs->result), inputs->change.holds);
+        return model_time_scaled(holds_together(inputs->result), factor);
     struct model_time planned = {distribution_mean(&plan->hold), distribution_second_moment(&plan->hold)};
-    planned = model_time_scaled(planned, inputs->change.holds);
+    planned = model_time_scaled(planned, factor);
     return model_time_moved(planned, planned.mean + inputs->overheads->hold_extra);
 }
 
@@ -65,7 +66,9 @@ static struct inputs inputs_make(const struct result *result, const struct dry_r
                                  const struct model_overheads *overheads, const struct expectation_change *change)
 {
     struct inputs inputs = {.result = result, .plan = plan, .overheads = overheads, .change = *change};
-    inputs.service.hold = hold_of_all(&inputs);
+    inputs.service.hold = hold_of_all(&inputs, 1);
+    inputs.hold_then = inputs.service.hold.mean;
+    inputs.service.hold = hold_of_all(&inputs, change->holds);
     inputs.service.base = (struct model_time){overheads->base, overheads->base_second_moment};
     inputs.service.turn = (struct model_time){overheads->turn, overheads->turn_second_moment};
     if (overheads->turn_count == 0) /* nobody ever waited: as long as asking when it is free */
@@ -94,14 +97,17 @@ static double load_left_out(const struct inputs *inputs)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
-/* Its own holds where they may differ from those of the others, and its own turn-overs where there were enough. Each of
- * several resources of a task has its part of the base latency, which there is once. */
+/* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean, for
+ * what stops a machine for a moment lengthens the holds of what is always held more than others. Each of several
+ * resources of a task has its part of the base latency, which there is once. */
 static struct model_service service_of(const struct inputs *inputs, const struct result_resource *resource)
 {
     struct model_service service = inputs->service;
-    bool has_own = inputs->plan->kind != DRY_RUN_REHEARSAL && resource->held >= HOLDS_MIN && resource->hold_mean > 0;
-    if (has_own)
+    bool has_own = resource->held >= HOLDS_MIN && resource->hold_mean > 0;
+    if (has_own && inputs->plan->kind != DRY_RUN_REHEARSAL)
         service.hold = model_time_scaled(hold_measured(resource), inputs->change.holds);
+    else if (has_own)
+        service.hold = model_time_moved(service.hold, service.hold.mean + resource->hold_mean - inputs->hold_then);
     if (resource->turns >= MODEL_TURNS_MIN)
         service.turn = (struct model_time){resource->turn_mean, resource->turn_second_moment};
     service.base = model_time_scaled(service.base, 1 / together_of(inputs));
@@ -185,6 +191,14 @@ static void open_fill(const struct inputs *inputs, struct result *result)
 
 /* --- closed ------------------------------------------------------------------------------------------------------- */
 
+/* Holds are alike at all stations of a loop: by what those of one are longer, its turn-overs are. */
+static struct model_time station_turn(const struct inputs *inputs, const struct result_resource *resource)
+{
+    struct model_service service = service_of(inputs, resource);
+    return model_time_moved(service.turn,
+                            fmax(service.turn.mean + service.hold.mean - inputs->service.hold.mean, 1e-9));
+}
+
 /* The stations of the loop: the resources of the report, in their order, and those left out. */
 static size_t stations_make(const struct inputs *inputs, struct model_stations *stations)
 {
@@ -196,7 +210,7 @@ static size_t stations_make(const struct inputs *inputs, struct model_stations *
     for (size_t i = 0; i < result->resource_count; i++) {
         double parts = i == 0 ? inputs->change.spread : 1;
         stations[count].count = parts;
-        stations[count].turn = service_of(inputs, &result->resources[i]).turn;
+        stations[count].turn = station_turn(inputs, &result->resources[i]);
         stations[count++].visits = result->resources[i].load / total * together_of(inputs) / parts;
     }
     if (others > 0) {
