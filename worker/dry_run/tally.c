@@ -11,6 +11,9 @@
 /* Fewer arrivals make no detail worth while where there are more resources than details. */
 enum { DETAILED_FROM = 8 };
 
+/* By this share runners are taken that lack nothing but time. */
+#define RUNNERS_USED 0.75
+
 static void note_overlap(void *context, unsigned resource, bool is_fenced)
 {
     struct tally *tally = context;
