@@ -1,7 +1,7 @@
-/* A clock that can be stepped, for a server of a dry run or of a test: loaded before its libraries (LD_PRELOAD), it adds an
- * offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The offset,
- * nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the moment
- * it is written there.
+/* A clock that can be stepped, for a server of a dry run or of a test: loaded before its libraries (LD_PRELOAD), it
+ * adds an offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The
+ * offset, nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the
+ * moment it is written there.
  *
  * An allocator may ask for the time before anything is set up, so nothing here allocates, and until the file is open
  * the offset is zero. */

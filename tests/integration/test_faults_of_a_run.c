@@ -1,4 +1,4 @@
-/* Faults of a dry run are done to private nodes and to workers, and seen from the outside; afterwards all is as it was. */
+/* Faults of a dry run are done to private nodes and to workers, and seen from outside; afterwards all is as it was. */
 #include "worker/dry_run/faults.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "worker/dry_run/name_space.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "base/buffer.h"
 #include "base/memory.h"
@@ -91,14 +92,27 @@ static long long keys_like(struct redis_server *server, const char *pattern)
     return queue_probe_number(server, command);
 }
 
+static long long keys_where(const char *condition, const char *pattern)
+{
+    char command[400];
+    snprintf(
+        command, sizeof command,
+        "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do local ttl = redis.call('TTL', key) "
+        "if %s then n = n + 1 end end return n\" 0 %s",
+        condition, pattern);
+    return queue_probe_number(node_of_queues, command);
+}
+
 static long long keys_without_ttl(const char *pattern)
 {
-    char command[320];
-    snprintf(command, sizeof command,
-             "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do if redis.call('PTTL', key) < 0 "
-             "then n = n + 1 end end return n\" 0 %s",
-             pattern);
-    return queue_probe_number(node_of_queues, command);
+    return keys_where("ttl < 0", pattern);
+}
+
+static long long keys_longer_than(int ttl_s, const char *pattern)
+{
+    char condition[64];
+    snprintf(condition, sizeof condition, "ttl < 0 or ttl > %d", ttl_s);
+    return keys_where(condition, pattern);
 }
 
 /* Everything that workers, producers and the clock may leave without a ttl of its own, under the names of a space. */
@@ -242,6 +256,28 @@ static void every_key_goes_by_itself_and_live_ones_stay(void **state)
     char *after = picture(node_of_queues, "dry:");
     assert_string_equal(before, after);
     free(before), free(after);
+    name_space_close(space);
+}
+
+/* Days have a ttl of years. */
+static void the_totals_of_a_day_go_soon_too(void **state)
+{
+    (void)state;
+    struct watch watch;
+    const struct wall_time now = wall_now();
+    const time_t seconds = (time_t)(now.us / US_PER_S);
+    char long_day[16], short_day[16];
+    struct tm day;
+    gmtime_r(&seconds, &day);
+    strftime(long_day, sizeof long_day, "%Y-%m-%d", &day);
+    strftime(short_day, sizeof short_day, "%Y%m%d", &day);
+    free(redis_server_command(node_of_queues, "SET hf:2:dry:" RUN ":stat:processed:%s 1 EX 157680000", long_day));
+    free(redis_server_command(node_of_queues, "SET hf:2:dry:" RUN ":stat:failed:%s 1 EX 157680000", long_day));
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:" RUN ":hf:2:locks:%s field 1", short_day));
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:" RUN ":hf:2:runtimes:%s field 1", short_day));
+    struct name_space *space = begin(&watch);
+    loop_await(loop, keys_longer_than(120, "hf:2:dry:" RUN ":*") == 0);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 4);
     name_space_close(space);
 }
 
@@ -442,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SPACE_TEST(the_names_are_those_of_the_run),
         SPACE_TEST(every_key_goes_by_itself_and_live_ones_stay),
+        SPACE_TEST(the_totals_of_a_day_go_soon_too),
         SPACE_TEST(every_list_in_which_somebody_waits_is_found),
         SPACE_TEST(nothing_is_left_and_nothing_else_is_touched),
         SPACE_TEST(a_strange_prefix_is_taken_as_it_is),

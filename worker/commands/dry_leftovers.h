@@ -1,5 +1,5 @@
-/* Keys of dry runs that are over, as `holdfast doctor` meets them while it walks through the keys of the queue node, and
- * runs in their index that nobody leads any more. */
+/* Keys of dry runs that are over, as `holdfast doctor` meets them while it walks through the keys of the queue node,
+ * and runs in their index that nobody leads any more. */
 #ifndef WORKER_DRY_LEFTOVERS_H
 #define WORKER_DRY_LEFTOVERS_H
 

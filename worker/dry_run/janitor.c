@@ -1,6 +1,6 @@
-/* The death of the coordinator shows by a descriptor of its process, not by the end of a pipe: workers inherit the pipe.
- * The pipe brings process numbers, and 0 for an orderly end. Of each process it opens a descriptor at once, so that what
- * it kills later is that process and no other that got its number. */
+/* The death of the coordinator shows by a descriptor of its process, not by the end of a pipe: workers inherit the
+ * pipe. The pipe brings process numbers, and 0 for an orderly end. Of each process it opens a descriptor at once, so
+ * that what it kills later is that process and no other that got its number. */
 #include "worker/dry_run/janitor.h"
 
 #include <errno.h>
@@ -30,6 +30,11 @@ struct janitor {
 };
 
 /* --- the process -------------------------------------------------------------------------------------------------- */
+
+/* What it is given: a descriptor of the coordinator's process, and the pipe. */
+struct janitor_ends {
+    int owner, pipe[2];
+};
 
 struct watched {
     int descriptors[WATCHED_MAX];
@@ -131,19 +136,23 @@ static void signals_ignore(void)
         signal(ignored[i], SIG_IGN);
 }
 
-_Noreturn static void janitor_become(const struct janitor_options *options, int pipe, pid_t owner)
+/* Its three descriptors, the two of ours, and no other. What the coordinator prints may be read by somebody who waits
+ * for its end: he must not wait for us. */
+static bool descriptors_settle(const struct janitor_ends *ends)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int owner = fcntl(ends->owner, F_DUPFD_CLOEXEC, OWNER_END + 1);
+    int pipe = fcntl(ends->pipe[0], F_DUPFD_CLOEXEC, OWNER_END + 1);
+    return nothing >= 0 && owner >= 0 && pipe >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
+           dup2(nothing, STDOUT_FILENO) >= 0 && dup2(pipe, PIPE_END) >= 0 && dup2(owner, OWNER_END) >= 0 &&
+           close_range(OWNER_END + 1, ~0U, 0) == 0 && fcntl(PIPE_END, F_SETFL, O_NONBLOCK) == 0;
+}
+
+_Noreturn static void janitor_become(const struct janitor_options *options, const struct janitor_ends *ends)
 {
     struct watched watched = {.count = 0};
-    int descriptor = process_open(owner), nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (descriptor < 0 || getppid() != owner)
-        _exit(1);
-    /* Who reads what the coordinator prints must not wait for us. */
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
-        _exit(1);
     prctl(PR_SET_NAME, "hf-janitor");
-    int high = fcntl(descriptor, F_DUPFD_CLOEXEC, OWNER_END + 1), low = fcntl(pipe, F_DUPFD_CLOEXEC, OWNER_END + 1);
-    if (high < 0 || low < 0 || dup2(low, PIPE_END) < 0 || dup2(high, OWNER_END) < 0 ||
-        close_range(OWNER_END + 1, ~0U, 0) != 0 || fcntl(PIPE_END, F_SETFL, O_NONBLOCK) != 0)
+    if (!descriptors_settle(ends))
         _exit(1);
     if (coordinator_await(&watched))
         _exit(0);
@@ -160,33 +169,42 @@ _Noreturn static void janitor_become(const struct janitor_options *options, int 
 
 /* --- the coordinator's side --------------------------------------------------------------------------------------- */
 
-struct janitor *janitor_start(const struct janitor_options *options, struct error *error)
+/* No signal comes before it is ready to ignore it. */
+static pid_t janitor_fork(const struct janitor_options *options, const struct janitor_ends *ends)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        error_set(error, "no pipe: %s", strerror(errno));
-        return NULL;
-    }
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t owner = getpid(), pid = fork();
+    pid_t pid = fork();
     if (pid == 0) {
         signals_ignore();
         setsid();
         sigprocmask(SIG_SETMASK, &before, NULL);
-        janitor_become(options, ends[0], owner);
+        janitor_become(options, ends);
     }
     int reason = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    close(ends[0]);
+    errno = reason;
+    return pid;
+}
+
+struct janitor *janitor_start(const struct janitor_options *options, struct error *error)
+{
+    struct janitor_ends ends = {.owner = process_open(getpid()), .pipe = {-1, -1}};
+    pid_t pid = ends.owner >= 0 && pipe2(ends.pipe, O_CLOEXEC) == 0 ? janitor_fork(options, &ends) : -1;
+    int reason = errno;
+    if (ends.owner >= 0)
+        close(ends.owner);
+    if (ends.pipe[0] >= 0)
+        close(ends.pipe[0]);
     if (pid < 0) {
-        close(ends[1]);
-        error_set(error, "no process can be started: %s", strerror(reason));
+        if (ends.pipe[1] >= 0)
+            close(ends.pipe[1]);
+        error_set(error, "the process that cleans up after a kill cannot be started: %s", strerror(reason));
         return NULL;
     }
     struct janitor *janitor = memory_new(struct janitor);
-    *janitor = (struct janitor){.pid = pid, .owner = owner, .pipe = ends[1]};
+    *janitor = (struct janitor){.pid = pid, .owner = getpid(), .pipe = ends.pipe[1]};
     return janitor;
 }
 

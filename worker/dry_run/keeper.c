@@ -70,14 +70,17 @@ static void days_add(struct keeper *keeper)
     struct wall_time now = wall_now();
     for (int day = 0; day < 2; day++) {
         struct wall_time time = {now.us - day * INT64_C(86400) * US_PER_S};
-        const char *const totals[] = {keeper->keys.processed, keeper->keys.failed};
-        for (size_t i = 0; i < 2; i++) {
-            size_t before = keeper->found.length;
-            queue_keys_request_day(totals[i], time, &keeper->found);
-            found_note(keeper, before);
-        }
         size_t before = keeper->found.length;
+        queue_keys_request_day(keeper->keys.processed, time, &keeper->found);
+        found_note(keeper, before);
+        before = keeper->found.length;
+        queue_keys_request_day(keeper->keys.failed, time, &keeper->found);
+        found_note(keeper, before);
+        before = keeper->found.length;
         queue_keys_request_locks(&keeper->keys, time, &keeper->found);
+        found_note(keeper, before);
+        before = keeper->found.length;
+        queue_keys_request_runtimes(&keeper->keys, time, &keeper->found);
         found_note(keeper, before);
     }
 }

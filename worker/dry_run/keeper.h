@@ -1,8 +1,8 @@
 /* Sees to it that the keys of a dry run on the queue node go by themselves: every few seconds gives all those that have
  * no ttl of their own one, anew.
  *
- * Redis has no ttl for a name, only for a key that is there: a list that becomes empty is gone, and comes back without a
- * ttl. So it has to be done again and again, and what is made after the last time has none. What has to be kept is
+ * Redis has no ttl for a name, only for a key that is there: a list that becomes empty is gone, and comes back without
+ * a ttl. So it has to be done again and again, and what is made after the last time has none. What has to be kept is
  * found by what names it: the set of queues, the processes, the lists in which somebody waits; a database is never
  * walked through for it. Keys that their scripts give a ttl (docs/data-model.md) are left alone, but for the totals of
  * a day, whose ttl is years.

@@ -352,6 +352,8 @@ struct name_space *name_space_open(const struct name_space_options *options)
     struct name_space *space = memory_new(struct name_space);
     struct buffer key_space = {0}, lock_prefix = {0};
     space->options = *options;
+    if (!(options->node_share > 0 && options->node_share <= 1))
+        space->options.node_share = NAME_SPACE_SHARE;
     invariant(dry_runs_id_is_sound(options->run));
     name_space_key_space(options->run, &key_space);
     name_space_lock_prefix(options->config->lock.prefix, options->run, &lock_prefix);

@@ -7,12 +7,11 @@
  *     name_space_delete(space, patience_ns, deleted);
  *     name_space_close(space);
  *
- * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Keys on the queue
- * node that have no ttl of their own (queues, sets, waiting lists ...) get NAME_SPACE_TTL_NS, again and again
- * (keeper.h). Locks have a ttl, and so have their counters of fencing tokens (lock.fence_ttl of the run's own
- * configuration: keep it short). So when everybody is killed at once, all that stays for longer is what was made since
- * the last look, a few seconds: the index of runs (queue/dry_runs.h) names the run, and the next dry run or an operator
- * removes it.
+ * Every key of a run on the queue node is below hf:2:dry:RUN:, every lock below lock.prefix dry:RUN:. Keys on the
+ * queue node that have no ttl of their own (queues, sets, waiting lists ...) get NAME_SPACE_TTL_NS, again and again
+ * (keeper.h). Locks have a ttl, and so have their counters of fencing tokens (an hour more than the run lasts:
+ * dry_config.h). So when everybody is killed at once, what stays is what was made since the last look, a few seconds:
+ * the index of runs (queue/dry_runs.h) names the run, and the next dry run removes it.
  *
  * Runs on the loop of the coordinator, or of the janitor. Nothing here blocks. Of the callbacks only `deleted` may close
  * the name space. If the process dies: see above. */
@@ -25,6 +24,7 @@
 #include "worker/dry_run/removal.h"
 
 #define NAME_SPACE_TTL_NS (120 * NS_PER_S)
+#define NAME_SPACE_SHARE  0.25
 
 struct name_space;
 
@@ -37,7 +37,7 @@ struct name_space_options {
     struct loop *loop;
     const struct config *config; /* its nodes, and lock.prefix of production; must live as long */
     const char *run;
-    double node_share; /* of a node's time that keeping and removing may take, 0 to 1 */
+    double node_share; /* of a node's time that keeping and removing may take, up to 1; 0 = NAME_SPACE_SHARE */
     /* Somebody took the run for dead, because this process stood still for a minute: it has to end. */
     void (*lost)(void *context);
     void *context;
