@@ -13,8 +13,8 @@
  * dry_config.h). So when everybody is killed at once, what stays is what was made since the last look, a few seconds:
  * the index of runs (queue/dry_runs.h) names the run, and the next dry run removes it.
  *
- * Runs on the loop of the coordinator, or of the janitor. Nothing here blocks. Of the callbacks only `deleted` may close
- * the name space. If the process dies: see above. */
+ * Runs on the loop of the coordinator, or of the janitor. Nothing here blocks. Of the callbacks only `deleted` may
+ * close the name space. If the process dies: see above. */
 #ifndef WORKER_DRY_RUN_NAME_SPACE_H
 #define WORKER_DRY_RUN_NAME_SPACE_H
 
