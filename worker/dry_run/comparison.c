@@ -187,6 +187,7 @@ static void run_rows(struct comparison *comparison, const struct result *before,
     count_row(comparison, "ended twice", before->twice, after->twice, before, after);
     count_row(comparison, "locks lost", before->lost, after->lost, before, after);
     count_row(comparison, "overlaps", before->overlaps, after->overlaps, before, after);
+    count_row(comparison, "unfenced overlaps", before->overlaps_unfenced, after->overlaps_unfenced, before, after);
     count_row(comparison, "fence refusals", before->fence_refusals, after->fence_refusals, before, after);
     plain_row(comparison, "runners busy", COMPARISON_SHARE, before->utilisation, after->utilisation);
     plain_row(comparison, "tries a hold", COMPARISON_RATE, before->tries_per_hold, after->tries_per_hold);

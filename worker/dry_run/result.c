@@ -23,3 +23,11 @@ void result_fini(struct result *result)
     free(result->hosts);
     *result = (struct result){0};
 }
+
+enum result_tone result_tone(const struct result *result)
+{
+    bool is_wrong = result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE;
+    if (is_wrong || (result->headroom > 0 && result->headroom < 1))
+        return RESULT_BAD;
+    return result->bottleneck == RESULT_NONE && result->ended > 0 ? RESULT_GOOD : RESULT_FAIR;
+}

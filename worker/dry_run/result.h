@@ -119,7 +119,7 @@ struct result {
     double observation_ns;    /* what a task costs more because it is observed */
     struct result_spread wait, hold, acquire, extend;
     struct result_expected expected; /* of all */
-    char shadowed[RESULT_TEXT_MAX];       /* what a shadow copied, and what it could not; "" in a rehearsal */
+    char shadowed[RESULT_TEXT_MAX];  /* what a shadow copied, and what it could not; "" in a rehearsal */
     char formula[RESULT_TEXT_MAX];   /* which formula, and where it is from */
     struct result_second *seconds;
     size_t second_count;
@@ -138,6 +138,14 @@ struct result {
 
 /* Frees what it owns, its plan too, and empties it. */
 void result_fini(struct result *result);
+
+/* What colour the answer has. */
+enum result_tone {
+    RESULT_GOOD, /* there is room everywhere */
+    RESULT_FAIR, /* something is a bottleneck, or nothing was measured */
+    RESULT_BAD,  /* more comes than can be done, or two were at one resource and no fence would have told */
+};
+enum result_tone result_tone(const struct result *result);
 
 /* One word, as in the JSON: "resource", "queue-node". */
 const char *result_bottleneck_name(enum result_bottleneck bottleneck);

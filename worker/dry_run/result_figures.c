@@ -157,11 +157,19 @@ static bool has_faults(const struct result *result)
     return false;
 }
 
-static void warm_up_draw(struct plot *plot, const struct course *course)
+static void warm_up_draw(struct plot *plot, const struct result *result)
 {
-    double warm_up = (double)course->result->plan.warm_up_ns / (double)NS_PER_S;
-    if (warm_up > course->x[0])
-        plot_span(plot, course->x[0], warm_up, false, "warm-up: not measured");
+    double warm_up = (double)result->plan.warm_up_ns / (double)NS_PER_S;
+    if (warm_up > 0)
+        plot_span(plot, 0, warm_up, false, "warm-up: not measured");
+}
+
+static bool has_values(const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(values[i]))
+            return true;
+    return false;
 }
 
 /* On a logarithmic axis a 0 is no time at all, but a second in which nothing of the kind happened. */
@@ -170,6 +178,7 @@ static void course_draw(struct course *course, const char *title, struct plot_ax
 {
     struct plot plot = {.title = title, .x = {.unit = PLOT_SECONDS, .is_exact = true}, .y = y, .out = out};
     size_t count = course->count;
+    plot_axis_see(&plot.x, 0);
     for (size_t i = 0; i < count; i++)
         plot_axis_see(&plot.x, course->x[i]);
     for (size_t line = 0; line < line_count; line++)
@@ -181,15 +190,16 @@ static void course_draw(struct course *course, const char *title, struct plot_ax
     if (!y.is_log)
         plot_axis_from_zero(&plot.y);
     plot_begin(&plot);
-    warm_up_draw(&plot, course);
+    warm_up_draw(&plot, course->result);
     faults_draw(&plot, course->result);
     for (size_t line = 0; line < line_count; line++)
-        plot_line(&plot, &(struct plot_line){.name = lines[line].name,
-                                             .colour = lines[line].colour,
-                                             .x = course->x,
-                                             .y = course->y + line * count,
-                                             .count = count,
-                                             .has_points = count <= 60});
+        if (has_values(course->y + line * count, count))
+            plot_line(&plot, &(struct plot_line){.name = lines[line].name,
+                                                 .colour = lines[line].colour,
+                                                 .x = course->x,
+                                                 .y = course->y + line * count,
+                                                 .count = count,
+                                                 .has_points = count <= 60});
     if (has_faults(course->result))
         plot_name(&plot, 9, "fault");
     plot_end(&plot);

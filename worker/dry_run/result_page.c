@@ -20,8 +20,8 @@ static const char style[] =
     ".tile b{display:block;font-size:1.2rem;white-space:nowrap;font-variant-numeric:tabular-nums;line-height:1.25}"
     ".tile span{display:block;color:var(--soft);font-size:.82rem;line-height:1.3}.tile.bad "
     "b{color:var(--bad)}.tile.bad{font-weight:inherit}\n"
-    ".tight{font-size:.82rem}.tight th,.tight td{padding:.15rem "
-    ".4rem}text.row{fill:var(--text)}line.tick{stroke:var(--c);stroke-width:2.5}"
+    ".tight{font-size:.8rem}.tight th,.tight td{padding:.15rem .3rem}"
+    "text.row{fill:var(--text)}line.tick{stroke:var(--c);stroke-width:2.5}"
     "code{font:13px/1.5 ui-monospace,monospace;background:var(--card);border:1px solid var(--line);border-radius:4px;"
     "padding:.15rem .4rem;overflow-wrap:anywhere}"
     "details summary{cursor:pointer;margin:.8rem 0 .2rem;color:var(--soft)}\n"
@@ -30,17 +30,10 @@ static const char style[] =
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static const char *tone_of(const struct result *result)
-{
-    bool is_wrong = result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE;
-    if (is_wrong || (result->headroom > 0 && result->headroom < 1))
-        return "bad";
-    return result->bottleneck == RESULT_NONE ? "good" : "warn";
-}
-
 static void answer_write(const struct result *result, struct buffer *out)
 {
-    buffer_format(out, "<p class=\"answer tone-%s\">", tone_of(result));
+    static const char *const tones[] = {[RESULT_GOOD] = "good", [RESULT_FAIR] = "warn", [RESULT_BAD] = "bad"};
+    buffer_format(out, "<p class=\"answer tone-%s\">", tones[result_tone(result)]);
     markup_text(out, result->answer[0] != '\0' ? result->answer : "Nothing was measured, so nothing can be said.");
     buffer_append_text(out, "</p>\n");
     if (result->advice_count > 0)

@@ -106,6 +106,7 @@ void table_of_totals(const struct result *result, struct buffer *out)
     total_row(out, "locks lost", result->lost, true, "while a task held them");
     total_row(out, "overlaps", result->overlaps, true,
               "two tasks at one resource at a time, as an independent witness saw");
+    total_row(out, "unfenced overlaps", result->overlaps_unfenced, true, "of these, what no token would have told");
     total_row(out, "fence refusals", result->fence_refusals, false,
               "late writes that a store would refuse which checks the token");
     table_end(out);
@@ -221,15 +222,18 @@ static void node_row(struct buffer *out, const struct result_node *node)
 
 void table_of_nodes(const struct result *result, struct buffer *out)
 {
-    static const char *const titles[] = {"node",     "for",         "address",      "#asked",    "#granted", "#refused",
-                                         "#errors",  "#no answer",  "#split votes", "#p50",      "#p99",     "#max",
-                                         "#we sent", "#it counted", "#processor",   "#keys left"};
+    static const char *const titles[] = {"node",    "for",      "address", "#asked",    "#granted", "#refused",
+                                         "#errors", "#silent",  "#split",  "#p50",      "#p99",     "#max",
+                                         "#sent",   "#counted", "#cpu",    "#keys left"};
     if (result->node_count == 0)
         return;
     TABLE_BEGIN(out, titles);
     for (unsigned i = 0; i < result->node_count; i++)
         node_row(out, &result->nodes[i]);
     table_end(out);
+    buffer_append_text(
+        out, "<p class=\"soft\">Silent: did not answer in time. Split: the nodes said different things. Sent: "
+             "commands that we know of; counted: by the node itself.</p>\n");
 }
 
 void table_of_hosts(const struct result *result, struct buffer *out)

@@ -59,19 +59,13 @@ static void name_cell(struct grid *grid, const char *name)
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static enum table_style answer_style(const struct result *result)
-{
-    bool is_wrong = result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE;
-    if (is_wrong || (result->headroom > 0 && result->headroom < 1))
-        return TABLE_BAD;
-    return result->bottleneck == RESULT_NONE ? TABLE_GOOD : TABLE_WARN;
-}
-
 static void answer_write(struct sheet *sheet, const struct result *result)
 {
+    static const enum table_style styles[] = {
+        [RESULT_GOOD] = TABLE_GOOD, [RESULT_FAIR] = TABLE_WARN, [RESULT_BAD] = TABLE_BAD};
     struct buffer about = {0};
     char human[HUMAN_TEXT_MAX];
-    sheet_text(sheet, answer_style(result), "",
+    sheet_text(sheet, styles[result_tone(result)], "",
                result->answer[0] != '\0' ? result->answer : "Nothing was measured, so nothing can be said.");
     for (unsigned i = 0; i < result->advice_count; i++)
         sheet_text(sheet, TABLE_PLAIN, "- ", result->advice[i]);
