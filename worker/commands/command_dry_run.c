@@ -12,7 +12,6 @@
 #include "base/quantity.h"
 #include "base/random.h"
 #include "base/log.h"
-#include "worker/commands/dry_run_compare.h"
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
 #include "worker/commands/terminal.h"
@@ -276,7 +275,7 @@ static bool result_load(const char *path, struct result *result)
     struct error error = ERROR_NONE;
     if (result_read_file(path, result, &error))
         return true;
-    fprintf(stderr, "holdfast dry-run compare: %s\n", error.text);
+    fprintf(stderr, "holdfast dry-run compare: %s\n", log_defuse(error.text));
     return false;
 }
 
@@ -326,10 +325,6 @@ static int run(int argc, char **argv)
         code = line.argument_count == 3
                    ? compare(&dry, line.arguments + 1)
                    : command_misused(&command_dry_run, "compare wants two files that --save has written");
-    } else if (line.argument_count > 0 && strcmp(line.arguments[0], "compare") == 0) {
-        code = line.argument_count == 3
-                   ? dry_run_compare(line.arguments[1], line.arguments[2], dry.as_json)
-                   : command_misused(&command_dry_run, "compare wants two files: those of --save, or of --json");
     } else if (line.argument_count > 0) {
         code = command_misused(&command_dry_run, "'%s' is no option; the only word it knows is compare",
                                line.arguments[0]);
