@@ -47,11 +47,13 @@ static const struct distribution lognormal = {.kind = DISTRIBUTION_LOGNORMAL, .m
 /* What a resource is like. */
 struct nature {
     const struct distribution *hold, *base, *turn;
+    const struct distribution *lone; /* a turn-over to the only one that waits; NULL = as any */
 };
 
 static struct model_service service_of(const struct nature *nature)
 {
-    return (struct model_service){moments(nature->hold), moments(nature->base), moments(nature->turn)};
+    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->turn;
+    return (struct model_service){moments(nature->hold), moments(nature->base), moments(nature->turn), moments(lone)};
 }
 
 /* --- one resource, open ------------------------------------------------------------------------------------------- */
@@ -59,10 +61,12 @@ static struct model_service service_of(const struct nature *nature)
 /* Mean wait of so many tasks that come by chance. */
 static double simulate_resource(const struct nature *nature, double rate, unsigned tasks)
 {
-    double now = 0, left = 0, waits = 0;
+    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->turn;
+    double now = 0, after = -log1p(-uniform()) / rate, left = 0, waits = 0;
     for (unsigned i = 0; i < tasks; i++) {
-        now -= log1p(-uniform()) / rate;
-        double locked = now < left ? left + draw(nature->turn) : now + draw(nature->base);
+        now = after;
+        after -= log1p(-uniform()) / rate;
+        double locked = now >= left ? now + draw(nature->base) : left + draw(after < left ? nature->turn : lone);
         left = locked + draw(nature->hold);
         waits += locked - now;
     }
@@ -72,7 +76,7 @@ static double simulate_resource(const struct nature *nature, double rate, unsign
 static void exponential_holds_are_the_closed_form(void **state)
 {
     (void)state;
-    struct nature nature = {&exponential, &nothing, &nothing};
+    struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_service service = service_of(&nature);
     for (double full = 0.1; full < 0.95; full += 0.1) {
         struct model_outcome outcome = model_resource(&service, full / 0.005);
@@ -85,7 +89,7 @@ static void exponential_holds_are_the_closed_form(void **state)
 static void fixed_holds_wait_half_as_long(void **state)
 {
     (void)state;
-    struct nature nature = {&fixed, &nothing, &nothing};
+    struct nature nature = {&fixed, &nothing, &nothing, NULL};
     struct model_service service = service_of(&nature);
     assert_near(model_resource(&service, 160).wait, 0.8 / 0.2 * 0.005 / 2, 1e-9);
 }
@@ -93,7 +97,7 @@ static void fixed_holds_wait_half_as_long(void **state)
 static void a_base_latency_is_a_setup_and_nothing_else(void **state)
 {
     (void)state;
-    struct nature nature = {&exponential, &fixed, &nothing};
+    struct nature nature = {&exponential, &fixed, &nothing, NULL};
     struct model_service service = service_of(&nature);
     double rate = 100, setup = 0.005; /* M/G/1 with a setup D: + (2 E[D] + rate E[D^2]) / (2 (1 + rate E[D])) */
     double wanted = 0.005 + (2 * setup + rate * setup * setup) / (2 * (1 + rate * setup));
@@ -104,7 +108,7 @@ static void a_base_latency_is_a_setup_and_nothing_else(void **state)
 static void what_is_full_does_what_it_can_and_its_wait_grows(void **state)
 {
     (void)state;
-    struct nature nature = {&exponential, &fixed, &fixed};
+    struct nature nature = {&exponential, &fixed, &fixed, NULL};
     struct model_service service = service_of(&nature);
     struct model_outcome outcome = model_resource(&service, 150);
     assert_near(outcome.utilisation, 1.5, 1e-9);
@@ -120,12 +124,28 @@ static void every_kind_of_hold_waits_as_it_does_in_a_simulation(void **state)
     const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
     for (unsigned i = 0; i < 3; i++) {
-        struct nature nature = {holds[i], &latency, &turn};
+        struct nature nature = {holds[i], &latency, &turn, NULL};
         struct model_service service = service_of(&nature);
         for (double full = 0.3; full < 0.85; full += 0.25) {
             double rate = full / 0.0056;
             assert_near(model_resource(&service, rate).wait, simulate_resource(&nature, rate, 1000000), 0.05);
         }
+    }
+}
+
+static void who_waits_alone_may_have_another_turn_over(void **state)
+{
+    (void)state;
+    const struct distribution latency = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.0012, .sigma = 0.5};
+    const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0003};
+    const struct distribution lone = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.012, .sigma = 0.7};
+    const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
+    for (unsigned i = 0; i < 3; i++) {
+        struct nature nature = {holds[i], &latency, &turn, &lone};
+        struct model_service service = service_of(&nature);
+        for (double full = 0.2; full < 0.85; full += 0.2)
+            assert_near(model_resource(&service, full / 0.0053).wait,
+                        simulate_resource(&nature, full / 0.0053, 1000000), 0.05);
     }
 }
 
@@ -308,7 +328,7 @@ static struct model_outcome simulate_loop(const struct nature *nature, const str
 static void equal_exponential_stations_are_the_closed_form(void **state)
 {
     (void)state;
-    struct nature nature = {&exponential, &nothing, &nothing};
+    struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_stations ten = {.visits = 0.1, .count = 10};
     for (unsigned population = 1; population < 100; population *= 3) {
         struct model_loop shape = {
@@ -331,7 +351,7 @@ static void a_loop_is_as_in_a_simulation(void **state)
     static const struct model_stations stations[] = {
         {.visits = 0.3, .count = 1}, {.visits = 0.1, .count = 3}, {.visits = 0.02, .count = 20}};
     for (unsigned i = 0; i < 3; i++) {
-        struct nature nature = {holds[i], &latency, &turn};
+        struct nature nature = {holds[i], &latency, &turn, NULL};
         for (unsigned population = 2; population <= 64; population *= 2) {
             struct model_loop shape = {.service = service_of(&nature),
                                        .stations = stations,
@@ -350,7 +370,7 @@ static void a_full_resource_limits_a_loop(void **state)
 {
     (void)state;
     const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.001};
-    struct nature nature = {&exponential, &turn, &turn};
+    struct nature nature = {&exponential, &turn, &turn, NULL};
     struct model_stations one = {.visits = 1, .count = 1};
     struct model_loop shape = {
         .service = service_of(&nature), .stations = &one, .station_count = 1, .population = 20, .runners = 8};
@@ -361,7 +381,7 @@ static void a_full_resource_limits_a_loop(void **state)
 static void full_runners_limit_a_loop(void **state)
 {
     (void)state;
-    struct nature nature = {&exponential, &nothing, &nothing};
+    struct nature nature = {&exponential, &nothing, &nothing, NULL};
     struct model_stations many = {.visits = 0.001, .count = 1000};
     for (unsigned runners = 4; runners <= 64; runners *= 2) {
         struct model_loop shape = {.service = service_of(&nature),
@@ -403,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_base_latency_is_a_setup_and_nothing_else),
         cmocka_unit_test(what_is_full_does_what_it_can_and_its_wait_grows),
         cmocka_unit_test(every_kind_of_hold_waits_as_it_does_in_a_simulation),
+        cmocka_unit_test(who_waits_alone_may_have_another_turn_over),
         cmocka_unit_test(erlang_c_is_as_in_the_tables),
         cmocka_unit_test(runners_wait_as_in_a_simulation),
         cmocka_unit_test(full_runners_do_what_they_can),

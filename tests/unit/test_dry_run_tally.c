@@ -175,6 +175,10 @@ static void a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order
     assert_int_equal(r0->turns, 2);
     assert_near(r0->turn_mean, (2 + 4) / 2 * 1e-3, 1e-6);
     assert_near(tally_overheads(tally)->turn_second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
+    assert_int_equal(r0->lone_turns, 1); /* when the first left, both others waited */
+    assert_near(r0->lone_turn_mean, 4e-3, 1e-6);
+    assert_near(r0->lone_turn_second_moment, 16e-6, 1e-6);
+    assert_near(tally_overheads(tally)->crowd_turn, 2e-3, 1e-6);
     assert_int_equal(r0->hand_overs, 1);
     assert_int_equal(r0->waiters_max, 3);
 }

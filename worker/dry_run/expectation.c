@@ -97,6 +97,33 @@ static double load_left_out(const struct inputs *inputs)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
+/* All turn-overs of it, whoever waited. */
+static struct model_time turn_of(const struct inputs *inputs, const struct result_resource *resource)
+{
+    if (resource->turns < MODEL_TURNS_MIN)
+        return inputs->service.turn;
+    return (struct model_time){resource->turn_mean, resource->turn_second_moment};
+}
+
+/* Those to the only one that waited, and those in a crowd: its own, where there were enough; else in a crowd as in any. */
+static void turns_set(const struct inputs *inputs, const struct result_resource *resource,
+                      struct model_service *service)
+{
+    const struct model_overheads *overheads = inputs->overheads;
+    struct model_time turn = turn_of(inputs, resource);
+    double lones = (double)resource->lone_turns, crowds = (double)resource->turns - lones;
+    service->turn = service->lone = turn;
+    if (lones >= MODEL_TURNS_MIN)
+        service->lone = (struct model_time){resource->lone_turn_mean, resource->lone_turn_second_moment};
+    if (crowds >= MODEL_TURNS_MIN && lones >= MODEL_TURNS_MIN) {
+        double all = (double)resource->turns;
+        service->turn.mean = (turn.mean * all - service->lone.mean * lones) / crowds;
+        service->turn.second_moment = (turn.second_moment * all - service->lone.second_moment * lones) / crowds;
+    } else if (crowds < MODEL_TURNS_MIN && overheads->crowd_turn_count >= MODEL_TURNS_MIN) {
+        service->turn = (struct model_time){overheads->crowd_turn, overheads->crowd_turn_second_moment};
+    }
+}
+
 /* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean, for
  * what stops a machine for a moment lengthens the holds of what is always held more than others. Each of several
  * resources of a task has its part of the base latency, which there is once. */
@@ -108,8 +135,7 @@ static struct model_service service_of(const struct inputs *inputs, const struct
         service.hold = model_time_scaled(hold_measured(resource), inputs->change.holds);
     else if (has_own)
         service.hold = model_time_moved(service.hold, service.hold.mean + resource->hold_mean - inputs->hold_then);
-    if (resource->turns >= MODEL_TURNS_MIN)
-        service.turn = (struct model_time){resource->turn_mean, resource->turn_second_moment};
+    turns_set(inputs, resource, &service);
     service.base = model_time_scaled(service.base, 1 / together_of(inputs));
     return service;
 }
@@ -195,8 +221,8 @@ static void open_fill(const struct inputs *inputs, struct result *result)
 static struct model_time station_turn(const struct inputs *inputs, const struct result_resource *resource)
 {
     struct model_service service = service_of(inputs, resource);
-    return model_time_moved(service.turn,
-                            fmax(service.turn.mean + service.hold.mean - inputs->service.hold.mean, 1e-9));
+    struct model_time turn = turn_of(inputs, resource);
+    return model_time_moved(turn, fmax(turn.mean + service.hold.mean - inputs->service.hold.mean, 1e-9));
 }
 
 /* The stations of the loop: the resources of the report, in their order, and those left out. */

@@ -24,25 +24,43 @@ struct model_time model_time_moved(struct model_time time, double mean)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
-/* With b the service of those who follow somebody, g that of the first of a busy period, r = rate x E[b]:
+/* The chance that nobody arrives during it: of a gamma distribution with these moments. */
+static double nobody_in(struct model_time time, double rate)
+{
+    double variance = time.second_moment - time.mean * time.mean;
+    if (variance <= 1e-9 * time.mean * time.mean)
+        return exp(-rate * time.mean);
+    return pow(1 + rate * variance / time.mean, -time.mean * time.mean / variance);
+}
+
+/* The chain of how many a holder leaves behind. The next service is g after it left nobody, l after it left one, and b
+ * after it left more. With p0 and p1 the shares of holders that leave nobody and one, and N(g) the chance that nobody
+ * arrives during g, the chain gives
  *
- *     P(free) = (1 - r) / (1 + rate (E[g] - E[b]))
- *     E[time in line] = rate E[b^2] / (2 (1 - r)) + rate (E[g^2] - E[b^2]) / (2 (1 + rate (E[g] - E[b])))
+ *     p0 = p0 N(g) + p1 N(l)
+ *     p0 (1 + r(g) - r(b)) + p1 (r(l) - r(b)) = 1 - r(b)                        with r(x) = rate E[x]
+ *     E[left behind] = (p0 (2 r(g) + v(g) - v(b)) + p1 (2 (r(l) - r(b)) + v(l) - v(b)) + v(b)) / (2 (1 - r(b)))
+ *                                                                               with v(x) = rate^2 E[x^2]
  *
- * and then the base latency when it was free, else a turn-over. */
+ * and by Little's law a stay is E[left behind] / rate, the hold at its end included. When l is as b this is Welch's
+ * result, and when g is, too, Pollaczek's and Khinchine's. */
 struct model_outcome model_resource(const struct model_service *service, double rate)
 {
     struct model_time next = model_time_sum(service->turn, service->hold);
+    struct model_time lone = model_time_sum(service->lone, service->hold);
     struct model_time first = model_time_sum(service->base, service->hold);
     double full = rate * next.mean;
     if (full >= 1)
         return (struct model_outcome){.utilisation = full, .wait = MODEL_GROWS, .throughput = 1 / next.mean};
-    double longer = 1 + rate * (first.mean - next.mean);
-    double is_free = (1 - full) / longer;
-    double line =
-        rate * next.second_moment / (2 * (1 - full)) + rate * (first.second_moment - next.second_moment) / (2 * longer);
-    double start = is_free * service->base.mean + (1 - is_free) * service->turn.mean;
-    return (struct model_outcome){.utilisation = full, .wait = line + start, .throughput = rate};
+    double first_load = rate * first.mean, lone_load = rate * lone.mean, square = rate * rate;
+    double per_none = (1 - nobody_in(first, rate)) / fmax(nobody_in(lone, rate), 1e-9); /* p1 / p0 */
+    double none = (1 - full) / (1 + first_load - full + per_none * (lone_load - full));
+    double one = none * per_none;
+    double behind = (none * (2 * first_load + square * (first.second_moment - next.second_moment)) +
+                     one * (2 * (lone_load - full) + square * (lone.second_moment - next.second_moment)) +
+                     square * next.second_moment) /
+                    (2 * (1 - full));
+    return (struct model_outcome){.utilisation = full, .wait = behind / rate - service->hold.mean, .throughput = rate};
 }
 
 /* By Erlang's B, which has a recursion that does not overflow. */

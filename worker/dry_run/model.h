@@ -4,7 +4,10 @@
  * Pollaczek 1930, Khinchine 1932). Between two holders that follow each other it is idle for a turn-over, and a task
  * that finds it free needs its base latency before it has it, and others wait for it meanwhile: so the first service
  * of a busy period differs from the others (Welch, On a generalized M/G/1 queuing process in which the first customer
- * of each busy period receives exceptional service, Operations Research 12, 1964).
+ * of each busy period receives exceptional service, Operations Research 12, 1964). A turn-over to the only one that
+ * waits may take longer than one in a crowd, which goes on from holder to holder: so that service is another one, too,
+ * and the mean comes from the Markov chain of what holders leave behind (Kendall, Annals of Mathematical Statistics 24,
+ * 1953).
  * The runners: c servers (M/G/c), by the approximation of Allen and Cunneen from Erlang's C formula (Allen,
  * Probability, Statistics and Queueing Theory, 1978): exact for exponential holds, and for 16 runners up to a quarter
  * off for others. A closed loop: mean value analysis (Reiser & Lavenberg, Journal of the ACM 27, 1980) with the
@@ -42,7 +45,8 @@ struct model_time model_time_moved(struct model_time time, double mean);
 struct model_service {
     struct model_time hold; /* from locked to left */
     struct model_time base; /* from push to locked when nobody is in the way */
-    struct model_time turn; /* from left to the next one's locked when that one waits */
+    struct model_time turn; /* from left to the next one's locked, when that one waits and others do */
+    struct model_time lone; /* the same, when only that one waits */
 };
 
 struct model_outcome {

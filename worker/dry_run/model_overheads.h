@@ -15,6 +15,8 @@ struct model_overheads {
      * MODEL_TURNS_MIN of their own. */
     double turn, turn_second_moment;
     uint64_t turn_count;
+    double crowd_turn, crowd_turn_second_moment; /* of all resources, while others waited, too */
+    uint64_t crowd_turn_count;
     double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
     double claim_extra; /* a runner is taken longer than the lock is held: for tasks that nobody was in the way of */
     double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */

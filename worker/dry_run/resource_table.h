@@ -16,6 +16,12 @@
 struct resource_detail {
     struct histogram waits;
     struct batch_means means;
+    /* Turn-overs to one who was the only one that waited. Whether that was so is known when the next holder is. */
+    unsigned lone_turns;
+    double lone_sum, lone_squares;
+    bool is_open; /* the last turn-over is not known to be the one or the other */
+    double open_turn;
+    int64_t open_since; /* it began; nanoseconds */
 };
 
 /* "measured": in the measured part of the run. Seconds; instants are nanoseconds. */

@@ -47,6 +47,8 @@ struct result_resource {
     double turn_mean;  /* from one holder's end to the next holder's start, while somebody waited */
     double turn_second_moment;
     uint64_t turns;
+    double lone_turn_mean, lone_turn_second_moment; /* of those to the only one that waited */
+    uint64_t lone_turns;
     struct result_expected expected;
 };
 

@@ -142,6 +142,9 @@ const struct result_field result_resource_fields[] = {NAME(result_resource, name
                                                       PLAIN(result_resource, wait_error),
                                                       PLAIN(result_resource, turn_mean),
                                                       PLAIN(result_resource, turn_second_moment),
+                                                      PLAIN(result_resource, lone_turn_mean),
+                                                      PLAIN(result_resource, lone_turn_second_moment),
+                                                      PLAIN(result_resource, lone_turns),
                                                       PLAIN(result_resource, turns),
                                                       PLAIN(result_resource, expected),
                                                       {.name = NULL}};

@@ -375,13 +375,14 @@ static bool is_backlog(const struct tally *tally)
     return ready > runners + runners / 4 + 2;
 }
 
-/* The runners' time that no task took, in a second in which tasks were there at its beginning and its end. */
+/* The runners' time that no task took, in a second in which tasks were there at its beginning and its end. When tasks
+ * took little of it, it was something else that kept them from the runners. */
 static void runner_turn_count(struct tally *tally, struct instant from, struct instant until)
 {
-    bool is_full = is_backlog(tally);
-    if (is_full && tally->was_backlog && tally_is_measured(tally, from.ns)) {
-        tally->runner_idle_s +=
-            seconds_of(instant_since(from, until)) * tally_runners(tally) - tally->taken_this_second;
+    double all = seconds_of(instant_since(from, until)) * tally_runners(tally);
+    bool is_full = is_backlog(tally), is_used = tally->taken_this_second > RUNNERS_USED * all;
+    if (is_full && tally->was_backlog && is_used && tally_is_measured(tally, from.ns)) {
+        tally->runner_idle_s += all - tally->taken_this_second;
         tally->runner_turns += tally->left_this_second;
     }
     tally->was_backlog = is_full;

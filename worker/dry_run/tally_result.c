@@ -80,6 +80,9 @@ static struct result_resource resource_result(const struct resource_count *count
         resource.wait_p50 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.5));
         resource.wait_p99 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.99));
         resource.wait_error = batch_means_error(&count->detail->means);
+        resource.lone_turns = count->detail->lone_turns;
+        resource.lone_turn_mean = share_of(count->detail->lone_sum, count->detail->lone_turns);
+        resource.lone_turn_second_moment = share_of(count->detail->lone_squares, count->detail->lone_turns);
     }
     return resource;
 }
@@ -201,6 +204,24 @@ static double planned_hold(const struct tally *tally)
     return is_planned ? distribution_mean(&tally->plan->hold) : moments_mean(&tally->runs_measured);
 }
 
+/* What of all turn-overs was not to the only one that waited. */
+static void crowd_turns_set(const struct tally *tally, struct model_overheads *overheads)
+{
+    struct moments crowd = {0};
+    for (size_t i = 0; i < tally->resources.count; i++) {
+        const struct resource_count *resource = &tally->resources.resources[i];
+        const struct resource_detail *detail = resource->detail;
+        if (detail == NULL)
+            continue;
+        crowd.count += resource->turns - detail->lone_turns;
+        crowd.sum += resource->turn_sum - detail->lone_sum;
+        crowd.squares += resource->turn_squares - detail->lone_squares;
+    }
+    overheads->crowd_turn = moments_mean(&crowd);
+    overheads->crowd_turn_second_moment = moments_second(&crowd);
+    overheads->crowd_turn_count = crowd.count;
+}
+
 /* Of the resources with too few turn-overs to speak for themselves, all together; of all, when these have too few. */
 static void turns_set(const struct tally *tally, struct model_overheads *overheads)
 {
@@ -213,6 +234,7 @@ static void turns_set(const struct tally *tally, struct model_overheads *overhea
         few.sum += resource->turn_sum;
         few.squares += resource->turn_squares;
     }
+    crowd_turns_set(tally, overheads);
     const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &tally->turn;
     overheads->turn = moments_mean(turn);
     overheads->turn_second_moment = moments_second(turn);

@@ -191,24 +191,47 @@ static void hold_count(struct tally *tally, struct outstanding *task, const stru
     task->asked_since = 0;
 }
 
+static bool waited_at(const struct turn *turn, int64_t at_ns)
+{
+    return turn->waited_since != 0 && turn->waited_since < at_ns;
+}
+
+/* The turn-over before this one was to the only one that waited, unless this holder waited then, too. */
+static void lone_turn_count(struct resource_detail *detail, const struct turn *turn)
+{
+    if (detail == NULL || !detail->is_open)
+        return;
+    detail->is_open = false;
+    if (waited_at(turn, detail->open_since))
+        return;
+    detail->lone_turns++;
+    detail->lone_sum += detail->open_turn;
+    detail->lone_squares += detail->open_turn * detail->open_turn;
+}
+
 static void turn_count(struct tally *tally, const struct turn *turn)
 {
     struct resource_count *resource = resource_table_at(&tally->resources, turn->resource);
     int64_t before = resource->last_left;
+    lone_turn_count(resource->detail, turn);
     if (turn->is_broken) {
         resource->last_left = 0;
         return;
     }
     if (turn->left > before)
         resource->last_left = turn->left;
-    bool had_to_wait = before != 0 && turn->waited_since != 0 && turn->waited_since < before;
-    if (!had_to_wait || !tally_is_measured(tally, before))
+    if (before == 0 || !waited_at(turn, before) || !tally_is_measured(tally, before))
         return;
     double seconds = turn->locked > before ? seconds_of(turn->locked - before) : 0;
     moments_add(&tally->turn, seconds);
     resource->turns++;
     resource->turn_sum += seconds;
     resource->turn_squares += seconds * seconds;
+    if (resource->detail == NULL)
+        return;
+    resource->detail->is_open = true;
+    resource->detail->open_turn = seconds;
+    resource->detail->open_since = before;
 }
 
 void tally_turns_take(struct tally *tally, struct instant until)
