@@ -346,6 +346,7 @@ static void a_strange_prefix_is_taken_as_it_is(void **state)
     locks_fill("a*[x]?\\^b:dry:" RUN ":", 3);
     locks_fill("a*[x]?\\^b:", 3);
     locks_fill("aax1\\^b:dry:" RUN ":", 3);
+    locks_fill("za*[x]?\\^b:dry:" RUN ":", 3);
     long long before = keys_like(cluster.servers[0], "*");
     struct name_space *space = open_run(&watch, strange, RUN);
     delete_and_close(space, &watch);

@@ -1,7 +1,7 @@
 /* One request is underway at a time: SCAN, then the deletion of what it found, then a rest, then the next SCAN. A
- * cursor outlives the connection, so after trouble the same step is made again. What a SCAN has found counts as left until its
- * deletion is answered; a deletion whose answer was lost is repeated, and answers with fewer keys then: the walk that
- * follows is what proves that nothing is left. */
+ * cursor outlives the connection, so after trouble the same step is made again. What a SCAN has found counts as left
+ * until its deletion is answered; a deletion whose answer was lost is repeated, and answers with fewer keys then: the
+ * walk that follows is what proves that nothing is left. */
 #include "worker/dry_run/sweep.h"
 
 #include <stdio.h>
