@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "queue/scripts.h"
 #include "queue/keys.h"
 
@@ -32,6 +33,15 @@ static const struct redis_reply *element_of(const struct redis_reply *reply, siz
 {
     bool is_there = reply->kind == REDIS_ARRAY && index < reply->count;
     return is_there && reply->elements[index].kind == kind ? &reply->elements[index] : NULL;
+}
+
+static bool time_read(const struct redis_reply *reply, int64_t *node_us)
+{
+    const struct redis_reply *time = element_of(reply, 0, REDIS_INTEGER);
+    if (time == NULL || time->integer < 0 || time->integer > INT64_MAX / (4 * NS_PER_US))
+        return false;
+    *node_us = time->integer;
+    return true;
 }
 
 static struct text_span span_of(const struct redis_reply *reply)
@@ -78,10 +88,8 @@ static bool records_read(const struct redis_reply *batches, const struct meeting
 bool meeting_read(const struct redis_reply *reply, const struct meeting_visitor *visitor,
                   char taken[MEETING_RECORD_ID_MAX], int64_t *node_us)
 {
-    const struct redis_reply *time = element_of(reply, 0, REDIS_INTEGER);
-    if (time == NULL)
+    if (!time_read(reply, node_us))
         return false;
-    *node_us = time->integer;
     return guests_read(element_of(reply, 1, REDIS_ARRAY), visitor) &&
            records_read(element_of(reply, 2, REDIS_ARRAY), visitor, taken);
 }

@@ -471,6 +471,19 @@ static void a_queue_node_that_is_not_there_is_trouble_at_the_beginning(void **st
     name_space_close(space);
 }
 
+/* An interrupt may come before the node has answered for the first time. */
+static void a_beginning_that_is_given_up_leaves_nothing(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct name_space *space = open_run(&watch, config, RUN);
+    name_space_begin(space, begun);
+    delete_and_close(space, &watch);
+    assert_true(watch.end.is_clean);
+    assert_int_equal(watch.begun, 0);
+    assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:run:" RUN " hf:2:dry:runs");
+}
+
 #define SPACE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -490,6 +503,7 @@ int main(void)
         SPACE_TEST(a_node_that_is_down_is_told_and_the_others_are_cleaned),
         SPACE_TEST(a_user_without_the_right_to_look_is_told),
         SPACE_TEST(a_queue_node_that_is_not_there_is_trouble_at_the_beginning),
+        SPACE_TEST(a_beginning_that_is_given_up_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
 #include "base/random.h"
 #include "base/log.h"
 #include "worker/commands/json_writer.h"
@@ -95,8 +94,7 @@ static const struct command_option options[] = {
 struct dry_run_command {
     struct dry_run_plan plan;
     const char *path, *join, *html, *save;
-    bool as_json, is_quiet, has_seed, wants_local;
-    bool has_threads;
+    bool as_json, is_quiet, has_seed;
 };
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
@@ -163,7 +161,6 @@ static bool option_take(struct dry_run_command *dry, int option, const char *val
     }
     dry->join = option == OPTION_JOIN ? value : dry->join;
     dry->has_seed |= option == OPTION_SEED;
-    dry->has_threads |= option == OPTION_THREADS;
     return true;
 }
 
@@ -257,12 +254,12 @@ static int run_told(const struct dry_run_command *dry)
                : dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
                                            : dry_run_perform(&request, &result, &findings);
     findings_print(&findings, stderr);
+    bool is_told = findings.errors == 0; /* of a what-if that came to an early end there is something to tell, too */
     findings_fini(&findings);
-    bool is_told = true;
     if (ran && dry->join == NULL) {
         report_print(dry, &result);
         bool has_page = page_write(dry, &result);
-        is_told = json_save(dry, &result) && has_page;
+        is_told = json_save(dry, &result) && has_page && is_told;
         result_fini(&result);
     }
     return ran && is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;

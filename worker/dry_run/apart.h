@@ -14,5 +14,8 @@ enum { APART_DIED = 126 };
 
 /* `act` runs in the child; what it writes to `descriptor` is appended to `output`. */
 int apart_do(int (*act)(void *context, int descriptor), void *context, struct buffer *output);
+/* The same; SIGINT and SIGTERM that come meanwhile are for the child alone: it ends as it likes, and the caller goes
+ * on. */
+int apart_do_interruptible(int (*act)(void *context, int descriptor), void *context, struct buffer *output);
 
 #endif

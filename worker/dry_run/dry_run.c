@@ -28,6 +28,7 @@ struct dry_run {
     const struct dry_run_plan *plan;
     struct findings *findings;
     bool is_guest;         /* another host leads the run */
+    bool leaves_names;     /* for the janitor to remove */
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
     struct plugins *plugins;
@@ -54,6 +55,10 @@ static void config_open(struct dry_run *run)
         return;
     run->live = path != NULL ? config_read(path, &again) : dry_config_built_in(&again);
     findings_fini(&again); /* the same */
+    if (run->live == NULL) {
+        findings_error(run->findings, "%s was changed while it was read", path != NULL ? path : "the configuration");
+        return;
+    }
     plan_check(run->plan, path != NULL ? run->config : NULL, run->findings);
     if (path == NULL || !is_well(run))
         return;
@@ -177,7 +182,10 @@ static void run_end(struct dry_run *run)
 {
     workforce_end(run->workforce);
     private_nodes_end(run->nodes);
-    janitor_dismiss(run->janitor);
+    if (run->leaves_names && run->nodes == NULL)
+        janitor_leave(run->janitor);
+    else
+        janitor_dismiss(run->janitor);
     plugins_close(run->plugins);
     config_free(run->config);
     config_free(run->live);
@@ -198,7 +206,8 @@ bool dry_run_perform(const struct dry_run_request *request, struct result *resul
                                               .nodes = run.nodes,
                                               .says = request->says,
                                               .progress = request->progress,
-                                              .host = run.host},
+                                              .host = run.host,
+                                              .leaves_names = &run.leaves_names},
                         result, &error);
         if (!ran)
             findings_error(findings, "%s", error.text);
@@ -242,11 +251,13 @@ static bool point_perform(const struct dry_run_request *request, const struct dr
     asked.plan = point;
     if (request->says != NULL)
         fprintf(request->says, "with %u threads a process:\n", point->threads);
-    int status = apart_do(point_run, &asked, &output);
+    int status = apart_do_interruptible(point_run, &asked, &output);
     bool ran = status == EXIT_CODE_OK && result_read(output.bytes, output.length, result, &error);
     if (!ran)
         findings_error(findings, "with %u threads: %s", point->threads,
-                       error.text[0] != '\0' ? error.text : buffer_text(&output));
+                       error.text[0] != '\0' ? error.text
+                       : output.length > 0   ? buffer_text(&output)
+                                             : "it was ended by a signal");
     buffer_fini(&output);
     return ran;
 }
@@ -298,7 +309,7 @@ bool dry_run_explore(const struct dry_run_request *request, struct result *resul
     result->point_count = count;
     memcpy(result->plan.points, plan->points, sizeof plan->points);
     result->plan.point_count = plan->point_count;
-    return findings->errors == 0;
+    return true;
 }
 
 /* --- in the run of another host ----------------------------------------------------------------------------------- */
@@ -319,6 +330,8 @@ static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
     config_free(config);
     if (!is_there)
         return false;
+    memcpy(plan->id, own->id, sizeof plan->id); /* whatever the record says: nothing is done in another run */
+    plan->is_local = false;
     plan->threads = own->threads;
     plan->processes = own->processes;
     plan->fault_count = 0;

@@ -29,7 +29,8 @@ struct dry_run_request {
 bool dry_run_perform(const struct dry_run_request *request, struct result *result,
                      struct findings *findings) MUST_CHECK;
 /* A run for each point of the plan, in processes of their own, and what they gave beside one another: the result is
- * that of the point that is nearest to the plan's own threads, with all points in it. */
+ * that of the point that is nearest to the plan's own threads, with all points in it. False when there was none; when
+ * an error or an interrupt was the end of it, the points until then are the result. */
 bool dry_run_explore(const struct dry_run_request *request, struct result *result,
                      struct findings *findings) MUST_CHECK;
 

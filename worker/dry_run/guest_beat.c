@@ -25,6 +25,12 @@ void guest_beat_write(struct buffer *out, const struct guest_beat *beat)
                                (json_int_t)beat->records_lost, "has_ended", (int)beat->has_ended));
 }
 
+/* So far that sums and differences of two are numbers still. */
+static bool is_time(json_int_t ns)
+{
+    return ns >= -INT64_MAX / 4 && ns <= INT64_MAX / 4;
+}
+
 bool guest_beat_read(struct text_span text, struct guest_beat *beat)
 {
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
@@ -33,7 +39,8 @@ bool guest_beat_read(struct text_span text, struct guest_beat *beat)
     bool is_one = json_unpack(object, "{s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", &processes, "threads",
                               &threads, "clock_offset_ns", &offset, "clock_error_ns", &error, "clock_is_known",
                               &is_known, "cpu_ns", &cpu, "records_lost", &lost, "has_ended", &has_ended) == 0 &&
-                  processes > 0 && processes <= DRY_RUN_PROCESSES_MAX && threads > 0 && threads <= DRY_RUN_THREADS_MAX;
+                  processes > 0 && processes <= DRY_RUN_PROCESSES_MAX && threads > 0 &&
+                  threads <= DRY_RUN_THREADS_MAX && is_time(offset) && is_time(error) && error >= 0;
     json_decref(object);
     if (!is_one)
         return false;

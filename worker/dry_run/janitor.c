@@ -237,6 +237,14 @@ void janitor_dismiss(struct janitor *janitor)
     free(janitor);
 }
 
+void janitor_leave(struct janitor *janitor)
+{
+    if (janitor == NULL || janitor->owner != getpid())
+        return;
+    close(janitor->pipe);
+    free(janitor);
+}
+
 pid_t janitor_pid(const struct janitor *janitor)
 {
     return janitor->pid;

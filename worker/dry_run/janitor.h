@@ -5,13 +5,13 @@
  *     janitor = janitor_start(&options, &error);        before there are threads, a loop or workers
  *     janitor_watch(janitor, pid);                      each worker, when it was forked; private servers too
  *     ...
- *     janitor_dismiss(janitor);                         after everything was removed
+ *     janitor_dismiss(janitor);                         after everything was removed; or janitor_leave, if it was not
  *
  * It is in a session of its own and hears neither SIGINT nor SIGTERM nor SIGHUP. It outlives the coordinator by a
  * minute at most. Nothing depends on it: what it does not remove has a ttl, or is removed by the next dry run
  * (name_space.h).
  *
- * Threads: the one of the coordinator. janitor_watch and janitor_dismiss do nothing in a process that was forked from
+ * Threads: the one of the coordinator. janitor_watch, _dismiss and _leave do nothing in a process that was forked from
  * it. If the janitor dies, nobody notices. */
 #ifndef WORKER_DRY_RUN_JANITOR_H
 #define WORKER_DRY_RUN_JANITOR_H
@@ -35,6 +35,8 @@ struct janitor *janitor_start(const struct janitor_options *options, struct erro
 void janitor_watch(struct janitor *janitor, pid_t pid);
 /* Returns when it has ended. NULL is fine. */
 void janitor_dismiss(struct janitor *janitor);
+/* From now on it waits for the end of this process only, and then removes what there is. NULL is fine. */
+void janitor_leave(struct janitor *janitor);
 /* For tests. */
 pid_t janitor_pid(const struct janitor *janitor);
 

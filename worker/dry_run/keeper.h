@@ -4,8 +4,8 @@
  * Redis has no ttl for a name, only for a key that is there: a list that becomes empty is gone, and comes back without
  * a ttl. So it has to be done again and again, and what is made after the last time has none. What has to be kept is
  * found by what names it: the set of queues, the processes, the lists in which somebody waits; a database is never
- * walked through for it. Keys that their scripts give a ttl (docs/data-model.md) are left alone, but for the totals of
- * a day, whose ttl is years.
+ * walked through for it. Keys that their scripts give a ttl (docs/data-model.md) are left alone, but for what is
+ * counted for a day, whose ttl is weeks or years.
  *
  * All that costs one PEXPIRE a key, in steps of some hundred keys, between which it rests, so that the node spends no
  * more than a share of its time on it.

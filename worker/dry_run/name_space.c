@@ -134,6 +134,15 @@ static void begin_end(struct name_space *space, const char *trouble)
     begun(space->options.context, trouble, space->removed);
 }
 
+/* What of it is underway is not waited for: whatever it has made, the removal that follows finds. */
+static void begin_cancel(struct name_space *space)
+{
+    space->begun = NULL;
+    loop_timer_clear(space->options.loop, &space->limit);
+    removal_cancel(space->removal);
+    space->removal = NULL;
+}
+
 static void limit_reached(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, limit);
@@ -316,8 +325,9 @@ static void run_removed(void *context, const struct removal_end *end)
 void name_space_delete(struct name_space *space, int64_t patience_ns,
                        void (*deleted)(void *context, const struct removal_end *end))
 {
-    invariant(!space->is_deleting && space->begun == NULL);
+    invariant(!space->is_deleting);
     lease_end(space);
+    begin_cancel(space);
     space->is_deleting = true;
     space->deleted = 0;
     space->deleted_done = deleted;

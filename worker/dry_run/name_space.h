@@ -52,7 +52,8 @@ void name_space_close(struct name_space *space);
  * `removed` of them. Until name_space_delete, lease and ttls are renewed. */
 void name_space_begin(struct name_space *space, void (*begun)(void *context, const char *trouble, unsigned removed));
 
-/* After the last of its processes has ended. Removes everything of the run from all nodes, within `patience_ns`, and
+/* After the last of its processes has ended; a beginning that is underway is given up, and `begun` does not run then.
+ * Removes everything of the run from all nodes, within `patience_ns`, and
  * forgets the run when nothing is left. `deleted` runs once; the end is valid during the call. */
 void name_space_delete(struct name_space *space, int64_t patience_ns,
                        void (*deleted)(void *context, const struct removal_end *end));

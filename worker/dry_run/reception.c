@@ -10,7 +10,8 @@
 
 #define INTERVAL_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (2 * NS_PER_S)
-enum { TTL_MS = 120000, BATCHES = 200, REPLY_BYTES_MAX = 64 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
+/* So many of the largest shipments, of 8 MB (visit.c), are one reply. When there are more they are asked for at once. */
+enum { TTL_MS = 120000, BATCHES = 8, REPLY_BYTES_MAX = 72 * 1024 * 1024, REPLY_ELEMENTS_MAX = 4096 };
 
 struct reception {
     struct loop *loop;
@@ -145,6 +146,12 @@ void reception_tell(struct reception *reception, enum run_state state)
     reception->changes++;
     if (!redis_call_is_outstanding(&reception->call))
         look_again(reception, 0);
+}
+
+void reception_stop(struct reception *reception)
+{
+    loop_timer_clear(reception->loop, &reception->timer);
+    redis_call_cancel(&reception->call);
 }
 
 bool reception_is_heard(const struct reception *reception)

@@ -38,6 +38,8 @@ struct reception *reception_create(struct loop *loop, const struct reception_opt
 void reception_destroy(struct reception *reception); /* NULL is fine */
 
 void reception_tell(struct reception *reception, enum run_state state);
+/* From now on nothing is asked or written; what was heard stays. */
+void reception_stop(struct reception *reception);
 /* True once the node has the last state that was told. */
 bool reception_is_heard(const struct reception *reception);
 unsigned reception_guest_count(const struct reception *reception);

@@ -232,9 +232,8 @@ static size_t schedule_take(struct shadow *shadow, const struct redis_reply *rep
         const struct redis_reply *task = &reply->elements[i], *score = &reply->elements[i + 1];
         if (task->kind != REDIS_STRING || score->kind != REDIS_STRING)
             continue;
-        int64_t at_us = (int64_t)(strtod(score->bytes, NULL) * (double)US_PER_S);
-        if (at_us <= wall_now().us)
-            at_us = 0;
+        double score_us = strtod(score->bytes, NULL) * (double)US_PER_S; /* may be -inf */
+        int64_t at_us = score_us > (double)wall_now().us ? (int64_t)score_us : 0;
         struct shadow_entry *entry = shadow_take(shadow, NULL, task->bytes, task->length, at_us);
         if (entry != NULL)
             entry_wait(shadow, entry, &shadow->counts.scheduled);

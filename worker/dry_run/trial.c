@@ -36,9 +36,9 @@ static void all_deleted(void *context, const struct removal_end *end)
     struct trial *trial = context;
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
         trial->keys_left[i] = end->nodes[i].left;
-        if (end->nodes[i].trouble != NULL)
-            snprintf(trial->clean_trouble, sizeof trial->clean_trouble, "%s: %s", end->nodes[i].name,
-                     end->nodes[i].trouble);
+        if (end->nodes[i].trouble != NULL && trial->terms.nodes == NULL)
+            trial_say(trial, "%s still has keys of this run, which the next dry run removes: %s", end->nodes[i].name,
+                      end->nodes[i].trouble);
     }
     over(trial);
 }
@@ -49,8 +49,19 @@ static void cleaning_enter(struct trial *trial)
     name_space_delete(trial->space, CLEAN_NS, all_deleted);
 }
 
+/* Nobody writes below the names of the run any more: what is removed must not come back. */
+static void writers_end(struct trial *trial)
+{
+    for (unsigned i = 1; i <= trial->plan->processes; i++)
+        (void)workforce_kill(trial->terms.workforce, i); /* those that did not end in time */
+    reception_stop(trial->reception);
+    feeder_destroy(trial->feeder);
+    trial->feeder = NULL;
+}
+
 static void looking_enter(struct trial *trial)
 {
+    writers_end(trial);
     phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
     node_watch_look(trial->watch);
 }
@@ -256,8 +267,10 @@ static void interrupted(void *context, int number)
         draining_enter(trial);
     else if (trial->phase == TRIAL_DRAINING)
         ending_enter(trial);
-    else if (trial->interrupts > 1 && trial->phase != TRIAL_OVER)
+    else if (trial->interrupts > 1 && trial->phase != TRIAL_OVER) {
+        *trial->terms.leaves_names = true;
         over(trial);
+    }
 }
 
 /* --- the name space ----------------------------------------------------------------------------------------------- */
@@ -271,6 +284,8 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
     if (trouble != NULL) {
         error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
         ending_enter(trial);
+    } else if (trial->terms.nodes != NULL) {
+        trial_say(trial, "dry run %s", trial->plan->id);
     } else {
         trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
                   trial->plan->id);
@@ -357,6 +372,8 @@ bool trial_run(const struct trial_terms *terms, struct result *result, struct er
         loop_run(trial->loop);
         trial_progress_clear(trial);
         ran = trial->load_from.ns != 0 || trial->was_interrupted;
+        if (ran && trial->trouble.text[0] != '\0')
+            trial_say(trial, "%s", trial->trouble.text);
         if (ran)
             trial_result_make(trial, result);
         else

@@ -34,6 +34,7 @@ struct trial_terms {
     FILE *says;                  /* sentences: troubles, and the id of the run; NULL = none */
     FILE *progress;              /* a terminal, for numbers that are drawn again and again; NULL = none */
     const char *host;            /* this one's name */
+    bool *leaves_names;          /* set when a further interrupt ended it before its names were removed */
 };
 
 /* False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */

@@ -66,7 +66,6 @@ struct trial {
     bool is_written_down; /* the run, among those that there are */
     struct live_block block;
     uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
-    char clean_trouble[RESULT_TEXT_MAX];  /* why something is left */
     struct trial_node nodes[RESULT_NODES_MAX];
     uint64_t pushed, pushed_late;
     struct machine_load machine_from, machine_to;

@@ -30,8 +30,7 @@ static void worker_ended(void *context, const struct workforce_exit *end)
     struct trial *trial = context;
     if (end->was_orderly)
         return;
-    while (workforce_read(trial->terms.workforce, RECORDS_MAX, own_record, trial) > 0)
-        ;
+    (void)workforce_read(trial->terms.workforce, SIZE_MAX, own_record, trial); /* each ring once: its last words */
     if (trial->tally != NULL)
         tally_process_died(trial->tally, 0, end->number - 1, loop_now(trial->loop));
     if (end->was_wanted)

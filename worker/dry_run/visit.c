@@ -20,7 +20,14 @@
 #define SILENCE_NS  (30 * NS_PER_S)
 /* With the last call after the workers are gone. */
 #define PARTING_NS (5 * NS_PER_S)
-enum { TTL_MS = 120000, RECORDS_MAX = 5000, SHIPMENT_BYTES = 1024 * 1024 };
+/* A shipment is a little larger: what was in the last ring that was read comes whole, and one has 4 MB at most. */
+enum {
+    TTL_MS = 120000,
+    RECORDS_MAX = 5000,
+    SHIPMENT_BYTES = 1024 * 1024,
+    REQUEST_BYTES_MAX = 16 * 1024 * 1024,
+    REPLY_BYTES_MAX = 16 * 1024 * 1024 /* the plan, which may have many names of resources in it */
+};
 
 /* --- before there is a loop --------------------------------------------------------------------------------------- */
 
@@ -209,7 +216,8 @@ static void tick(struct loop_timer *timer)
         visit->gathered.length < SHIPMENT_BYTES ? workforce_read(workforce, RECORDS_MAX, record_take, visit) : 1;
     workforce_reap(workforce, worker_ended, visit);
     workforce_read_log(workforce, worker_said, visit);
-    if (!visit->is_stopping && instant_since(visit->heard, now) > SILENCE_NS) {
+    bool is_silent = instant_since(visit->heard, now) > SILENCE_NS;
+    if (!visit->is_stopping && is_silent) {
         error_set(visit->error, "nothing was heard of the queue node for 30 seconds: %s",
                   redis_node_reason(visit->node));
         stop(visit);
@@ -218,7 +226,7 @@ static void tick(struct loop_timer *timer)
         error_set(visit->error, "the queue node was not reached at the end: what the workers said last is lost");
         over(visit, false);
     }
-    if (visit->is_parting || records > 0 || workforce_alive(workforce) > 0)
+    if (visit->is_parting || (records > 0 && !is_silent) || workforce_alive(workforce) > 0)
         return;
     visit->is_parting = true;
     visit->part_by = instant_after(now, PARTING_NS);
@@ -240,7 +248,8 @@ static bool visit_open(struct visit *visit, struct error *error)
         return false;
     node.scripts = meeting_scripts;
     node.script_count = MEETING_SCRIPTS;
-    node.unanswered_limit = 4 * SHIPMENT_BYTES;
+    node.unanswered_limit = REQUEST_BYTES_MAX;
+    node.reply_limit = REPLY_BYTES_MAX;
     visit->node = redis_node_create(visit->loop, &node);
     visit->call.done = answered;
     visit->heard = instant_now();
