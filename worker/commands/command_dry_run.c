@@ -168,7 +168,7 @@ static bool option_take(struct dry_run_command *dry, int option, const char *val
 static void plan_settle(struct dry_run_command *dry)
 {
     struct dry_run_plan *plan = &dry->plan;
-    if (dry->path == NULL)
+    if (dry->path == NULL && plan->kind == DRY_RUN_REHEARSAL)
         plan->is_local = true;
     if (!dry->has_seed)
         plan->seed = (uint64_t)random_between(1, DRY_RUN_SEED_MAX);

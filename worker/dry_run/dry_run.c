@@ -1,5 +1,6 @@
 #include "worker/dry_run/dry_run.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,15 @@ static bool is_well(const struct dry_run *run)
     return run->findings->errors == 0;
 }
 
+/* Before private nodes are there, the rest of the configuration is checked as if it named them. */
+static void nodes_promise(struct dry_run *run)
+{
+    struct dry_config_nodes nodes = {.host = "127.0.0.1", .queue_port = 1, .lock_count = run->plan->local_nodes};
+    for (unsigned i = 0; i < nodes.lock_count; i++)
+        nodes.lock_ports[i] = i + 2;
+    dry_config_use_nodes(run->config, &nodes);
+}
+
 static void config_open(struct dry_run *run)
 {
     const char *path = run->request->config_path;
@@ -60,6 +70,8 @@ static void config_open(struct dry_run *run)
         return;
     }
     plan_check(run->plan, path != NULL ? run->config : NULL, run->findings);
+    if (run->plan->is_local && is_well(run))
+        nodes_promise(run);
     if (path == NULL || !is_well(run))
         return;
     const struct config_worker *worker = &run->config->worker;
@@ -191,10 +203,21 @@ static void run_end(struct dry_run *run)
     config_free(run->live);
 }
 
+/* Until trial_run hears them: what is half made would stay. */
+static void interrupts_hold(void)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+}
+
 bool dry_run_perform(const struct dry_run_request *request, struct result *result, struct findings *findings)
 {
     struct dry_run run = {.request = request, .plan = request->plan, .findings = findings};
     struct error error = ERROR_NONE;
+    interrupts_hold();
     bool ran = prepare(&run);
     if (ran) {
         ran = trial_run(&(struct trial_terms){.plan = run.plan,

@@ -1,5 +1,6 @@
 #include "worker/dry_run/reception.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,10 @@ static void guest_beats(void *context, const char *name, struct text_span text)
     if (memcmp(&beat, &guest->beat, sizeof beat) != 0)
         guest->heard = loop_now(reception->loop);
     guest->beat = beat;
+    bool was_gone = guest->is_gone;
     guest->is_gone = beat.has_ended || instant_since(guest->heard, loop_now(reception->loop)) > GUEST_SILENCE_NS;
+    if (guest->is_gone && !was_gone && !beat.has_ended)
+        reception->options.missed(reception->options.context, (unsigned)(guest - reception->guests));
 }
 
 static void records_come(void *context, const char *name, struct text_span shipment)
@@ -119,7 +123,7 @@ struct reception *reception_create(struct loop *loop, const struct reception_opt
     reception->loop = loop;
     reception->options = *options;
     reception->call.done = answered;
-    strcpy(reception->taken, "0");
+    snprintf(reception->taken, sizeof reception->taken, "0");
     loop_timer_init(&reception->timer, look);
     reception->node = redis_node_create(loop, &node);
     reception_tell(reception, RUN_GATHERS);

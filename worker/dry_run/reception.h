@@ -29,6 +29,8 @@ struct reception_options {
     const struct dry_run_plan *plan;
     /* Records of a guest's process; `guest` is its place in the table, from 0 on. */
     void (*brought)(void *context, unsigned guest, unsigned process, struct text_span records);
+    /* Nothing was heard of it for GUEST_SILENCE_NS, and it had not said that it ends. Once, unless it comes back. */
+    void (*missed)(void *context, unsigned guest);
     void *context;
 };
 

@@ -16,6 +16,8 @@
 #define LOOK_NS      (3 * NS_PER_S)
 #define CLEAN_NS     (30 * NS_PER_S)
 #define SECOND_NS    NS_PER_S
+/* Two signals that come closer together are one: a terminal, a shell and timeout(1) may each send theirs. */
+#define AGAIN_NS NS_PER_S
 
 /* --- phases ------------------------------------------------------------------------------------------------------- */
 
@@ -43,8 +45,13 @@ static void all_deleted(void *context, const struct removal_end *end)
     over(trial);
 }
 
+/* A node that was never reached has nothing of this run. */
 static void cleaning_enter(struct trial *trial)
 {
+    if (!trial->is_written_down && !node_watch_queue_is_up(trial->watch)) {
+        over(trial);
+        return;
+    }
     phase_enter(trial, TRIAL_CLEANING, 0);
     name_space_delete(trial->space, CLEAN_NS, all_deleted);
 }
@@ -258,16 +265,18 @@ static void second(struct loop_timer *timer)
 static void interrupted(void *context, int number)
 {
     struct trial *trial = context;
+    bool is_again = trial->was_interrupted && instant_since(trial->interrupted, loop_now(trial->loop)) > AGAIN_NS;
     (void)number;
+    if (!trial->was_interrupted)
+        trial->interrupted = loop_now(trial->loop);
     trial->was_interrupted = true;
-    trial->interrupts++;
     if (trial->phase < TRIAL_LOADING)
         ending_enter(trial);
     else if (trial->phase == TRIAL_LOADING)
         draining_enter(trial);
     else if (trial->phase == TRIAL_DRAINING)
         ending_enter(trial);
-    else if (trial->interrupts > 1 && trial->phase != TRIAL_OVER) {
+    else if (is_again && trial->phase != TRIAL_OVER) {
         *trial->terms.leaves_names = true;
         over(trial);
     }
@@ -321,6 +330,18 @@ static void tasks_refused(void *context, uint64_t count, const char *reason)
         error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)count, reason);
 }
 
+/* They may have been held back until now. */
+static void interrupts_hear(struct trial *trial)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
+    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
+    sigprocmask(SIG_UNBLOCK, &both, NULL);
+}
+
 static bool trial_open(struct trial *trial, struct error *error)
 {
     trial->loop = loop_create(error);
@@ -337,8 +358,7 @@ static bool trial_open(struct trial *trial, struct error *error)
     loop_timer_init(&trial->tick, tick);
     loop_timer_init(&trial->second, second);
     loop_timer_set(trial->loop, &trial->tick, instant_now());
-    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
-    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
+    interrupts_hear(trial);
     return true;
 }
 

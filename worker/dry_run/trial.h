@@ -11,7 +11,8 @@
  *
  *     trial_run(&terms, &result, &error)
  *
- * Runs a loop of its own on the calling thread, the only one. If the process dies, the janitor tidies up (janitor.h).
+ * Runs a loop of its own on the calling thread, the only one. SIGINT and SIGTERM may be blocked when it
+ * is called. If the process dies, the janitor tidies up (janitor.h).
  * Files: trial.c the phases; trial_load.c what is pushed; trial_sources.c what is heard; trial_result.c its end. */
 #ifndef WORKER_DRY_RUN_TRIAL_H
 #define WORKER_DRY_RUN_TRIAL_H

@@ -29,17 +29,23 @@ static struct instant next_due(const struct trial *trial)
     return instant_after(trial->load_from, load_due_ns(trial->load));
 }
 
-/* Open arrivals: all that are due by now. */
-static void arrivals_due(struct loop_timer *timer)
+/* Open arrivals: all that are due by now. False when no more will come. */
+static bool due_push(struct trial *trial)
 {
-    struct trial *trial = list_owner(timer, struct trial, arrival);
     struct instant now = instant_now();
     for (unsigned i = 0; i < BURST_MAX && !instant_before(now, next_due(trial)); i++) {
         if (instant_reached(next_due(trial), trial->load_until))
-            return;
+            return false;
         task_push(trial, next_due(trial));
     }
-    loop_timer_set(trial->loop, timer, next_due(trial));
+    return true;
+}
+
+static void arrivals_due(struct loop_timer *timer)
+{
+    struct trial *trial = list_owner(timer, struct trial, arrival);
+    if (due_push(trial))
+        loop_timer_set(trial->loop, timer, next_due(trial));
 }
 
 void trial_load_follow(struct trial *trial, unsigned ended)
@@ -63,8 +69,11 @@ void trial_load_begin(struct trial *trial)
         trial_load_follow(trial, trial->plan->population);
 }
 
+/* What was due in the last moment is pushed too, so that a seed gives as many tasks each time. */
 void trial_load_end(struct trial *trial)
 {
+    if (trial->load != NULL && trial->plan->arrivals == DRY_RUN_OPEN && !trial->was_interrupted)
+        (void)due_push(trial);
     loop_timer_clear(trial->loop, &trial->arrival);
     if (trial->shadow != NULL)
         shadow_end(trial->shadow);

@@ -44,7 +44,7 @@ struct trial {
     struct loop *loop;
     struct loop_timer tick, second, arrival;
     struct loop_signal *interrupt, *termination;
-    unsigned interrupts;
+    struct instant interrupted; /* first */
     enum trial_phase phase;
     struct instant phase_until; /* then it is over whatever was waited for */
     struct instant load_from, measured_from, load_until;

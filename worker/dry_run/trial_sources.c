@@ -94,6 +94,21 @@ static void guest_brought(void *context, unsigned number, unsigned process, stru
             trial_load_follow(trial, 1);
 }
 
+/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies. */
+static void guest_missed(void *context, unsigned number)
+{
+    struct trial *trial = context;
+    char quoted[LOG_QUOTE_MAX];
+    const struct reception_guest *guest = reception_guest(trial->reception, number);
+    trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
+              log_quote(guest->name, quoted));
+    if (trial->tally == NULL)
+        return;
+    guest_note(trial, number);
+    for (unsigned process = 0; process < guest->beat.processes; process++)
+        tally_process_died(trial->tally, number + 1, process, guest->heard);
+}
+
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
@@ -143,6 +158,7 @@ void trial_sources_open(struct trial *trial)
                                                                                  .space = terms->key_space,
                                                                                  .plan = trial->plan,
                                                                                  .brought = guest_brought,
+                                                                                 .missed = guest_missed,
                                                                                  .context = trial});
 }
 
