@@ -1,0 +1,355 @@
+/* holdfast dry-run on nodes of its own, from the command line to the last file: what it counts, whether a seed repeats
+ * it, how it ends, what faults do to it, and what it refuses. */
+#include "tests/support/dry_run_fixture.h"
+
+#include <sys/stat.h>
+
+#include "tests/support/markup_check.h"
+
+/* --- helpers ------------------------------------------------------------------------------------------------------ */
+
+static char *file_take(const char *name)
+{
+    char path[PRIVATE_DIRECTORY_MAX + 64];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", place, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fstat(fileno(file), &status) != 0)
+        fail_msg("%s was not written", path);
+    char *text = calloc(1, (size_t)status.st_size + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, (size_t)status.st_size, file), (size_t)status.st_size);
+    fclose(file);
+    unlink(path);
+    return text;
+}
+
+static void file_write(const char *name, const char *text)
+{
+    char path[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", place, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void file_remove(const char *name)
+{
+    char path[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", place, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static uint64_t holds(void)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < found.resource_count; i++)
+        count += found.resources[i].held;
+    return count;
+}
+
+/* --- what it counts ----------------------------------------------------------------------------------------------- */
+
+static void nodes_agree(void)
+{
+    unsigned lock_nodes = 0;
+    assert_int_equal(found.node_count, 6);
+    for (unsigned i = 0; i < found.node_count; i++) {
+        const struct result_node *node = &found.nodes[i];
+        assert_int_equal(node->keys_at_end, 0);
+        assert_true(node->commands_counted > found.done);
+        if (node->is_queue_node)
+            continue;
+        lock_nodes++;
+        assert_int_equal(node->commands_counted, node->commands_sent);
+    }
+    assert_int_equal(lock_nodes, 5);
+}
+
+static void page_is_whole(void)
+{
+    char *page = file_take("page.html"), *wrong = markup_check(page);
+    if (wrong != NULL)
+        fail_msg("%s", wrong);
+    assert_true(markup_count(page, "svg") > 0);
+    assert_lacks(page, "http://");
+    assert_lacks(page, "https://");
+    assert_lacks(page, "src=");
+    free(page);
+}
+
+static void all_is_counted_and_nothing_is_left(void **state)
+{
+    (void)state;
+    run_well("--local --for 3s --rate 150/s --resources 5 --zipf 1.1 --hold exp:5ms --threads 4 --processes 2 --json "
+             "--save %s/saved.json --html %s/page.html",
+             place, place);
+    assert_in_range(found.pushed, 300, 600);
+    assert_int_equal(found.ended, found.pushed);
+    assert_int_equal(found.done, found.pushed);
+    assert_int_equal(found.twice, 0);
+    assert_int_equal(found.left, 0);
+    assert_int_equal(found.lost, 0);
+    assert_int_equal(found.overlaps, 0);
+    assert_int_equal(found.fence_refusals, 0);
+    assert_int_equal(found.resource_count, 5);
+    assert_int_equal(holds(), found.done);
+    assert_true(found.is_drained);
+    assert_false(found.was_interrupted);
+    assert_true(found.hold.mean > 0.004 && found.wait.count > 0 && found.acquire.count > 0);
+    assert_int_equal(found.host_count, 1);
+    assert_int_equal(found.hosts[0].processes, 2);
+    assert_int_equal(found.hosts[0].records_lost, 0);
+    nodes_agree();
+    char *saved = file_take("saved.json");
+    saved[strcspn(saved, "\n")] = printed.out[strcspn(printed.out, "\n")] = '\0';
+    assert_string_equal(saved, printed.out);
+    free(saved);
+    page_is_whole();
+    assert_nothing_is_left();
+}
+
+/* --- seeds -------------------------------------------------------------------------------------------------------- */
+
+/* What came for each resource, in the order of their names. */
+static char *arrivals_run(unsigned seed)
+{
+    struct buffer text = {0};
+    run_well("--local=1 --for 1s --rate 120/s --resources 4 --hold fixed:1ms --threads 4 --json --seed %u", seed);
+    assert_int_equal(found.resource_count, 4);
+    buffer_format(&text, "%llu:", (unsigned long long)found.pushed);
+    for (unsigned name = 0; name < 4; name++)
+        for (size_t i = 0; i < found.resource_count; i++)
+            if (found.resources[i].name[1] == (char)('0' + name))
+                buffer_format(&text, " %llu", (unsigned long long)found.resources[i].arrived);
+    return text.bytes;
+}
+
+static void a_seed_gives_the_same_arrivals_again(void **state)
+{
+    (void)state;
+    char *first = arrivals_run(7), *again = arrivals_run(7), *other = arrivals_run(8);
+    assert_string_equal(first, again);
+    assert_string_not_equal(first, other);
+    free(first);
+    free(again);
+    free(other);
+}
+
+/* --- ends --------------------------------------------------------------------------------------------------------- */
+
+static struct program long_run(void)
+{
+    struct program program =
+        run_start("--local=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json");
+    test_await(has_said(&program, "dry run "));
+    test_await(processes_left() == 1 + 1 + 2 * 2 + 4); /* itself, its janitor, workers and their zygotes, servers */
+    poll(NULL, 0, 700);                                /* so that there is something to tell */
+    return program;
+}
+
+static void interrupt_with(int number)
+{
+    struct program program = long_run();
+    kill(program.pid, number);
+    assert_int_equal(run_end(&program), 0);
+    assert_true(found.was_interrupted);
+    assert_true(found.pushed > 0);
+    assert_int_equal(found.twice, 0);
+    assert_int_equal(found.node_count, 4);
+    for (unsigned i = 0; i < found.node_count; i++)
+        assert_int_equal(found.nodes[i].keys_at_end, 0);
+    assert_nothing_is_left();
+}
+
+static void an_interrupt_ends_it_with_a_report(void **state)
+{
+    (void)state;
+    interrupt_with(SIGINT);
+}
+
+static void a_termination_ends_it_with_a_report(void **state)
+{
+    (void)state;
+    interrupt_with(SIGTERM);
+}
+
+static void nothing_is_left_of_one_that_is_killed(void **state)
+{
+    (void)state;
+    struct program program = long_run();
+    assert_int_equal(files_left(), 1);
+    kill(program.pid, SIGKILL);
+    assert_int_equal(run_end(&program), -1);
+    await_that_nothing_is_left();
+}
+
+/* --- faults ------------------------------------------------------------------------------------------------------- */
+
+static void faults_are_survived_and_told(void **state)
+{
+    (void)state;
+    run_well("--local --for 3s --rate 100/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
+             "--fault 500ms:stop:lock2:500ms --fault 1100ms:kill:lock3:300ms --fault 1600ms:wipe:lock1");
+    assert_int_equal(found.fault_count, 3);
+    for (unsigned i = 0; i < found.fault_count; i++)
+        if (!found.faults[i].was_done)
+            fail_msg("not done: %s", found.faults[i].text);
+    assert_contains(found.faults[0].text, "lock2 was stopped for 0.5 s");
+    assert_contains(found.faults[1].text, "lock3 was killed");
+    assert_contains(found.faults[2].text, "lock1 lost all its keys");
+    assert_int_equal(found.twice, 0);
+    assert_int_equal(found.ended, found.pushed);
+    assert_int_equal(found.overlaps_unfenced, 0);
+    assert_nothing_is_left();
+}
+
+/* Its locks are lost meanwhile, and others hold the resources; what it would still write, a fence refuses. */
+static void a_worker_that_is_frozen_beyond_the_ttl_is_fenced_off(void **state)
+{
+    (void)state;
+    file_write("short.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { ttl = \"1s\"; };\n");
+    run_well("-c %s/short.conf --local=3 --for 4s --closed 8 --resources 1 --hold fixed:50ms --threads 2 --processes 2 "
+             "--json --fault 1s:freeze:worker1:2500ms",
+             place);
+    file_remove("short.conf");
+    assert_true(found.faults[0].was_done);
+    assert_contains(found.faults[0].text, "worker process 1 was stopped for 2.5 s");
+    assert_true(found.fence_refusals >= found.overlaps);
+    assert_int_equal(found.overlaps_unfenced, 0);
+    assert_true(found.done > 20);
+    assert_nothing_is_left();
+}
+
+/* --- what-if ------------------------------------------------------------------------------------------------------ */
+
+static void each_point_is_measured(void **state)
+{
+    (void)state;
+    run_well("--local=1 --for 1s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
+    assert_int_equal(found.point_count, 2);
+    assert_int_equal(found.points[0].threads, 2);
+    assert_int_equal(found.points[1].threads, 4);
+    assert_true(found.points[0].throughput > 20 && found.points[1].throughput > 20);
+    assert_nothing_is_left();
+}
+
+static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
+{
+    (void)state;
+    struct program program = run_start("--local=1 --for 20s --rate 100/s --json --what-if threads=2,4");
+    test_await(has_said(&program, "dry run "));
+    poll(NULL, 0, 700);
+    kill(program.pid, SIGINT);
+    assert_int_equal(run_end(&program), 0);
+    assert_true(found.was_interrupted);
+    assert_int_equal(found.point_count, 1);
+    assert_nothing_is_left();
+}
+
+/* --- what is refused ---------------------------------------------------------------------------------------------- */
+
+/* A mistake in how it is called, and what follows it. */
+static void assert_misused(const char *mistake, const char *arguments)
+{
+    struct buffer message = {0};
+    buffer_format(&message,
+                  "holdfast dry-run: %s\n"
+                  "Usage: holdfast dry-run [-c FILE] [--shadow | LOAD] [--threads N] [--processes N] [--html FILE] | "
+                  "compare A.json B.json\n"
+                  "`holdfast dry-run --help` says more.\n",
+                  mistake);
+    assert_refused(2, buffer_text(&message), "%s", arguments);
+    buffer_fini(&message);
+}
+
+static void misuse_is_told(void **state)
+{
+    (void)state;
+    assert_misused("--for: yesterday is not a duration; write for example 20ms, 10s or 5m", "--for yesterday");
+    assert_misused("--fault: 500ms:freeze: write WHEN:WHAT:WHOM and how: 5s:stop:lock2:3s, 5s:kill:lock2:3s, "
+                   "6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, 5s:freeze:worker1:4s or "
+                   "5s:kill:worker2",
+                   "--for 1s --fault 500ms:freeze");
+    assert_misused("--join: 0123 is not the id of a run: 12 hexadecimal digits, as the host that began it shows them",
+                   "--join 0123");
+    assert_misused("--join wants the configuration with the nodes of the run: -c FILE", "--join 0123456789ab");
+    assert_misused("'compaer' is no option; the only word it knows is compare", "compaer");
+}
+
+static void what_cannot_work_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(1, "error: --resources-per-task 6: there are only 5 resources\n",
+                   "--local --for 1s --resources 5 --resources-per-task 6");
+    assert_refused(1,
+                   "error: --local=4: an even number of lock nodes survives no more failures than one node less: use 3 "
+                   "or 5\n",
+                   "--local=4 --for 1s");
+    assert_refused(1,
+                   "error: --class transfer: there is no configuration that says something about it; without --class "
+                   "the usual settings hold\n",
+                   "--for 1s --class transfer");
+    assert_refused(1, "error: --shadow needs the configuration of the fleet: name it with --config\n",
+                   "--for 1s --shadow");
+    assert_refused(1,
+                   "error: --hold: hardly any hold is shorter than the whole run of 1s (the mean is 5s): no task would "
+                   "end; a longer --for, or shorter holds\n",
+                   "--for 1s --hold fixed:5s");
+    assert_refused(1, "error: --fault freeze:worker2: the worker processes of this host are 1 to 1\n",
+                   "--for 1s --fault 500ms:freeze:worker2:100ms");
+    assert_nothing_is_left();
+}
+
+static void what_the_configuration_does_not_let_it_do_is_refused(void **state)
+{
+    (void)state;
+    file_write("limits.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { max_hold = \"10s\"; };\n");
+    assert_refused(1,
+                   "error: --hold: a hold lasts 11s, and lock.max_hold ends it after 10s however often it is extended: "
+                   "shorter holds, or a longer max_hold\n",
+                   "-c %s/limits.conf --local --for 60s --hold fixed:11s", place);
+    assert_refused(1,
+                   "error: --class transfr: the configuration says nothing about such a class; without --class the "
+                   "usual settings hold\n",
+                   "-c %s/limits.conf --local --for 3s --class transfr", place);
+    file_remove("limits.conf");
+    assert_nothing_is_left();
+}
+
+static void garbage_is_not_compared(void **state)
+{
+    (void)state;
+    struct buffer message = {0};
+    file_write("garbage.json", "{\"format\":\"something\"}\n");
+    buffer_format(
+        &message,
+        "holdfast dry-run compare: %s/garbage.json: this is no result of a dry run: holdfast dry-run --json writes "
+        "one\n",
+        place);
+    assert_refused(1, buffer_text(&message), "compare %s/garbage.json %s/garbage.json", place, place);
+    buffer_fini(&message);
+    file_remove("garbage.json");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_is_counted_and_nothing_is_left),
+        cmocka_unit_test(a_seed_gives_the_same_arrivals_again),
+        cmocka_unit_test(an_interrupt_ends_it_with_a_report),
+        cmocka_unit_test(a_termination_ends_it_with_a_report),
+        cmocka_unit_test(nothing_is_left_of_one_that_is_killed),
+        cmocka_unit_test(faults_are_survived_and_told),
+        cmocka_unit_test(a_worker_that_is_frozen_beyond_the_ttl_is_fenced_off),
+        cmocka_unit_test(each_point_is_measured),
+        cmocka_unit_test(an_interrupt_ends_a_what_if_with_the_points_so_far),
+        cmocka_unit_test(misuse_is_told),
+        cmocka_unit_test(what_cannot_work_is_refused),
+        cmocka_unit_test(what_the_configuration_does_not_let_it_do_is_refused),
+        cmocka_unit_test(garbage_is_not_compared),
+    };
+    return cmocka_run_group_tests(tests, place_make, place_remove);
+}

@@ -1,0 +1,190 @@
+/* For tests of the whole command `holdfast dry-run`: it is run in a directory of its own, with a mark in its
+ * environment, so that whatever it leaves (a directory, a server, a worker, a janitor) is found. Its state is in the
+ * header, because a test program is one file. */
+#ifndef SUPPORT_DRY_RUN_FIXTURE_H
+#define SUPPORT_DRY_RUN_FIXTURE_H
+
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "tests/support/private_directory.h"
+#include "tests/support/program_run.h"
+#include "worker/dry_run/result_read.h"
+
+#define MARK "HOLDFAST_TEST_OF_DRY_RUN"
+
+enum { LINE_MAX_BYTES = 2048, ID_BYTES = 12 };
+
+static char place[PRIVATE_DIRECTORY_MAX]; /* where the runs have their temporary files */
+static struct program_result printed;
+static struct result found;
+
+/* --- what is left ------------------------------------------------------------------------------------------------- */
+
+static inline size_t proc_read(const char *pid, const char *file, char *bytes, size_t size)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%.200s/%s", pid, file);
+    FILE *stream = fopen(path, "re");
+    size_t length = stream != NULL ? fread(bytes, 1, size - 1, stream) : 0;
+    if (stream != NULL)
+        fclose(stream);
+    bytes[length] = '\0';
+    return length;
+}
+
+/* By its environment; a server writes its title over that, and is known by its log. */
+static inline bool is_of_a_run(const char *pid)
+{
+    static char bytes[256 * 1024];
+    char path[300], log[4096];
+    size_t length = proc_read(pid, "environ", bytes, sizeof bytes);
+    snprintf(path, sizeof path, "/proc/%.200s/fd/1", pid);
+    ssize_t size = readlink(path, log, sizeof log - 1);
+    log[size > 0 ? size : 0] = '\0';
+    return memmem(bytes, length, MARK, strlen(MARK)) != NULL ||
+           (strncmp(log, place, strlen(place)) == 0 && log[strlen(place)] == '/');
+}
+
+/* Those that have ended and are not waited for count no more: they have neither environment nor directory. */
+static inline unsigned processes_left(void)
+{
+    unsigned count = 0;
+    DIR *all = opendir("/proc");
+    assert_non_null(all);
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;)
+        count += entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && is_of_a_run(entry->d_name);
+    closedir(all);
+    return count;
+}
+
+static inline unsigned files_left(void)
+{
+    unsigned count = 0;
+    DIR *all = opendir(place);
+    assert_non_null(all);
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;)
+        count += strncmp(entry->d_name, "holdfast-dry-", strlen("holdfast-dry-")) == 0;
+    closedir(all);
+    return count;
+}
+
+static inline void assert_nothing_is_left(void)
+{
+    assert_int_equal(processes_left(), 0);
+    assert_int_equal(files_left(), 0);
+}
+
+/* After a kill: the janitor has some seconds. */
+static inline void await_that_nothing_is_left(void)
+{
+    test_await(processes_left() == 0 && files_left() == 0);
+}
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+static inline void forget(void)
+{
+    program_result_free(&printed);
+    result_fini(&found);
+    printed = (struct program_result){.out = NULL};
+}
+
+__attribute__((format(printf, 1, 0))) static inline void
+arguments_write(const char *format, va_list values, char line[LINE_MAX_BYTES], const char *arguments[64])
+{
+    unsigned count = 0;
+    assert_true(vsnprintf(line, LINE_MAX_BYTES, format, values) < LINE_MAX_BYTES);
+    arguments[count++] = "dry-run";
+    for (char *argument; (argument = strsep(&line, " ")) != NULL && count < 63;)
+        if (argument[0] != '\0')
+            arguments[count++] = argument;
+    arguments[count] = NULL;
+}
+
+/* Starts `holdfast dry-run` with these arguments, which hold no blanks. */
+__attribute__((format(printf, 1, 2))) static inline struct program run_start(const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    const char *arguments[64];
+    va_list values;
+    va_start(values, format);
+    arguments_write(format, values, line, arguments);
+    va_end(values);
+    return program_start(arguments, -1);
+}
+
+/* Waits for its end; its exit code. What it printed is in `printed`, the result of its JSON, if any, in `found`. */
+static inline int run_end(struct program *program)
+{
+    struct error error = ERROR_NONE;
+    forget();
+    printed = program_wait(program);
+    if (printed.out[0] == '{' && !result_read(printed.out, strlen(printed.out), &found, &error))
+        fail_msg("%s: %s", error.text, printed.out);
+    return printed.exit_code;
+}
+
+/* The whole of it; fails the test unless it ends well and prints its result as JSON. */
+__attribute__((format(printf, 1, 2))) static inline void run_well(const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    const char *arguments[64];
+    va_list values;
+    va_start(values, format);
+    arguments_write(format, values, line, arguments);
+    va_end(values);
+    struct program program = program_start(arguments, -1);
+    if (run_end(&program) != 0 || printed.out[0] != '{')
+        fail_msg("exit code %d: %s%s", printed.exit_code, printed.error, printed.out);
+}
+
+/* It says this and nothing else, prints nothing, and ends with that code. */
+__attribute__((format(printf, 3, 4))) static inline void assert_refused(int code, const char *message,
+                                                                        const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    const char *arguments[64];
+    va_list values;
+    va_start(values, format);
+    arguments_write(format, values, line, arguments);
+    va_end(values);
+    struct program program = program_start(arguments, -1);
+    int ended = run_end(&program);
+    assert_string_equal(printed.error, message);
+    assert_string_equal(printed.out, "");
+    assert_int_equal(ended, code);
+}
+
+static inline bool has_said(const struct program *program, const char *text)
+{
+    char *said = program_error_text(program);
+    bool has = strstr(said, text) != NULL;
+    free(said);
+    return has;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static inline int place_make(void **state)
+{
+    (void)state;
+    private_directory_create(place);
+    setenv("TMPDIR", place, 1);
+    setenv(MARK, "yes", 1);
+    return 0;
+}
+
+static inline int place_remove(void **state)
+{
+    (void)state;
+    forget();
+    return rmdir(place);
+}
+
+#endif
