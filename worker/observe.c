@@ -45,12 +45,12 @@ void slot_observe_answer(struct slot *slot, const struct redlock_event *event)
 
 void slot_observe_lost(struct slot *slot)
 {
-    slot->observed.was_lost = true;
+    slot->observed.was_lost = is_observed(slot);
 }
 
 void slot_observe_fenced_off(struct slot *slot)
 {
-    slot->observed.was_fenced_off = true;
+    slot->observed.was_fenced_off = is_observed(slot);
 }
 
 /* A handler that was abandoned still runs, and its runner may be writing when it began. */

@@ -122,7 +122,8 @@ void runtimes_quantiles(const struct runtimes_class *class_read, double *seconds
         while (bucket < RUNTIMES_BUCKETS - 1 && below + (double)class_read->buckets[bucket] < rank)
             below += (double)class_read->buckets[bucket++];
         double from = (double)runtimes_bucket_ns(bucket), to = (double)runtimes_bucket_ns(bucket + 1);
-        double part = (rank - below) / (double)class_read->buckets[bucket];
+        double inside = (double)class_read->buckets[bucket]; /* 0 when sums beyond 2^53 were rounded */
+        double part = inside > 0 ? (rank - below) / inside : 1;
         seconds[i] = (from + part * (to - from)) / (double)NS_PER_S;
     }
 }

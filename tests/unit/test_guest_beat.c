@@ -1,0 +1,84 @@
+/* What hosts of a dry run tell one another, from a node on which anybody may write. */
+#include "worker/dry_run/guest_beat.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+
+static struct text_span span_of(const struct buffer *text)
+{
+    return (struct text_span){text->bytes, text->length};
+}
+
+static void a_beat_comes_back(void **state)
+{
+    const struct guest_beat beat = {
+        .processes = 2,
+        .threads = 16,
+        .clock = {.is_known = true, .offset_ns = -INT64_C(1700000000000000000), .error_ns = 9},
+        .cpu_ns = 77,
+        .records_lost = 5,
+        .has_ended = true};
+    struct buffer text = {0};
+    struct guest_beat back;
+    (void)state;
+    guest_beat_write(&text, &beat);
+    assert_true(guest_beat_read(span_of(&text), &back));
+    assert_memory_equal(&back, &beat, sizeof beat);
+    buffer_fini(&text);
+}
+
+static bool reads(const char *processes, const char *offset, const char *error)
+{
+    struct guest_beat beat;
+    char text[400];
+    int length = snprintf(text, sizeof text,
+                          "{\"processes\":%s,\"threads\":1,\"clock_offset_ns\":%s,\"clock_error_ns\":%s,"
+                          "\"clock_is_known\":true,\"cpu_ns\":0,\"records_lost\":0,\"has_ended\":false}",
+                          processes, offset, error);
+    return guest_beat_read((struct text_span){text, (size_t)length}, &beat);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    assert_true(reads("1", "0", "0"));
+    assert_false(reads("0", "0", "0"));
+    assert_false(reads("65", "0", "0"));
+    assert_false(reads("1", "9223372036854775807", "0"));
+    assert_false(reads("1", "-9223372036854775808", "0"));
+    assert_false(reads("1", "0", "9223372036854775807"));
+    assert_false(reads("1", "0", "-1"));
+    assert_false(reads("1", "\"0\"", "0"));
+}
+
+static void shipments_end_where_their_bytes_end(void **state)
+{
+    struct buffer text = {0};
+    struct text_span records;
+    unsigned process;
+    (void)state;
+    shipment_add(&text, 300, "abc", 3);
+    shipment_add(&text, 1, "de", 2);
+    struct text_span shipment = span_of(&text), cut = {text.bytes, text.length - 1};
+    assert_true(shipment_next(&shipment, &process, &records));
+    assert_int_equal(process, 300);
+    assert_int_equal(records.length, 3);
+    assert_true(shipment_next(&shipment, &process, &records));
+    assert_memory_equal(records.bytes, "de", 2);
+    assert_false(shipment_next(&shipment, &process, &records));
+    assert_true(shipment_next(&cut, &process, &records));
+    assert_false(shipment_next(&cut, &process, &records));
+    buffer_fini(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_beat_comes_back),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(shipments_end_where_their_bytes_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
