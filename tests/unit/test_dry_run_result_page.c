@@ -120,6 +120,20 @@ static void hostile_texts_stay_texts(void **state)
     assert_has(page, "&lt;script&gt;alert(1)&lt;/script&gt;");
 }
 
+static void long_names_are_cut_and_whole_in_titles(void **state)
+{
+    (void)state;
+    char name[301];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    page_of(SAMPLE_ONE);
+    free(result.resources[0].name);
+    result.resources[0].name = memory_text(name);
+    buffer_clear(&out);
+    result_page_write(&result, &out);
+    assert_has(buffer_text(&out), "text-anchor=\"end\">xxxxxxxxxxxxxxxx~<title>xxxxxxxxxxxxxxxxxxxxxxxx");
+}
+
 static void what_is_drawn_stays_inside(void **state)
 {
     (void)state;
@@ -272,6 +286,7 @@ int main(void)
         TEST(the_answer_and_every_plot_are_there),
         TEST(what_is_not_known_is_left_out),
         TEST(hostile_texts_stay_texts),
+        TEST(long_names_are_cut_and_whole_in_titles),
         TEST(what_is_drawn_stays_inside),
         TEST(odd_numbers_are_drawn_inside),
         TEST(ticks_are_round),
