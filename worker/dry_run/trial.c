@@ -169,10 +169,24 @@ static bool all_are_there(const struct trial *trial)
            reception_guest_count(trial->reception) + 1 >= trial->plan->hosts;
 }
 
+/* Who hears the id can take part at once. */
+static void introduce(struct trial *trial)
+{
+    if (trial->is_introduced || !trial->is_written_down || !reception_is_heard(trial->reception))
+        return;
+    trial->is_introduced = true;
+    if (trial->terms.nodes != NULL)
+        trial_say(trial, "dry run %s", trial->plan->id);
+    else
+        trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
+                  trial->plan->id);
+}
+
 /* Guests may take their time; the others should not. */
 static void gathering_look(struct trial *trial, bool is_late)
 {
     const struct trial_terms *terms = &trial->terms;
+    introduce(trial);
     if (all_are_there(trial)) {
         starting_enter(trial);
     } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
@@ -293,11 +307,6 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
     if (trouble != NULL) {
         error_set(&trial->trouble, "the run could not be written down on the queue node: %s", trouble);
         ending_enter(trial);
-    } else if (trial->terms.nodes != NULL) {
-        trial_say(trial, "dry run %s", trial->plan->id);
-    } else {
-        trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
-                  trial->plan->id);
     }
 }
 
@@ -386,6 +395,7 @@ bool trial_run(const struct trial_terms *terms, struct result *result, struct er
     struct trial *trial = memory_new(struct trial);
     trial->terms = *terms;
     trial->plan = terms->plan;
+    trial->began = wall_now();
     bool ran = trial_open(trial, error);
     if (ran) {
         phase_enter(trial, TRIAL_GATHERING, GATHER_NS);

@@ -64,6 +64,7 @@ struct trial {
     struct reception *reception;
     struct name_space *space;
     bool is_written_down; /* the run, among those that there are */
+    bool is_introduced;   /* its id was told */
     struct live_block block;
     uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
     struct trial_node nodes[RESULT_NODES_MAX];
