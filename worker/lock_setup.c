@@ -14,7 +14,8 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
                                     .fence_ttl_ns = config->lock.fence_ttl_ns,
-                                    .client_name = identity};
+                                    .client_name = identity,
+                                    .is_guest = config->lock.is_guest};
 }
 
 bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error)

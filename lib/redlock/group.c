@@ -170,6 +170,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->key_prefix_length = strlen(group->key_prefix);
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     group->fence_ttl_ns = options->fence_ttl_ns > 0 ? options->fence_ttl_ns : FENCE_TTL_DEFAULT_NS;
+    group->is_guest = options->is_guest;
     list_init(&group->batches);
     list_init(&group->idle_batches);
     list_init(&group->locks);

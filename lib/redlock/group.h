@@ -70,6 +70,7 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
+    bool is_guest; /* markers are for others to write */
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told; /* changes of it are news from now on */

@@ -94,7 +94,7 @@ static void step_take(struct redlock_group *group, struct trust_step step)
         locks_doubt(group);
     changes_tell(group, step.changed);
     for (unsigned i = 0; i < group->node_count; i++) {
-        if (step.write & (1u << i))
+        if ((step.write & (1u << i)) && !group->is_guest)
             marker_write_to(&group->nodes[i]);
         if (step.look & (1u << i))
             inspect(&group->nodes[i]);

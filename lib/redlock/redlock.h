@@ -76,6 +76,8 @@ struct redlock_options {
     int64_t fence_ttl_ns;    /* how long a node remembers the token of a resource after its grant; 0 = 7 days */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
     bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */
+    bool is_guest;           /* of a lock group that others look after: it never writes a marker, so a node that forgot
+                                gets its vote back when one of the others, or an operator, has healed it */
 };
 
 /* Terms of a lock. Zero means the default in brackets. */

@@ -138,6 +138,30 @@ static void who_never_saw_the_node_with_a_marker_heals_nothing(void **state)
     assert_false(is_marked(0));
 }
 
+/* A dry run beside a live fleet is a guest: neither a doubt nor the end of its quarantine is written by it, however
+ * long there is nobody else; and it trusts the node again when somebody has healed it. */
+static void a_guest_heals_nothing_and_goes_on_when_others_did(void **state)
+{
+    (void)state;
+    group_end();
+    cluster.options.is_guest = true;
+    group_start();
+    cluster.options.is_guest = false;
+    terms_change(TTL_MS, 1);
+    cycles_go_on(1);
+    lock_cluster_ask(&cluster, 0, "FLUSHALL");
+    struct instant end = instant_after(instant_now(), REDLOCK_MS(3 * MAX_TTL_MS));
+    while (instant_before(instant_now(), end)) {
+        cycles_go_on(10);
+        loop_for(loop, REDLOCK_MS(50));
+        assert_false(is_marked(0));
+    }
+    assert_int_equal(voters(), NODES - 1);
+    lock_cluster_mark(&cluster, 0);
+    look_at(0);
+    loop_await(loop, voters() == NODES);
+}
+
 static void a_flushed_node_gives_no_vote_until_everything_it_forgot_has_expired(void **state)
 {
     (void)state;
@@ -399,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         trust_test(a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trusted_by_who_comes_later),
         trust_test(who_never_saw_the_node_with_a_marker_heals_nothing),
+        trust_test(a_guest_heals_nothing_and_goes_on_when_others_did),
         trust_test(a_flushed_node_gives_no_vote_until_everything_it_forgot_has_expired),
         trust_test(a_flushed_majority_is_no_quorum_and_comes_back),
         trust_test(a_marker_that_changes_between_two_acquires_takes_the_vote_with_it),

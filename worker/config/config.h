@@ -118,6 +118,7 @@ struct config_lock {
     unsigned hand_over_tasks;
     int64_t hand_over_ns;
     unsigned waiters_max; /* 0 = any number */
+    bool is_guest;        /* no setting: only a dry run beside a live fleet is (redlock.h) */
 };
 
 /* What a class needs its locks for; docs/contention.md says what each promises. */

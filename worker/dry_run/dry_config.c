@@ -94,6 +94,7 @@ static void locks_turn(struct config *config, const struct dry_run_plan *plan, c
 {
     int64_t fence_ttl_ns = plan->for_ns + FENCE_AFTER_NS;
     text_replace(&config->lock.prefix, prefix);
+    config->lock.is_guest = !plan->is_local;
     if (config->lock.fence_ttl_ns > fence_ttl_ns)
         config->lock.fence_ttl_ns = fence_ttl_ns;
 }

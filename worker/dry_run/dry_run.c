@@ -15,6 +15,7 @@
 #include "worker/dry_run/private_nodes.h"
 #include "worker/dry_run/result_json.h"
 #include "worker/dry_run/result_read.h"
+#include "worker/dry_run/shadow_holds.h"
 #include "worker/dry_run/trial.h"
 #include "worker/dry_run/visit.h"
 #include "worker/exit_code.h"
@@ -33,6 +34,7 @@ struct dry_run {
     struct config *live;   /* as configured */
     struct config *config; /* of the run */
     struct plugins *plugins;
+    struct shadow_holds holds; /* of a shadow */
     struct private_nodes *nodes;
     struct janitor *janitor;
     struct workforce *workforce;
@@ -168,10 +170,13 @@ static void workers_start(struct dry_run *run)
     if (!run->is_guest)
         janitor_call(run, &error);
     if (run->is_guest || run->janitor != NULL)
-        run->workforce = workforce_start(
-            &(struct workforce_options){
-                .plan = run->plan, .config = run->config, .plugins = run->plugins, .key_space = run->key_space},
-            &error);
+        run->workforce = workforce_start(&(struct workforce_options){.plan = run->plan,
+                                                                     .config = run->config,
+                                                                     .plugins = run->plugins,
+                                                                     .classes = run->holds.classes,
+                                                                     .class_count = run->holds.count,
+                                                                     .key_space = run->key_space},
+                                         &error);
     for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
         janitor_watch(run->janitor, workforce_pid(run->workforce, i));
     if (run->workforce == NULL)
@@ -185,6 +190,8 @@ static bool prepare(struct dry_run *run)
         group_check(run);
     if (run->config != NULL && is_well(run))
         nodes_start(run);
+    if (run->config != NULL && is_well(run) && run->plan->kind == DRY_RUN_SHADOW)
+        shadow_holds_read(&run->holds, run->live, run->plugins, run->findings);
     if (run->config != NULL && is_well(run))
         workers_start(run);
     return run->config != NULL && is_well(run);
@@ -193,6 +200,7 @@ static bool prepare(struct dry_run *run)
 static void run_end(struct dry_run *run)
 {
     workforce_end(run->workforce);
+    shadow_holds_fini(&run->holds);
     private_nodes_end(run->nodes);
     if (run->leaves_names && run->nodes == NULL)
         janitor_leave(run->janitor);

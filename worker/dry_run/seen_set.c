@@ -1,7 +1,6 @@
 #include "worker/dry_run/seen_set.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -34,9 +33,9 @@ static void grow(struct seen_set *set)
     *set = larger;
 }
 
-bool seen_set_add(struct seen_set *set, const char *name)
+bool seen_set_add(struct seen_set *set, const char *name, size_t length)
 {
-    uint64_t hash = hash_bytes(0, name, strlen(name));
+    uint64_t hash = hash_bytes(0, name, length);
     if (2 * (set->count + 1) > set->capacity)
         grow(set);
     return slot_take(set, hash != 0 ? hash : 1);

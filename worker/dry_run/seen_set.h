@@ -14,7 +14,7 @@ struct seen_set {
 };
 
 /* False when it is in it already; else it is from now on. */
-bool seen_set_add(struct seen_set *set, const char *name);
+bool seen_set_add(struct seen_set *set, const char *name, size_t length);
 void seen_set_fini(struct seen_set *set);
 
 #endif

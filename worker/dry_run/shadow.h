@@ -57,7 +57,7 @@ void shadow_limit(struct shadow *shadow, double rate);
 struct shadow_counts {
     uint64_t running, queued, scheduled, followed; /* tasks that were told */
     uint64_t waiting;                              /* were read, and are not told yet */
-    uint64_t invalid;                              /* are no tasks, or nobody here serves their class */
+    uint64_t invalid;                              /* are no tasks, or nobody here serves their class or queue */
     uint64_t missed;                               /* may have come and gone unseen: by the fleet's own count of runs */
     uint64_t looks, requests;
 };

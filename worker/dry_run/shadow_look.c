@@ -9,7 +9,11 @@
 #define PAUSE_NS    (100 * NS_PER_MS)
 #define SCHEDULE_NS (5 * NS_PER_S)
 #define PATIENCE_NS (5 * NS_PER_S)
+/* Who waits for a lock and is not the first of them is in the schedule for so long ahead. */
+#define PARKED_US (2 * 3600 * US_PER_S)
 enum { PAGE = 100, CLAIM_HEAD = CLAIM_ID_BYTES, PROCESSES_MAX = 10000 };
+/* Entries of the schedule that a later look reads: what is due soon; the rest is seen when it comes to its queue. */
+enum { SCHEDULE_AGAIN = 1000 };
 
 void shadow_processes_forget(struct shadow *shadow)
 {
@@ -30,7 +34,8 @@ static const char *queue_of(const struct shadow *shadow)
 static void range_request(struct shadow *shadow, const char *key)
 {
     char until[32];
-    snprintf(until, sizeof until, "%.6f", (double)shadow->schedule_until_us / (double)US_PER_S);
+    int64_t until_us = shadow->schedule_until_us + (shadow->is_first ? PARKED_US : 0);
+    snprintf(until, sizeof until, "%.6f", (double)until_us / (double)US_PER_S);
     redis_request_begin(&shadow->request, 8);
     redis_request_text(&shadow->request, "ZRANGEBYSCORE");
     redis_request_text(&shadow->request, key);
@@ -108,7 +113,6 @@ static void step_enter(struct shadow *shadow, enum shadow_step step, size_t plac
     shadow->step = step;
     shadow->place = place;
     shadow->offset = 0;
-    shadow->met_known = false;
 }
 
 /* The first that there is anything to ask for, from this one on. */
@@ -200,27 +204,27 @@ static size_t length_take(struct shadow *shadow, long long length)
     return 1;
 }
 
-static void page_turn(struct shadow *shadow)
+static void page_end(struct shadow *shadow)
 {
-    while (!list_is_empty(&shadow->page)) {
-        struct list *last = shadow->page.previous;
-        list_remove(last);
-        entry_wait(shadow, list_owner(last, struct shadow_entry, link), &shadow->counts.queued);
-    }
+    for (struct list *link; (link = list_take_first(&shadow->page)) != NULL;)
+        entry_wait(shadow, list_owner(link, struct shadow_entry, link), &shadow->counts.queued);
 }
 
+/* A later look ends where nothing is new, not at the first task that is known: one that came back to its queue may be
+ * before others that are new. */
 static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
 {
+    shadow->news = 0;
     for (size_t i = 0; i < reply->count; i++) {
         const struct redis_reply *task = &reply->elements[i];
         struct shadow_entry *entry =
             task->kind == REDIS_STRING ? shadow_take(shadow, queue_of(shadow), task->bytes, task->length, 0) : NULL;
         if (entry != NULL)
-            list_append(&shadow->page, &entry->link);
+            list_prepend(&shadow->page, &entry->link);
     }
     shadow->offset += PAGE;
-    if (reply->count < PAGE || (shadow->met_known && !shadow->is_first)) {
-        page_turn(shadow);
+    if (reply->count < PAGE || (shadow->news == 0 && !shadow->is_first)) {
+        page_end(shadow);
         queue_enter(shadow, shadow->place + 1);
     }
     return reply->count;
@@ -235,22 +239,26 @@ static size_t schedule_take(struct shadow *shadow, const struct redis_reply *rep
         double score_us = strtod(score->bytes, NULL) * (double)US_PER_S; /* may be -inf */
         int64_t at_us = score_us > (double)wall_now().us ? (int64_t)score_us : 0;
         struct shadow_entry *entry = shadow_take(shadow, NULL, task->bytes, task->length, at_us);
-        if (entry != NULL)
-            entry_wait(shadow, entry, &shadow->counts.scheduled);
+        if (entry == NULL)
+            continue;
+        shadow->timed++;
+        entry_wait(shadow, entry, &shadow->counts.scheduled);
     }
     shadow->offset += PAGE;
-    if (reply->count < 2 * (size_t)PAGE)
+    int64_t most = shadow->is_first ? SHADOW_QUEUE_MAX : SCHEDULE_AGAIN;
+    if (reply->count < 2 * (size_t)PAGE || shadow->offset >= most)
         step_enter(shadow, shadow->step == SHADOW_SCHEDULE ? SHADOW_RETRY : SHADOW_TOTAL, 0);
     return reply->count / 2;
 }
 
-/* What ran meanwhile and what is left, less what was seen: some came and went between two looks. */
+/* What ran meanwhile and what is left, less what was seen in queues and claims: some came and went between two looks.
+ * Retries count as runs again, and so does what came from the schedule: it is the most that may have been. */
 static size_t total_take(struct shadow *shadow, const struct redis_reply *reply)
 {
     long long total = reply->kind == REDIS_STRING ? strtoll(reply->bytes, NULL, 10) : 0;
     if (shadow->total_first < 0)
         shadow->total_first = total;
-    long long unseen = total - shadow->total_first + shadow->lengths - (long long)shadow->seen.count;
+    long long unseen = total - shadow->total_first + shadow->lengths - (long long)(shadow->seen.count - shadow->timed);
     if (unseen > (long long)shadow->counts.missed)
         shadow->counts.missed = (uint64_t)unseen;
     shadow->counts.looks++;

@@ -45,13 +45,14 @@ struct shadow {
     bool is_first;    /* the first look at everything */
     size_t place;     /* which process, which queue */
     int64_t offset;   /* in it */
-    bool met_known;   /* in this queue, in this look */
-    struct list page; /* of this queue, the newest first */
+    size_t news;      /* texts of the page that were not known */
+    struct list page; /* of this queue, the oldest first */
     char **processes; /* identities */
     size_t process_count;
     int64_t lengths;          /* of all queues, in this look */
     struct instant scheduled; /* when the schedule was looked at */
     int64_t schedule_until_us;
+    uint64_t timed;        /* tasks that were found in the schedule, or for a retry */
     long long total_first; /* -1 = not known yet */
     /* what was found */
     struct seen_set seen;

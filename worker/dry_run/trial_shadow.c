@@ -82,7 +82,7 @@ void trial_shadow_tell(const struct trial *trial, struct result *result)
                  (unsigned long long)counts.missed);
     snprintf(result->shadowed, sizeof result->shadowed,
              "copied %llu running, %llu queued and %llu scheduled tasks, and %llu that came meanwhile; %llu texts were "
-             "no tasks of a class that is served here; at most %.2g %% of a node's time was taken%s%s",
+             "no tasks of a class and queue that are served here; at most %.2g %% of a node's time was taken%s%s",
              (unsigned long long)counts.running, (unsigned long long)counts.queued,
              (unsigned long long)counts.scheduled, (unsigned long long)counts.followed,
              (unsigned long long)counts.invalid, 100 * admission->worst, slowed, missed);
