@@ -9,8 +9,8 @@
  *
  * Changed, in place, because passwords are in it that nobody prints:
  *
- *     the locks     have keys of the run: lock.prefix + "dry:RUN:"; tokens are remembered for the run and an hour; on nodes that are
- *                   not its own it is a guest, who writes no markers
+ *     the locks     have keys of the run: lock.prefix + "dry:RUN:"; tokens are remembered for the run and an hour; on
+ *                   nodes that are not its own it is a guest, who writes no markers
  *     the tasks     run in threads, no programs, and keep no results
  *     the queues    of a rehearsal: LOAD_QUEUE alone, for all classes; of a shadow: as they are
  *     the worker    has the threads of the plan, ends quickly, logs warnings only, and may be root (it runs nothing)
