@@ -20,9 +20,11 @@
 #include "worker/dry_run/temporary_directory.h"
 
 enum { LIFE_S = 60, WATCHED_MAX = 512, PIPE_END = STDERR_FILENO + 1, OWNER_END };
-#define REMOVAL_LIMIT_NS (40 * NS_PER_S)
+#define REMOVAL_LIMIT_NS (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
-#define NODE_SHARE       0.2
+/* Guests hear that the run is over when its record is gone, and have their last words then. */
+#define GUESTS_LIMIT_MS 3000
+#define NODE_SHARE      0.2
 
 struct janitor {
     pid_t pid, owner;
@@ -109,12 +111,12 @@ static void removed(void *context, const struct removal_end *end)
     loop_stop(cleaning->loop);
 }
 
-static void nodes_clean(const struct janitor_options *options)
+static bool names_remove(const struct janitor_options *options)
 {
     struct error error = ERROR_NONE;
     struct cleaning cleaning = {.loop = loop_create(&error)};
     if (cleaning.loop == NULL)
-        return;
+        return false;
     struct name_space *space = name_space_open(&(struct name_space_options){.loop = cleaning.loop,
                                                                             .config = options->config,
                                                                             .run = options->run,
@@ -124,7 +126,14 @@ static void nodes_clean(const struct janitor_options *options)
     loop_run(cleaning.loop);
     name_space_close(space);
     loop_destroy(cleaning.loop);
-    if (!cleaning.is_clean)
+    return cleaning.is_clean;
+}
+
+static void nodes_clean(const struct janitor_options *options)
+{
+    (void)names_remove(options);
+    poll(NULL, 0, GUESTS_LIMIT_MS);
+    if (!names_remove(options))
         log_event(LOG_WARN, "dry_run_left_keys",
                   "run=%s advice=\"they expire; the next dry run on these nodes removes what does not\"", options->run);
 }
