@@ -99,8 +99,9 @@ static int group_ask(void *context, int descriptor)
     if (nodes == NULL)
         return EXIT_CODE_FAILURE;
     (void)redlock_nodes_look(nodes); /* what it saw is all that is asked for */
-    facts.max_ttl_ns = redlock_nodes_group(nodes).max_ttl_ns;
-    facts.voters = redlock_nodes_group(nodes).voters;
+    struct redlock_group_view group = redlock_nodes_group(nodes);
+    facts.max_ttl_ns = group.max_ttl_ns;
+    facts.voters = group.reached < group.quorum ? group.reached : group.voters; /* too few to know who may vote */
     redlock_nodes_close(nodes);
     return write(descriptor, &facts, sizeof facts) == sizeof facts ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
