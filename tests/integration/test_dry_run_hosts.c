@@ -1,0 +1,259 @@
+/* holdfast dry-run on configured nodes, which others use too: nothing of theirs changes and nothing stays, also after a
+ * kill; and several hosts in one run. */
+#include "tests/support/dry_run_fixture.h"
+
+#include <sys/stat.h>
+
+#include "tests/support/lock_cluster.h"
+
+static struct redis_server *queue;
+static struct lock_cluster locks;
+static char configuration[PRIVATE_DIRECTORY_MAX + 16];
+
+/* --- nodes that others use ---------------------------------------------------------------------------------------- */
+
+static void configuration_write(void)
+{
+    FILE *file = fopen(configuration, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\nlock_nodes = (", redis_server_port(queue));
+    for (unsigned i = 0; i < locks.count; i++)
+        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; }", i > 0 ? ", " : "", redis_server_port(locks.servers[i]));
+    fputs(");\nlock = { prefix = \"lock:\"; };\n", file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void ask(struct redis_server *server, const char *command)
+{
+    char *answer = redis_server_command(server, "%s", command);
+    assert_int_not_equal(answer[0], '-');
+    free(answer);
+}
+
+/* As a live fleet has them: tasks of the very queue and locks of the very resources that a run uses, but for its names.
+ */
+static int set_up(void **state)
+{
+    (void)state;
+    redis_server_heal(queue);
+    lock_cluster_heal(&locks);
+    ask(queue, "LPUSH queue:dry task");
+    ask(queue, "SADD queues dry");
+    ask(queue, "SET hf:2:dry value");
+    ask(queue, "ZADD hf:2:contended 1 resource:r0");
+    for (unsigned i = 0; i < locks.count; i++) {
+        ask(locks.servers[i], "SET lock:r0 somebody PX 3600000");
+        ask(locks.servers[i], "SET hf:fence:lock:r0 7");
+        ask(locks.servers[i], "SET other value");
+    }
+    return 0;
+}
+
+static int group_set_up(void **state)
+{
+    place_make(state);
+    snprintf(configuration, sizeof configuration, "%s/t.conf", place);
+    queue = redis_server_start(NULL);
+    lock_cluster_start(&locks, 3);
+    configuration_write();
+    return 0;
+}
+
+static int group_tear_down(void **state)
+{
+    redis_server_destroy(queue);
+    lock_cluster_stop(&locks);
+    unlink(configuration);
+    return place_remove(state);
+}
+
+/* A digest of every key and its bytes. A ttl goes on by itself, so that only whether there is one counts. */
+static char *picture(struct redis_server *server)
+{
+    return redis_server_command(
+        server, "EVAL \"local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do all[#all + 1] = key .. "
+                "redis.call('DUMP', key) .. tostring(redis.call('PTTL', key) > 0) end table.sort(all) return #all .. ' "
+                "' .. redis.sha1hex(table.concat(all))\" 0");
+}
+
+struct pictures {
+    char *of[4];
+};
+
+static struct pictures pictures_take(void)
+{
+    struct pictures taken = {{picture(queue)}};
+    for (unsigned i = 0; i < locks.count; i++)
+        taken.of[i + 1] = picture(locks.servers[i]);
+    return taken;
+}
+
+static bool are_same(const struct pictures *before)
+{
+    struct pictures now = pictures_take();
+    bool same = true;
+    for (unsigned i = 0; i < 4; i++) {
+        same &= strcmp(now.of[i], before->of[i]) == 0;
+        free(now.of[i]);
+    }
+    return same;
+}
+
+static void pictures_forget(struct pictures *taken)
+{
+    for (unsigned i = 0; i < 4; i++)
+        free(taken->of[i]);
+}
+
+static bool has_keys(struct redis_server *server, const char *pattern)
+{
+    char *count = redis_server_command(server, "EVAL \"return #redis.call('KEYS', ARGV[1])\" 0 %s", pattern);
+    bool has = strcmp(count, "0") != 0;
+    free(count);
+    return has;
+}
+
+/* --- beside production -------------------------------------------------------------------------------------------- */
+
+static void nothing_of_others_changes(void **state)
+{
+    (void)state;
+    struct pictures before = pictures_take();
+    run_well("-c %s --for 2s --rate 100/s --resources 3 --hold exp:3ms --threads 4 --json", configuration);
+    assert_true(found.pushed > 100);
+    assert_int_equal(found.done, found.pushed);
+    assert_int_equal(found.twice + found.left + found.overlaps, 0);
+    assert_int_equal(found.node_count, 4);
+    for (unsigned i = 0; i < found.node_count; i++) {
+        assert_int_equal(found.nodes[i].keys_at_end, 0);
+        assert_true(found.nodes[i].commands_counted > 0);
+    }
+    assert_true(are_same(&before));
+    pictures_forget(&before);
+    assert_nothing_is_left();
+}
+
+static void the_janitor_removes_all_of_one_that_is_killed(void **state)
+{
+    (void)state;
+    struct pictures before = pictures_take();
+    struct program program = run_start("-c %s --for 60s --rate 100/s --resources 3 --json", configuration);
+    test_await(has_keys(queue, "hf:2:dry:*:stat:processed") && has_keys(locks.servers[0], "hf:fence:lock:dry:*"));
+    assert_false(are_same(&before));
+    kill(program.pid, SIGKILL);
+    assert_int_equal(run_end(&program), -1);
+    await_that_nothing_is_left();
+    assert_false(has_keys(locks.servers[0], "*dry:*"));
+    assert_false(has_keys(queue, "hf:2:dry:*:*"));
+    /* whatever it had in the index of runs goes with the next one */
+    run_well("-c %s --for 1s --rate 20/s --resources 3 --json", configuration);
+    assert_true(are_same(&before));
+    pictures_forget(&before);
+}
+
+static void without_a_quorum_nothing_begins(void **state)
+{
+    (void)state;
+    redis_server_kill(locks.servers[0]);
+    redis_server_kill(locks.servers[1]);
+    assert_refused(1,
+                   "error: no quorum: only 1 of the 3 lock nodes can be asked now, and a lock needs 2; \"holdfast "
+                   "nodes\" says what is wrong with the others\n",
+                   "-c %s --for 1s", configuration);
+    assert_nothing_is_left();
+}
+
+static void nodes_of_others_get_no_faults(void **state)
+{
+    (void)state;
+    assert_refused(1,
+                   "error: --fault stop:lock1: that is a node of others; only private nodes (--local) are stopped, "
+                   "killed, wiped, slowed or given another time\n",
+                   "-c %s --for 3s --fault 1s:stop:lock1:1s", configuration);
+}
+
+/* --- several hosts ------------------------------------------------------------------------------------------------ */
+
+/* The id that a run tells at its beginning. */
+static void id_of(struct program *program, char id[ID_BYTES + 1])
+{
+    test_await(has_said(program, "dry-run --join "));
+    char *said = program_error_text(program);
+    snprintf(id, ID_BYTES + 1, "%s", strstr(said, "--join ") + strlen("--join "));
+    free(said);
+}
+
+static void two_hosts_are_in_one_report(void **state)
+{
+    (void)state;
+    struct pictures before = pictures_take();
+    char id[ID_BYTES + 1];
+    struct program first = run_start("-c %s --hosts 2 --for 2s --closed 12 --resources 40 --hold fixed:10ms "
+                                     "--threads 2 --json",
+                                     configuration);
+    id_of(&first, id);
+    struct program second = run_start("-c %s --join %s --threads 3 --processes 2", configuration, id);
+    int code = run_end(&second);
+    assert_string_equal(printed.error, "");
+    assert_int_equal(code, 0);
+    assert_int_equal(run_end(&first), 0);
+    assert_int_equal(found.host_count, 2);
+    assert_int_equal(found.hosts[0].processes, 1);
+    assert_int_equal(found.hosts[1].processes, 2);
+    assert_int_equal(found.hosts[1].threads, 3);
+    assert_int_equal(found.hosts[1].records_lost, 0);
+    assert_true(found.hosts[1].clock_error > 0 && found.hosts[1].clock_error < 1);
+    assert_true(found.hosts[0].cpu_share > 0 && found.hosts[1].cpu_share > 0);
+    assert_true(found.done > 50);
+    assert_int_equal(found.done, found.pushed);
+    assert_int_equal(found.twice + found.left + found.overlaps, 0);
+    assert_true(are_same(&before));
+    pictures_forget(&before);
+    assert_nothing_is_left();
+}
+
+static void an_unknown_run_cannot_be_joined(void **state)
+{
+    (void)state;
+    assert_refused(1,
+                   "error: --join 0123456789ab: there is no such run on this queue node: the host that leads it tells "
+                   "its id\n",
+                   "-c %s --join 0123456789ab", configuration);
+}
+
+static void a_guest_that_dies_is_missed(void **state)
+{
+    (void)state;
+    struct pictures before = pictures_take();
+    char id[ID_BYTES + 1];
+    struct program first = run_start("-c %s --hosts 2 --for 4s --rate 50/s --resources 40 --hold fixed:5ms "
+                                     "--threads 2 --json",
+                                     configuration);
+    id_of(&first, id);
+    struct program guest = run_start("-c %s --join %s --threads 2", configuration, id);
+    test_await(has_keys(queue, "hf:2:dry:*:stat:processed"));
+    kill(guest.pid, SIGKILL);
+    assert_int_equal(run_end(&guest), -1);
+    assert_int_equal(run_end(&first), 0);
+    assert_contains(printed.error, "is not heard of any more");
+    assert_true(found.done > 0);
+    assert_int_equal(found.twice + found.overlaps, 0);
+    assert_true(are_same(&before));
+    pictures_forget(&before);
+    assert_nothing_is_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nothing_of_others_changes, set_up),
+        cmocka_unit_test_setup(the_janitor_removes_all_of_one_that_is_killed, set_up),
+        cmocka_unit_test_setup(without_a_quorum_nothing_begins, set_up),
+        cmocka_unit_test_setup(nodes_of_others_get_no_faults, set_up),
+        cmocka_unit_test_setup(two_hosts_are_in_one_report, set_up),
+        cmocka_unit_test_setup(an_unknown_run_cannot_be_joined, set_up),
+        cmocka_unit_test_setup(a_guest_that_dies_is_missed, set_up),
+    };
+    return cmocka_run_group_tests(tests, group_set_up, group_tear_down);
+}
