@@ -183,6 +183,24 @@ static void a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order
     assert_int_equal(r0->waiters_max, 3);
 }
 
+static void who_is_overtaken_makes_it_a_turn_all_the_same(void **state)
+{
+    (void)state;
+    push("a", "r0", 10);
+    push("b", "r0", 11);
+    done("a", "r0", 11, 12, 20);
+    push("c", "r0", 22);
+    done("c", "r0", 23, 24, 30); /* while the second slept between two tries */
+    done("b", "r0", 12, 35, 40);
+    push("d", "r0", 50);
+    done("d", "r0", 51, 52, 60);
+    finish(1000, 1000);
+    const struct result_resource *r0 = resource_named("r0");
+    assert_int_equal(r0->turns, 2);
+    assert_int_equal(r0->lone_turns, 2);
+    assert_near(r0->turn_mean, (4 + 5) / 2.0 * 1e-3, 1e-6);
+}
+
 static void the_base_latency_is_of_those_that_nobody_was_in_the_way_of(void **state)
 {
     (void)state;
@@ -293,6 +311,7 @@ int main(void)
         with_tally(who_ends_twice_and_who_never_does_are_counted),
         with_tally(times_of_another_host_are_moved_by_its_offset),
         with_tally(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records),
+        with_tally(who_is_overtaken_makes_it_a_turn_all_the_same),
         with_tally(the_base_latency_is_of_those_that_nobody_was_in_the_way_of),
         with_tally(all_resources_of_a_task_are_counted),
         with_tally(a_closed_loop_knows_how_long_its_pushes_take),

@@ -172,20 +172,28 @@ static double uniform(void)
 }
 
 /* A resource with a base latency of 1 ms and a turn-over of 0.5 ms, at which tasks come by chance. */
-static void play_resource(const char *name, double rate, unsigned tasks)
+struct played {
+    const char *name;
+    double rate, now, left;
+    unsigned tasks;
+};
+
+/* In slices of a second: records of different resources are told nearly in order. */
+static void play_until(struct played *resource, double end)
 {
-    double now = 0, left = 0;
-    for (unsigned i = 0; i < tasks; i++) {
+    while (resource->now < end) {
         char jid[32];
-        now -= log1p(-uniform()) / rate * 1e3;
-        double locked = now < left ? left + 0.5 : now + 1;
-        bool waits = now < left;
-        left = locked + 0.2 + distribution_at(&plan.hold, uniform()) * 1e3;
-        snprintf(jid, sizeof jid, "%s-%u", name, i);
-        push(jid, name, now);
-        stays((struct stay){jid, name, FLOW_DONE, .claimed = waits ? locked - 0.1 : now + 0.4,
+        double now = resource->now, before = resource->left;
+        bool waits = now < before;
+        double locked = waits ? before + 0.5 : now + 1;
+        double left = locked + 0.2 + distribution_at(&plan.hold, uniform()) * 1e3;
+        snprintf(jid, sizeof jid, "%s-%u", resource->name, resource->tasks++);
+        push(jid, resource->name, now);
+        stays((struct stay){jid, resource->name, FLOW_DONE, .claimed = waits ? locked - 0.1 : now + 0.4,
                             .asked = waits ? now + 0.4 : now + 0.5, .locked = locked, .left = left,
                             .handed_over = waits});
+        resource->left = left;
+        resource->now -= log1p(-uniform()) / resource->rate * 1e3;
     }
 }
 
@@ -197,10 +205,11 @@ static void the_model_stands_beside_what_was_measured(void **state)
     begin(0);
     tally_host(tally, 0, &(struct tally_host){.name = "here", .processes = 2, .threads = 400});
     chance = 3;
-    play_resource("r0", 150, 60000);
-    double end = 60000 / 150.0 * 1e3 - 1;
-    play_resource("r1", 90, (unsigned)(90 * end / 1e3));
-    play_resource("r2", 5, (unsigned)(5 * end / 1e3));
+    struct played played[] = {{.name = "r0", .rate = 150}, {.name = "r1", .rate = 90}, {.name = "r2", .rate = 5}};
+    const double end = 400e3;
+    for (double ms = 1000; ms <= end; ms += 1000)
+        for (unsigned i = 0; i < 3; i++)
+            play_until(&played[i], ms);
     finish(end, end);
     static const double full[] = {0.855, 0.513, 0.0285};
     for (unsigned i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
-/* The verdict names what is full, says how close it is, and advises what the model can put a number to. Of what the data
- * do not tell it says that. */
+/* The verdict names what is full, says how close it is, and advises what the model can put a number to. Of what the
+ * data do not tell it says that. */
 #include "tests/support/test.h"
 
 #include <math.h>

@@ -105,7 +105,7 @@ static struct model_time turn_of(const struct inputs *inputs, const struct resul
     return (struct model_time){resource->turn_mean, resource->turn_second_moment};
 }
 
-/* Those to the only one that waited, and those in a crowd: its own, where there were enough; else in a crowd as in any. */
+/* Those to the only one that waited, and those in a crowd: its own where there were enough, else in a crowd as in any. */
 static void turns_set(const struct inputs *inputs, const struct result_resource *resource,
                       struct model_service *service)
 {
@@ -124,8 +124,8 @@ static void turns_set(const struct inputs *inputs, const struct result_resource 
     }
 }
 
-/* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean, for
- * what stops a machine for a moment lengthens the holds of what is always held more than others. Each of several
+/* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean,
+ * for what stops a machine for a moment lengthens the holds of what is always held more than others. Each of several
  * resources of a task has its part of the base latency, which there is once. */
 static struct model_service service_of(const struct inputs *inputs, const struct result_resource *resource)
 {

@@ -11,7 +11,7 @@ struct model_overheads {
     double arrivals;                 /* pushes a second, measured */
     double base, base_second_moment; /* from push to locked, of tasks that nobody was in the way of */
     uint64_t base_count;
-    /* From one holder's end to the next holder's start, while that one waited: of resources that had fewer than
+    /* From one holder's end to the next holder's start, while somebody waited: of resources that had fewer than
      * MODEL_TURNS_MIN of their own. */
     double turn, turn_second_moment;
     uint64_t turn_count;

@@ -24,7 +24,9 @@ struct outstanding {
     unsigned host, process; /* of its last enter */
     unsigned tries;         /* holds that it had */
     enum outstanding_state state;
-    bool was_alone; /* when it was pushed a runner was free, and nobody had to do with its resources */
+    bool had_runner; /* when it was pushed a runner was free */
+    bool was_alone;  /* and nobody had to do with its resources */
+    bool is_there;   /* it wants its resources, as far as it was told to their turn-overs */
     bool is_parked;
     unsigned resource_count;
     const char *jid;

@@ -16,12 +16,8 @@
 struct resource_detail {
     struct histogram waits;
     struct batch_means means;
-    /* Turn-overs to one who was the only one that waited. Whether that was so is known when the next holder is. */
-    unsigned lone_turns;
+    unsigned lone_turns; /* of the turn-overs, those for which only one waited */
     double lone_sum, lone_squares;
-    bool is_open; /* the last turn-over is not known to be the one or the other */
-    double open_turn;
-    int64_t open_since; /* it began; nanoseconds */
 };
 
 /* "measured": in the measured part of the run. Seconds; instants are nanoseconds. */
@@ -38,6 +34,11 @@ struct resource_count {
     double hold_sum, hold_squares; /* of held_measured */
     double wait_sum;               /* of waits */
     double turn_sum, turn_squares;
+    /* As it was at the time up to which things are in order. */
+    unsigned there, behind; /* tasks that want it; that the last holder left behind */
+    int64_t first_came;     /* when somebody came and nobody was there */
+    bool first_found_runner;
+    bool is_broken;                 /* who held it last did not leave */
     int64_t last_left;              /* of the last holder, in order; 0 = not known */
     struct resource_detail *detail; /* its own; NULL = too little load, or too many others */
 };

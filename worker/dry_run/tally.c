@@ -135,15 +135,15 @@ void tally_node(struct tally *tally, unsigned node, const struct tally_node_samp
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 
-/* Nothing is in the way of the task that was just added: nobody has to do with its resources, and a runner is free. */
+/* Nobody has to do with the resources of the task that was just added. */
 static bool is_alone(const struct tally *tally, const uint32_t *numbers, unsigned count)
 {
-    bool alone = tally->tasks.count - tally->parked_now - tally->away_now <= tally_runners(tally);
-    for (unsigned i = 0; i < count && alone; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const struct resource_count *resource = resource_table_at(&tally->resources, numbers[i]);
-        alone = resource != NULL && resource->outstanding == 0;
+        if (resource == NULL || resource->outstanding > 0)
+            return false;
     }
-    return alone;
+    return true;
 }
 
 static void next_push_count(struct tally *tally, struct instant at)
@@ -169,7 +169,8 @@ void tally_pushed(struct tally *tally, const char *jid, const char *const *resou
     if (task == NULL)
         return;
     task->pushed = at.ns;
-    task->was_alone = is_alone(tally, numbers, resource_count);
+    task->had_runner = tally->tasks.count - tally->parked_now - tally->away_now <= tally_runners(tally);
+    task->was_alone = task->had_runner && is_alone(tally, numbers, resource_count);
     task->state = OUTSTANDING_AWAY;
     tally->away_now++;
     for (unsigned i = 0; i < resource_count; i++) {
@@ -178,6 +179,7 @@ void tally_pushed(struct tally *tally, const char *jid, const char *const *resou
             resource_table_at(&tally->resources, numbers[i])->outstanding++;
     }
     tally_task_is(tally, task, OUTSTANDING_WAITING, at.ns);
+    tally_task_comes(tally, task, at.ns);
     tally->pushed++;
     tally->pushed_measured += tally_is_measured(tally, at.ns);
     tally->series.pushed++;
@@ -197,6 +199,7 @@ void tally_not_pushed(struct tally *tally, const char *jid)
         resource->arrived_measured -= tally_is_measured(tally, task->pushed);
     }
     tally->pushed_measured -= tally_is_measured(tally, task->pushed);
+    tally_task_goes(tally, task, task->pushed);
     tally_task_gone(tally, task);
     tally->pushed--;
 }
@@ -339,8 +342,9 @@ static void task_died(void *context, struct outstanding *task)
             continue;
         resource->held_time += tally_clip(tally, task->inside_since, death->at.ns);
         turn_order_add(&tally->turns,
-                       &(struct turn){.resource = task->resources[i], .left = death->at.ns, .is_broken = true});
+                       &(struct turn){.kind = TURN_BREAKS, .resource = task->resources[i], .at = death->at.ns});
     }
+    tally_task_goes(tally, task, death->at.ns); /* until it is recovered */
     tally_task_is(tally, task, OUTSTANDING_WAITING, death->at.ns);
 }
 

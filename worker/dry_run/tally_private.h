@@ -114,6 +114,9 @@ unsigned tally_runners(const struct tally *tally);
 
 /* `task` goes from what it does to `state`, from `at_ns` on. */
 void tally_task_is(struct tally *tally, struct outstanding *task, enum outstanding_state state, int64_t at_ns);
+/* It wants its resources from then on; it does no more, and did not have them. */
+void tally_task_comes(struct tally *tally, struct outstanding *task, int64_t at_ns);
+void tally_task_goes(struct tally *tally, struct outstanding *task, int64_t at_ns);
 /* It waited for its lock until then. */
 void tally_task_waited(struct tally *tally, struct outstanding *task, int64_t until_ns);
 /* Times in `left` are this host's. */

@@ -106,6 +106,108 @@ void tally_task_gone(struct tally *tally, struct outstanding *task)
     outstanding_remove(&tally->tasks, task);
 }
 
+/* --- turn-overs --------------------------------------------------------------------------------------------------- */
+
+static void turn_tell(struct tally *tally, const struct outstanding *task, const struct turn *turn)
+{
+    for (unsigned i = 0; i < task->resource_count; i++) {
+        if (task->resources[i] == RESOURCE_NONE)
+            continue;
+        struct turn of_resource = *turn;
+        of_resource.resource = task->resources[i];
+        turn_order_add(&tally->turns, &of_resource);
+    }
+}
+
+void tally_task_comes(struct tally *tally, struct outstanding *task, int64_t at_ns)
+{
+    bool finds_runner = task->had_runner && task->tries == 0 && task->resource_count == 1;
+    turn_tell(tally, task, &(struct turn){.kind = TURN_COMES, .at = at_ns, .found_runner = finds_runner});
+    task->is_there = true;
+}
+
+void tally_task_goes(struct tally *tally, struct outstanding *task, int64_t at_ns)
+{
+    if (task->is_there)
+        turn_tell(tally, task, &(struct turn){.kind = TURN_GOES, .at = at_ns});
+    task->is_there = false;
+}
+
+static void task_leaves(struct tally *tally, struct outstanding *task, const struct observed_task *left)
+{
+    turn_tell(tally, task,
+              &(struct turn){.kind = TURN_LEAVES,
+                             .at = left->left.ns,
+                             .found_runner = task->had_runner && task->tries == 0,
+                             .locked = left->locked.ns,
+                             .asked_since = task->asked_since});
+    task->is_there = false;
+}
+
+/* Between two holders, the first of which left so many behind. */
+static void turn_count(struct tally *tally, struct resource_count *resource, double seconds)
+{
+    moments_add(&tally->turn, seconds);
+    resource->turns++;
+    resource->turn_sum += seconds;
+    resource->turn_squares += seconds * seconds;
+    if (resource->behind > 1 || resource->detail == NULL)
+        return;
+    resource->detail->lone_turns++;
+    resource->detail->lone_sum += seconds;
+    resource->detail->lone_squares += seconds * seconds;
+}
+
+/* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one. A
+ * task that waited for a runner then is no measure of how a lock is handed on. */
+static void hold_began(struct tally *tally, struct resource_count *resource, const struct turn *turn)
+{
+    int64_t before = resource->last_left;
+    bool is_broken = resource->is_broken;
+    resource->is_broken = false;
+    if (is_broken)
+        return;
+    if (resource->behind == 0) {
+        if (resource->first_found_runner && tally_is_measured(tally, resource->first_came))
+            moments_add(&tally->base, seconds_of(turn->locked - resource->first_came));
+        return;
+    }
+    bool had_asked = turn->asked_since != 0 && turn->asked_since < before;
+    if (tally_is_measured(tally, before) && (had_asked || turn->found_runner))
+        turn_count(tally, resource, turn->locked > before ? seconds_of(turn->locked - before) : 0);
+}
+
+static void turn_take(struct tally *tally, const struct turn *turn)
+{
+    struct resource_count *resource = resource_table_at(&tally->resources, turn->resource);
+    switch (turn->kind) {
+    case TURN_COMES:
+        if (resource->there++ == 0) {
+            resource->first_came = turn->at;
+            resource->first_found_runner = turn->found_runner;
+        }
+        return;
+    case TURN_GOES:
+        resource->there -= resource->there > 0;
+        return;
+    case TURN_BREAKS:
+        resource->is_broken = true;
+        return;
+    case TURN_LEAVES:
+        hold_began(tally, resource, turn);
+        resource->there -= resource->there > 0;
+        resource->behind = resource->there;
+        resource->last_left = turn->at;
+    }
+}
+
+void tally_turns_take(struct tally *tally, struct instant until)
+{
+    struct turn turn;
+    while (turn_order_take(&tally->turns, until, &turn))
+        turn_take(tally, &turn);
+}
+
 /* --- its hold ----------------------------------------------------------------------------------------------------- */
 
 /* From its push to its first hold. */
@@ -137,7 +239,8 @@ static void overheads_count(struct tally *tally, const struct outstanding *task,
     bool was_at_once = !left->handed_over && !left->had_refusal && task->asked_since == left->asked.ns;
     if (was_at_once && tally_is_measured(tally, left->left.ns))
         moments_add(&tally->claim_extra, seconds_of(instant_since(left->claimed, left->locked)));
-    if (was_at_once && task->was_alone && task->tries == 0 && tally_is_measured(tally, task->pushed))
+    bool is_several = task->resource_count != 1; /* of one resource it is judged in the order of its holds */
+    if (is_several && was_at_once && task->was_alone && task->tries == 0 && tally_is_measured(tally, task->pushed))
         moments_add(&tally->base, seconds_of(left->locked.ns - task->pushed));
 }
 
@@ -179,66 +282,12 @@ static void hold_count(struct tally *tally, struct outstanding *task, const stru
         wait_count(tally, task, left->locked.ns);
     for (unsigned i = 0; i < task->resource_count; i++) {
         struct resource_count *resource = resource_of(tally, task, i);
-        if (resource == NULL)
-            continue;
-        hold_of_resource(tally, resource, left);
-        turn_order_add(&tally->turns, &(struct turn){.resource = task->resources[i],
-                                                     .waited_since = task->asked_since,
-                                                     .locked = left->locked.ns,
-                                                     .left = left->left.ns});
+        if (resource != NULL)
+            hold_of_resource(tally, resource, left);
     }
+    task_leaves(tally, task, left);
     task->tries++;
     task->asked_since = 0;
-}
-
-static bool waited_at(const struct turn *turn, int64_t at_ns)
-{
-    return turn->waited_since != 0 && turn->waited_since < at_ns;
-}
-
-/* The turn-over before this one was to the only one that waited, unless this holder waited then, too. */
-static void lone_turn_count(struct resource_detail *detail, const struct turn *turn)
-{
-    if (detail == NULL || !detail->is_open)
-        return;
-    detail->is_open = false;
-    if (waited_at(turn, detail->open_since))
-        return;
-    detail->lone_turns++;
-    detail->lone_sum += detail->open_turn;
-    detail->lone_squares += detail->open_turn * detail->open_turn;
-}
-
-static void turn_count(struct tally *tally, const struct turn *turn)
-{
-    struct resource_count *resource = resource_table_at(&tally->resources, turn->resource);
-    int64_t before = resource->last_left;
-    lone_turn_count(resource->detail, turn);
-    if (turn->is_broken) {
-        resource->last_left = 0;
-        return;
-    }
-    if (turn->left > before)
-        resource->last_left = turn->left;
-    if (before == 0 || !waited_at(turn, before) || !tally_is_measured(tally, before))
-        return;
-    double seconds = turn->locked > before ? seconds_of(turn->locked - before) : 0;
-    moments_add(&tally->turn, seconds);
-    resource->turns++;
-    resource->turn_sum += seconds;
-    resource->turn_squares += seconds * seconds;
-    if (resource->detail == NULL)
-        return;
-    resource->detail->is_open = true;
-    resource->detail->open_turn = seconds;
-    resource->detail->open_since = before;
-}
-
-void tally_turns_take(struct tally *tally, struct instant until)
-{
-    struct turn turn;
-    while (turn_order_take(&tally->turns, until, &turn))
-        turn_count(tally, &turn);
 }
 
 /* --- its end ------------------------------------------------------------------------------------------------------ */
@@ -288,6 +337,7 @@ static void end_remember(struct tally *tally, int64_t at_ns)
 static void task_end(struct tally *tally, struct outstanding *task, const struct observed_task *left)
 {
     tally_task_waited(tally, task, left->left.ns);
+    tally_task_goes(tally, task, left->left.ns);
     tally->ended++;
     tally->series.ended++;
     tally->ended_measured += tally_is_measured(tally, left->left.ns);
@@ -302,12 +352,15 @@ static void task_goes_on(struct tally *tally, struct outstanding *task, const st
     switch (whereabouts_after(left->ending)) {
     case WAITS:
         tally_task_is(tally, task, OUTSTANDING_WAITING, at);
+        if (!task->is_there)
+            tally_task_comes(tally, task, at);
         parked_set(tally, task, left->ending == FLOW_PARKED);
         if (left->ending == FLOW_PARKED && task->asked_since == 0)
             task->asked_since = at;
         return;
     case AWAY:
         tally_task_waited(tally, task, at);
+        tally_task_goes(tally, task, at);
         tally_task_is(tally, task, OUTSTANDING_AWAY, at);
         return;
     default:
@@ -330,6 +383,8 @@ bool tally_task_left(struct tally *tally, const struct observed_task *left)
     }
     if (task->state == OUTSTANDING_AWAY)
         tally_task_is(tally, task, OUTSTANDING_WAITING, left->claimed.ns);
+    if (!task->is_there)
+        tally_task_comes(tally, task, left->claimed.ns);
     if (task->asked_since == 0)
         task->asked_since = left->asked.ns;
     troubles_count(tally, task, left);

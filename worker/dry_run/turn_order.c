@@ -22,7 +22,7 @@ void turn_order_add(struct turn_order *order, const struct turn *turn)
 {
     struct entry *entry = memory_new(struct entry);
     entry->turn = *turn;
-    heap_set(&order->heap, &entry->item, (struct instant){turn->left});
+    heap_set(&order->heap, &entry->item, (struct instant){turn->at});
 }
 
 bool turn_order_take(struct turn_order *order, struct instant until, struct turn *turn)
