@@ -12,6 +12,8 @@ enum {
     TASKS_MIN = 100, /* before a run says anything */
 };
 
+#define FAR_FROM_FULL 0.8
+
 /* --- what the model is given -------------------------------------------------------------------------------------- */
 
 struct inputs {
@@ -105,7 +107,8 @@ static struct model_time turn_of(const struct inputs *inputs, const struct resul
     return (struct model_time){resource->turn_mean, resource->turn_second_moment};
 }
 
-/* Those to the only one that waited, and those in a crowd: its own where there were enough, else in a crowd as in any. */
+/* Those to the only one that waited, and those in a crowd: its own where there were enough, else in a crowd as
+ * anywhere. */
 static void turns_set(const struct inputs *inputs, const struct result_resource *resource,
                       struct model_service *service)
 {
@@ -264,15 +267,26 @@ static struct result_expected closed_expected(const struct inputs *inputs, struc
         .is_known = true, .utilisation = outcome.utilisation, .wait = outcome.wait, .throughput = outcome.throughput};
 }
 
+/* To a resource that is far from full the tasks of a loop come nearly by chance, and then more is known of it: what its
+ * turn-overs depend on. */
+static double wait_at(const struct inputs *inputs, const struct result_resource *resource,
+                      const struct model_outcome *in_loop, bool is_runner_free)
+{
+    struct model_outcome by_chance = resource_outcome(inputs, resource, in_loop->throughput);
+    return is_runner_free && by_chance.utilisation < FAR_FROM_FULL ? by_chance.wait : in_loop->wait;
+}
+
 static void closed_fill(const struct inputs *inputs, struct result *result)
 {
     struct model_outcome *each = memory_zeroed(result->resource_count + 1, sizeof each[0]);
     result->expected = closed_expected(inputs, each);
+    bool is_runner_free = result->expected.utilisation < 1;
     for (size_t i = 0; i < result->resource_count; i++)
-        result->resources[i].expected = (struct result_expected){.is_known = result->resources[i].load > 0,
-                                                                 .utilisation = each[i].utilisation,
-                                                                 .wait = each[i].wait,
-                                                                 .throughput = each[i].throughput};
+        result->resources[i].expected =
+            (struct result_expected){.is_known = result->resources[i].load > 0,
+                                     .utilisation = each[i].utilisation,
+                                     .wait = wait_at(inputs, &result->resources[i], &each[i], is_runner_free),
+                                     .throughput = each[i].throughput};
     free(each);
 }
 

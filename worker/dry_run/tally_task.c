@@ -158,8 +158,8 @@ static void turn_count(struct tally *tally, struct resource_count *resource, dou
     resource->detail->lone_squares += seconds * seconds;
 }
 
-/* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one. A
- * task that waited for a runner then is no measure of how a lock is handed on. */
+/* How its hold began: it found the resource free; or somebody was waiting when the one before left, it or another one.
+ * A task that waited for a runner then is no measure of how a lock is handed on. */
 static void hold_began(struct tally *tally, struct resource_count *resource, const struct turn *turn)
 {
     int64_t before = resource->last_left;
