@@ -81,7 +81,7 @@ static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches
 {
     struct question question = {.call.done = host_answered};
     struct buffer request = {0};
-    strcpy(question.taken, taken);
+    memcpy(question.taken, taken, sizeof question.taken);
     meeting_request(
         &request,
         &(struct meeting_call){.space = SPACE, .run = {"RUN", 3}, .ttl_ms = 60000, .taken = taken, .batches = batches});
@@ -89,7 +89,7 @@ static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches
     ask(&question, &request);
     buffer_fini(&request);
     assert_true(question.node_us > 0);
-    strcpy(taken, question.taken);
+    memcpy(taken, question.taken, sizeof question.taken);
     return buffer_text(&seen);
 }
 
