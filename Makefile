@@ -6,7 +6,7 @@
 #
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
 #                                                                      lib/LAYER/scripts/include/*.lua
-#   worker/*.c, worker/*/*.c                   -> lib/libworker.a      (main.c left out) and holdfast
+#   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a      (main.c left out) and holdfast
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
@@ -47,7 +47,7 @@ FENCE       := $(wildcard jobs/fence/*.c)
 JOB_PARTS   := arguments webhook sql exec
 part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
-WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c))
+WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
 TEST_KINDS  := unit sim integration chaos

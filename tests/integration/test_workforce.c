@@ -7,9 +7,9 @@
 
 #include "base/memory.h"
 #include "tests/support/lock_cluster.h"
-#include "worker/dry_run/dry_config.h"
-#include "worker/dry_run/load.h"
-#include "worker/dry_run/workforce.h"
+#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/crew/workforce.h"
 
 enum { LOCK_NODES = 5, TASKS = 200, RESOURCES = 5, SEEN_MAX = 20000, LINES_MAX = 200, RESOURCE_TEXT = 32 };
 

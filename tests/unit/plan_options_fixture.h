@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "tests/support/private_directory.h"
-#include "worker/dry_run/plan_json.h"
-#include "worker/dry_run/plan_options.h"
+#include "worker/dry_run/plan/plan_json.h"
+#include "worker/dry_run/plan/plan_options.h"
 
 typedef bool (*plan_take)(struct dry_run_plan *plan, const char *text, struct error *error);
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/dry_config.h"
-#include "worker/dry_run/load.h"
+#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/plan/load.h"
 
 static struct dry_run_plan plan;
 static struct config *config;

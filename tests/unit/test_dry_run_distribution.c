@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/distribution.h"
+#include "worker/dry_run/plan/distribution.h"
 
 static void assert_near(double found, double wanted, double share)
 {

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "worker/dry_run/load.h"
+#include "worker/dry_run/plan/load.h"
 
 static const struct wall_time NOW = {INT64_C(1795309201250000)};
 

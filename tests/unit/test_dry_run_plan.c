@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "worker/dry_run/plan.h"
+#include "worker/dry_run/plan/plan.h"
 
 static struct dry_run_plan plan;
 static struct findings findings;

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/dry_run/plan_json.h"
+#include "worker/dry_run/plan/plan_json.h"
 
 /* Written, read and written again: the same bytes. `again` is the caller's. */
 static void assert_survives(const struct dry_run_plan *plan, struct dry_run_plan *again)

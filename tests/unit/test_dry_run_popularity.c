@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/popularity.h"
+#include "worker/dry_run/plan/popularity.h"
 
 static void assert_near(double found, double wanted, double within)
 {

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/dry_run/record.h"
+#include "worker/dry_run/crew/record.h"
 
 enum { TRIALS = 100000, GARBAGE_MAX = 400 };
 

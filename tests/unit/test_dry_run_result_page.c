@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "tests/support/dry_run_sample.h"
 #include "tests/support/markup_check.h"
-#include "worker/dry_run/plan_about.h"
-#include "worker/dry_run/plot.h"
-#include "worker/dry_run/result_page.h"
+#include "worker/dry_run/report/plan_about.h"
+#include "worker/dry_run/report/plot.h"
+#include "worker/dry_run/report/result_page.h"
 
 static struct result result;
 static struct buffer out;

@@ -8,10 +8,10 @@
 
 #include "tests/support/dry_run_sample.h"
 #include "worker/commands/grid.h"
-#include "worker/dry_run/live_block.h"
-#include "worker/dry_run/plan_about.h"
-#include "worker/dry_run/result_text.h"
-#include "worker/dry_run/sheet.h"
+#include "worker/dry_run/report/live_block.h"
+#include "worker/dry_run/report/plan_about.h"
+#include "worker/dry_run/report/result_text.h"
+#include "worker/dry_run/report/sheet.h"
 
 static struct result result;
 static struct buffer out;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "worker/dry_run/expectation.h"
-#include "worker/dry_run/verdict.h"
+#include "worker/dry_run/count/expectation.h"
+#include "worker/dry_run/count/verdict.h"
 
 enum { RESOURCES = 10 };
 

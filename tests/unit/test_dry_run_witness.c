@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "worker/dry_run/witness.h"
+#include "worker/dry_run/count/witness.h"
 
 static struct witness *witness;
 static unsigned overlaps, unfenced, refusals, last_resource;

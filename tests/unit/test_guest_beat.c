@@ -1,5 +1,5 @@
 /* What hosts of a dry run tell one another, from a node on which anybody may write. */
-#include "worker/dry_run/guest_beat.h"
+#include "worker/dry_run/guests/guest_beat.h"
 
 #include <stdio.h>
 #include <string.h>

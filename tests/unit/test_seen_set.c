@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "worker/dry_run/seen_set.h"
+#include "worker/dry_run/shadow/seen_set.h"
 
 static void a_name_is_new_once(void **state)
 {

@@ -8,9 +8,9 @@
 
 #include "base/memory.h"
 #include "worker/config/findings.h"
-#include "worker/dry_run/load.h"
-#include "worker/dry_run/record.h"
-#include "worker/dry_run/simulated_handlers.h"
+#include "worker/dry_run/plan/load.h"
+#include "worker/dry_run/crew/record.h"
+#include "worker/dry_run/crew/simulated_handlers.h"
 #include "worker/isolation/board.h"
 #include "worker/plugin/job_host.h"
 #include "worker/plugin/plugin_built_in.h"

@@ -14,13 +14,13 @@
 #include "worker/commands/json_writer.h"
 #include "worker/commands/table.h"
 #include "worker/commands/terminal.h"
-#include "worker/dry_run/comparison.h"
+#include "worker/dry_run/report/comparison.h"
 #include "worker/dry_run/dry_run.h"
-#include "worker/dry_run/plan_options.h"
-#include "worker/dry_run/result_json.h"
-#include "worker/dry_run/result_page.h"
-#include "worker/dry_run/result_read.h"
-#include "worker/dry_run/result_text.h"
+#include "worker/dry_run/plan/plan_options.h"
+#include "worker/dry_run/report/result_json.h"
+#include "worker/dry_run/report/result_page.h"
+#include "worker/dry_run/report/result_read.h"
+#include "worker/dry_run/report/result_text.h"
 
 enum {
     OPTION_CONFIG,

@@ -9,15 +9,15 @@
 #include "base/random.h"
 #include "redlock/redlock_nodes.h"
 #include "worker/dry_run/apart.h"
-#include "worker/dry_run/dry_config.h"
-#include "worker/dry_run/faults.h"
-#include "worker/dry_run/janitor.h"
-#include "worker/dry_run/private_nodes.h"
-#include "worker/dry_run/result_json.h"
-#include "worker/dry_run/result_read.h"
-#include "worker/dry_run/shadow_holds.h"
+#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/stage/faults.h"
+#include "worker/dry_run/stage/janitor.h"
+#include "worker/dry_run/stage/private_nodes.h"
+#include "worker/dry_run/report/result_json.h"
+#include "worker/dry_run/report/result_read.h"
+#include "worker/dry_run/shadow/shadow_holds.h"
 #include "worker/dry_run/trial.h"
-#include "worker/dry_run/visit.h"
+#include "worker/dry_run/guests/visit.h"
 #include "worker/exit_code.h"
 #include "worker/lock_setup.h"
 #include "worker/plugin/plugin.h"
@@ -58,6 +58,12 @@ static void nodes_promise(struct dry_run *run)
     dry_config_use_nodes(run->config, &nodes);
 }
 
+/* Whether its tasks are of classes of production: those of the generator need no plugin. */
+static bool plays_classes(const struct dry_run_plan *plan)
+{
+    return plan->kind == DRY_RUN_SHADOW || strcmp(plan->class_name, DRY_RUN_CLASS) != 0;
+}
+
 static void config_open(struct dry_run *run)
 {
     const char *path = run->request->config_path;
@@ -74,7 +80,7 @@ static void config_open(struct dry_run *run)
     plan_check(run->plan, path != NULL ? run->config : NULL, run->findings);
     if (run->plan->is_local && is_well(run))
         nodes_promise(run);
-    if (path == NULL || !is_well(run))
+    if (path == NULL || !is_well(run) || !plays_classes(run->plan))
         return;
     const struct config_worker *worker = &run->config->worker;
     run->plugins = plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, run->findings);
@@ -116,7 +122,8 @@ static void group_check(struct dry_run *run)
     if (apart_do(group_ask, run->config, &output) == EXIT_CODE_OK && output.length == sizeof facts) {
         memcpy(&facts, output.bytes, sizeof facts);
         plan_check_group(run->plan, run->config, facts.max_ttl_ns, facts.voters, count, run->findings);
-        startup_check_holds(run->config, run->plugins, facts.max_ttl_ns, run->findings);
+        if (run->plugins != NULL)
+            startup_check_holds(run->config, run->plugins, facts.max_ttl_ns, run->findings);
     }
     buffer_fini(&output);
 }

@@ -19,10 +19,10 @@
 
 #include <stdio.h>
 
-#include "worker/dry_run/name_space.h"
-#include "worker/dry_run/private_nodes.h"
-#include "worker/dry_run/result.h"
-#include "worker/dry_run/workforce.h"
+#include "worker/dry_run/stage/name_space.h"
+#include "worker/dry_run/stage/private_nodes.h"
+#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/crew/workforce.h"
 
 struct trial_terms {
     const struct dry_run_plan *plan; /* complete */

@@ -3,16 +3,16 @@
 #define WORKER_DRY_RUN_TRIAL_PRIVATE_H
 
 #include "base/loop.h"
-#include "worker/dry_run/admission.h"
-#include "worker/dry_run/faults.h"
+#include "worker/dry_run/shadow/admission.h"
+#include "worker/dry_run/stage/faults.h"
 #include "worker/dry_run/feeder.h"
-#include "worker/dry_run/live_block.h"
-#include "worker/dry_run/load.h"
+#include "worker/dry_run/report/live_block.h"
+#include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/machine_load.h"
 #include "worker/dry_run/node_watch.h"
-#include "worker/dry_run/reception.h"
-#include "worker/dry_run/shadow.h"
-#include "worker/dry_run/tally.h"
+#include "worker/dry_run/guests/reception.h"
+#include "worker/dry_run/shadow/shadow.h"
+#include "worker/dry_run/count/tally.h"
 #include "worker/dry_run/trial.h"
 
 enum trial_phase {

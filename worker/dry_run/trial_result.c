@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "worker/dry_run/trial_private.h"
-#include "worker/dry_run/verdict.h"
+#include "worker/dry_run/count/verdict.h"
 #include "worker/version.h"
 
 /* So often a record is written to know what one costs. */

@@ -1,0 +1,103 @@
+/* Counts what a dry run does: it is told of every push, and gets the records of all workers, and makes the result of
+ * it. Pure: no clock, no input or output; all times are given, and are CLOCK_BOOTTIME of the host that counts.
+ *
+ *     tally = tally_create(&plan, load_from, measured_from);
+ *     tally_host(tally, 0, &host);                             once a host, before its records
+ *     tally_pushed(tally, jid, names, count, now);             before the push leaves, so that no record overtakes it
+ *     if (tally_record(tally, 0, process, &record, offset))    ... a task has ended for good: the closed loop pushes
+ *     tally_node(tally, node, &sample);                        when measuring begins, and when the load has ended
+ *     tally_second(tally, now);                                once a second
+ *     tally_load_ended(tally, now);                            what comes then counts in totals, and not in rates
+ *     tally_finish(tally, now, &result); verdict_make(&result, ...); tally_destroy(tally);
+ *
+ * Counts are of the whole run; rates, shares, waits and holds are of the measured part: from `measured_from` to the end
+ * of the load. A wait counts where its push lies, a hold where it ends.
+ *
+ * Memory: a few hundred bytes a task that is outstanding and a resource that was seen (TALLY_RESOURCES_MAX of them; of
+ * tasks of others only the totals are kept), a histogram for each of the TALLY_DETAILED_MAX first that had some load,
+ * and a line a second. One thread. */
+#ifndef WORKER_DRY_RUN_TALLY_H
+#define WORKER_DRY_RUN_TALLY_H
+
+#include "worker/dry_run/count/model_overheads.h"
+#include "worker/dry_run/crew/record.h"
+#include "worker/dry_run/report/result.h"
+
+enum {
+    TALLY_RESOURCES_MAX = DRY_RUN_RESOURCES_MAX,
+    TALLY_DETAILED_MAX = 2048,
+    TALLY_HOSTS_MAX = 256,
+    TALLY_HOT_MAX = 8,
+};
+
+struct tally;
+
+/* `plan` must outlive it. Waits, holds and rates are measured from `measured_from` on. */
+struct tally *tally_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from);
+void tally_destroy(struct tally *tally); /* NULL is fine */
+
+struct tally_host {
+    const char *name;
+    unsigned processes, threads; /* threads of each process */
+    int64_t clock_error_ns;      /* how far its times may be off after they were converted; 0 for this host */
+};
+/* Hosts are numbered from 0 on, below TALLY_HOSTS_MAX. Again when something is known better. */
+void tally_host(struct tally *tally, unsigned host, const struct tally_host *facts);
+/* So many of its records were lost, all together so far. */
+void tally_records_lost(struct tally *tally, unsigned host, uint64_t count);
+
+/* The task is about to be pushed. What is in the queues of a shadow when it begins counts as pushed then. */
+void tally_pushed(struct tally *tally, const char *jid, const char *const *resources, unsigned resource_count,
+                  struct instant at);
+/* It was not pushed after all. */
+void tally_not_pushed(struct tally *tally, const char *jid);
+
+/* `offset_ns` is added to the times of the record. True when a task has ended for good with it: it was outstanding, and
+ * is no more. Processes of a host are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the
+ * order in which it wrote them. */
+bool tally_record(struct tally *tally, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
+/* The process is gone, and all its records were told. What it held is over; its counters begin anew. */
+void tally_process_died(struct tally *tally, unsigned host, unsigned process, struct instant at);
+
+/* A node as it says it is. Nodes are numbered as the lock nodes of the configuration, and a queue node that is none of
+ * them after these; numbers are below RESULT_NODES_MAX. */
+struct tally_node_sample {
+    const char *name, *address;
+    bool is_queue_node;
+    struct instant at;
+    uint64_t commands;      /* that it processed since it was started, by its own account */
+    uint64_t commands_sent; /* that we know of besides the requests for locks, which the workers count */
+    double cpu_s;           /* of the process, user and system, since it was started */
+    uint64_t keys;          /* of this run, that are on it */
+};
+void tally_node(struct tally *tally, unsigned node, const struct tally_node_sample *sample);
+
+/* Closes a line of the series. */
+void tally_second(struct tally *tally, struct instant now);
+void tally_load_ended(struct tally *tally, struct instant at);
+
+/* For the progress display. */
+struct tally_hot {
+    const char *name; /* valid until the next call of anything here */
+    double share_held;
+    unsigned waiters; /* now */
+};
+struct tally_live {
+    uint64_t pushed, ended, outstanding, parked, lost, overlaps;
+    struct result_second last; /* the second that was closed last */
+    double wait_p50, wait_p99; /* of the measured part so far */
+    double busy;               /* share of the runners that run a handler now */
+    unsigned runners;
+    struct tally_hot hot[TALLY_HOT_MAX]; /* by waiters and by the share of time held, the hottest first */
+    unsigned hot_count;
+};
+void tally_live(struct tally *tally, struct instant now, struct tally_live *live);
+uint64_t tally_outstanding(const struct tally *tally);
+
+/* Fills what can be told from counting: all but plan, version, began, was_interrupted, verdict, faults, points,
+ * overhead_share, observation_ns and keys_at_end. `result` is zeroed before, or has its plan set. */
+void tally_finish(struct tally *tally, struct instant now, struct result *result);
+/* For the model; after tally_finish. */
+const struct model_overheads *tally_overheads(const struct tally *tally);
+
+#endif

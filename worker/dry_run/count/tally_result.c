@@ -1,0 +1,300 @@
+/* Sums up what was counted. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "worker/dry_run/count/expectation.h"
+#include "worker/dry_run/count/tally_private.h"
+
+static double share_of(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static double of_us(uint64_t us)
+{
+    return (double)us / (double)US_PER_S;
+}
+
+static struct result_spread spread_of(const struct histogram *histogram)
+{
+    struct result_spread spread = {.count = histogram->count, .max = of_us(histogram->max_us)};
+    spread.mean = share_of(of_us(histogram->sum_us), (double)histogram->count);
+    spread.p50 = of_us((uint64_t)histogram_quantile(histogram, 0.5));
+    spread.p90 = of_us((uint64_t)histogram_quantile(histogram, 0.9));
+    spread.p99 = of_us((uint64_t)histogram_quantile(histogram, 0.99));
+    spread.p999 = of_us((uint64_t)histogram_quantile(histogram, 0.999));
+    spread.histogram = memory_new(struct histogram);
+    *spread.histogram = *histogram;
+    return spread;
+}
+
+/* --- what is still outstanding ------------------------------------------------------------------------------------ */
+
+struct end {
+    struct tally *tally;
+    int64_t at;
+};
+
+/* What has not ended waited until now, or until it got in. */
+static void outstanding_settle(void *context, struct outstanding *task)
+{
+    const struct end *end = context;
+    bool is_inside = task->state == OUTSTANDING_INSIDE;
+    tally_task_waited(end->tally, task, is_inside ? task->inside_since : end->at);
+    for (unsigned i = 0; is_inside && i < task->resource_count; i++) {
+        struct resource_count *resource = resource_table_at(&end->tally->resources, task->resources[i]);
+        if (resource != NULL)
+            resource->held_time += tally_clip(end->tally, task->inside_since, end->at);
+    }
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+static struct result_resource resource_result(const struct resource_count *count, double measured_for)
+{
+    struct result_resource resource = {
+        .name = memory_text(count->name),
+        .arrived = count->arrived,
+        .held = count->held,
+        .parks = count->parks,
+        .hand_overs = count->hand_overs,
+        .lost = count->lost,
+        .fence_refusals = count->fence_refusals,
+        .overlaps = count->overlaps,
+        .refusals = count->refusals,
+        .waiters_max = count->waiting_max,
+        .turns = count->turns,
+        .load = share_of(count->arrived_measured, measured_for),
+        .throughput = share_of(count->held_measured, measured_for),
+        .share_held = share_of(count->held_time, measured_for),
+        .waiters = share_of(count->waiting_time, measured_for),
+        .hold_mean = share_of(count->hold_sum, count->held_measured),
+        .hold_second_moment = share_of(count->hold_squares, count->held_measured),
+        .wait_mean = share_of(count->wait_sum, count->waits),
+        .turn_mean = share_of(count->turn_sum, count->turns),
+        .turn_second_moment = share_of(count->turn_squares, count->turns),
+    };
+    if (count->detail != NULL) {
+        resource.wait_p50 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.5));
+        resource.wait_p99 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.99));
+        resource.wait_error = batch_means_error(&count->detail->means);
+        resource.lone_turns = count->detail->lone_turns;
+        resource.lone_turn_mean = share_of(count->detail->lone_sum, count->detail->lone_turns);
+        resource.lone_turn_second_moment = share_of(count->detail->lone_squares, count->detail->lone_turns);
+    }
+    return resource;
+}
+
+/* By load, the greatest first; by name where it is the same. */
+static int by_load(const void *left, const void *right)
+{
+    const struct resource_count *a = *(const struct resource_count *const *)left,
+                                *b = *(const struct resource_count *const *)right;
+    if (a->arrived_measured != b->arrived_measured)
+        return a->arrived_measured < b->arrived_measured ? 1 : -1;
+    if (a->arrived != b->arrived)
+        return a->arrived < b->arrived ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+static void resources_fill(const struct tally *tally, struct result *result)
+{
+    size_t count = tally->resources.count;
+    size_t reported = count < RESULT_RESOURCES_MAX ? count : RESULT_RESOURCES_MAX;
+    const struct resource_count **order = memory_zeroed(count + 1, sizeof order[0]);
+    for (size_t i = 0; i < count; i++)
+        order[i] = &tally->resources.resources[i];
+    qsort(order, count, sizeof order[0], by_load);
+    result->resources = memory_zeroed(reported + 1, sizeof result->resources[0]);
+    for (size_t i = 0; i < reported; i++)
+        result->resources[i] = resource_result(order[i], result->measured_for);
+    result->resource_count = reported;
+    result->resources_left_out = count - reported;
+    free(order);
+}
+
+static void node_fill(const struct tally *tally, unsigned number, struct result_node *node)
+{
+    const struct tally_node_count *count = &tally->nodes[number];
+    memcpy(node->name, count->name, sizeof node->name);
+    memcpy(node->address, count->address, sizeof node->address);
+    node->is_queue_node = count->is_queue_node;
+    node->commands_counted = count->commands;
+    node->commands_sent = count->commands_sent;
+    node->cpu_share = share_of(count->cpu_s, count->cpu_over_s);
+    node->keys_at_end = count->last.keys;
+    if (number >= tally->sums.node_count)
+        return;
+    const struct redlock_node_counters *asked = &tally->sums.nodes[number];
+    node->requests = asked->requests;
+    node->granted = asked->granted;
+    node->refused = asked->refused;
+    node->errors = asked->errors;
+    node->timeouts = asked->timeouts;
+    node->split_votes = asked->split_votes;
+    node->commands_sent += asked->requests;
+    node->latency = spread_of(&asked->latency);
+}
+
+static void nodes_fill(const struct tally *tally, struct result *result)
+{
+    for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
+        if (tally->nodes[i].is_known || i < tally->sums.node_count)
+            node_fill(tally, i, &result->nodes[result->node_count++]);
+}
+
+static void hosts_fill(const struct tally *tally, struct result *result)
+{
+    result->hosts = memory_zeroed(tally->host_count + 1, sizeof result->hosts[0]);
+    for (unsigned i = 0; i < tally->host_count; i++) {
+        const struct tally_host_count *count = tally->hosts[i];
+        if (count == NULL)
+            continue;
+        struct result_host *host = &result->hosts[result->host_count++];
+        memcpy(host->name, count->name, sizeof host->name);
+        host->processes = count->processes;
+        host->threads = count->threads;
+        host->clock_error = seconds_of(count->clock_error_ns);
+        host->records_lost = count->records_lost;
+        host->cpu_share = share_of((double)count->cpu_ns, (double)count->cpu_over_ns) * count->processes;
+    }
+}
+
+static void totals_fill(const struct tally *tally, struct result *result)
+{
+    const uint64_t *endings = tally->endings;
+    result->pushed = tally->pushed;
+    result->ended = tally->ended;
+    result->done = endings[FLOW_DONE];
+    result->failed = endings[FLOW_FAILED];
+    result->dead = endings[FLOW_DEAD] + endings[FLOW_REFUSED] + endings[FLOW_INVALID] + endings[FLOW_NO_RESOURCE];
+    result->parked = endings[FLOW_PARKED];
+    result->skipped = endings[FLOW_SKIPPED];
+    result->dropped = endings[FLOW_DROPPED];
+    result->given_back = endings[FLOW_GIVEN_BACK];
+    result->lost = tally->lost;
+    result->overlaps = tally->overlaps;
+    result->overlaps_unfenced = tally->overlaps_unfenced;
+    result->fence_refusals = tally->fence_refusals;
+    result->twice = tally->twice;
+    result->left = tally->tasks.count;
+    result->is_drained = tally->tasks.count == 0;
+}
+
+static void rates_fill(const struct tally *tally, struct result *result)
+{
+    uint64_t requests = 0;
+    for (unsigned i = 0; i < tally->sums.node_count; i++)
+        requests += tally->sums.nodes[i].requests;
+    double holds = (double)tally->holds, runners = tally_runners(tally);
+    result->throughput = share_of((double)tally->ended_measured, result->measured_for);
+    result->tries_per_hold = share_of((double)tally->asks, holds);
+    result->commands_per_hold = share_of((double)requests, holds * tally->sums.node_count);
+    result->utilisation = share_of(tally->taken_s, runners * result->measured_for);
+}
+
+/* --- overheads ---------------------------------------------------------------------------------------------------- */
+
+/* What the plan says that a hold lasts; what was measured where it says nothing. */
+static double planned_hold(const struct tally *tally)
+{
+    bool is_planned = tally->plan->kind == DRY_RUN_REHEARSAL;
+    return is_planned ? distribution_mean(&tally->plan->hold) : moments_mean(&tally->runs_measured);
+}
+
+/* What of all turn-overs was not to the only one that waited. */
+static void crowd_turns_set(const struct tally *tally, struct model_overheads *overheads)
+{
+    struct moments crowd = {0};
+    for (size_t i = 0; i < tally->resources.count; i++) {
+        const struct resource_count *resource = &tally->resources.resources[i];
+        const struct resource_detail *detail = resource->detail;
+        if (detail == NULL)
+            continue;
+        crowd.count += resource->turns - detail->lone_turns;
+        crowd.sum += resource->turn_sum - detail->lone_sum;
+        crowd.squares += resource->turn_squares - detail->lone_squares;
+    }
+    overheads->crowd_turn = moments_mean(&crowd);
+    overheads->crowd_turn_second_moment = moments_second(&crowd);
+    overheads->crowd_turn_count = crowd.count;
+}
+
+/* Of the resources with too few turn-overs to speak for themselves, all together; of all, when these have too few. */
+static void turns_set(const struct tally *tally, struct model_overheads *overheads)
+{
+    struct moments few = {0};
+    for (size_t i = 0; i < tally->resources.count; i++) {
+        const struct resource_count *resource = &tally->resources.resources[i];
+        if (resource->turns >= MODEL_TURNS_MIN)
+            continue;
+        few.count += resource->turns;
+        few.sum += resource->turn_sum;
+        few.squares += resource->turn_squares;
+    }
+    crowd_turns_set(tally, overheads);
+    const struct moments *turn = few.count >= MODEL_TURNS_MIN ? &few : &tally->turn;
+    overheads->turn = moments_mean(turn);
+    overheads->turn_second_moment = moments_second(turn);
+    overheads->turn_count = turn->count;
+}
+
+static void overheads_set(struct tally *tally, double measured_for)
+{
+    struct model_overheads *overheads = &tally->overheads;
+    double parks = (double)tally->parks.count / fmax((double)tally->holds_measured.count, 1);
+    *overheads = (struct model_overheads){
+        .arrivals = share_of((double)tally->pushed_measured, measured_for),
+        .base = moments_mean(&tally->base),
+        .base_second_moment = moments_second(&tally->base),
+        .base_count = tally->base.count,
+        .claim_extra = moments_mean(&tally->claim_extra),
+        .park_cost = parks * moments_mean(&tally->parks),
+        .runner_turn = fmax(share_of(tally->runner_idle_s, (double)tally->runner_turns), 0),
+        .next_push = moments_mean(&tally->next_push),
+        .tries = fmax(share_of((double)tally->holds, (double)tally->first_holds), 1),
+    };
+    turns_set(tally, overheads);
+    if (tally->base.count == 0) { /* it was never calm: without what a task waits for its runner, then */
+        overheads->base = overheads->claim_extra;
+        overheads->base_second_moment = moments_second(&tally->claim_extra);
+    }
+    if (tally->holds_measured.count > 0)
+        overheads->hold_extra = fmax(moments_mean(&tally->holds_measured) - planned_hold(tally), 0);
+}
+
+void tally_finish(struct tally *tally, struct instant now, struct result *result)
+{
+    if (instant_before(now, tally->load_until))
+        tally->load_until = now;
+    tally_turns_take(tally, INSTANT_NEVER);
+    witness_end(tally->witness, now);
+    outstanding_each(&tally->tasks, outstanding_settle, &(struct end){tally, now.ns});
+    result->measured_for = tally_clip(tally, tally->measured_from.ns, tally->load_until.ns);
+    overheads_set(tally, result->measured_for);
+
+    totals_fill(tally, result);
+    rates_fill(tally, result);
+    result->wait = spread_of(&tally->wait);
+    result->hold = spread_of(&tally->hold);
+    result->acquire = spread_of(&tally->acquire);
+    result->extend = spread_of(&tally->sums.extensions);
+    result->wait.mean_error = batch_means_error(&tally->wait_means);
+    result->hold.mean_error = batch_means_error(&tally->hold_means);
+    result->acquire.mean_error = batch_means_error(&tally->acquire_means);
+    result->seconds = tally->series.lines;
+    result->second_count = tally->series.count;
+    tally->series.lines = NULL;
+    tally->series.count = tally->series.capacity = 0;
+    resources_fill(tally, result);
+    nodes_fill(tally, result);
+    hosts_fill(tally, result);
+    expectation_fill(result, tally->plan, &tally->overheads);
+}
+
+const struct model_overheads *tally_overheads(const struct tally *tally)
+{
+    return &tally->overheads;
+}

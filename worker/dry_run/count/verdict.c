@@ -1,0 +1,344 @@
+/* See verdict.h. Everything that can be full is looked at with how full it was; the fullest is the bottleneck when it
+ * was nearly full. How full something was is the share of what it can do that the load asked for, so the load can grow
+ * by the inverse of it. Of an open load that is more than something can do it is more than 1. */
+#include "worker/dry_run/count/verdict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "worker/dry_run/count/verdict_private.h"
+
+enum { TASKS_MIN = 100 }; /* fewer tell nothing */
+
+#define SECONDS_MIN 1.0
+#define FULL        0.95
+#define BEHIND_MAX  0.1 /* share of the pushes that may be late */
+
+void verdict_say(char into[RESULT_TEXT_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(into, RESULT_TEXT_MAX, format, arguments);
+    va_end(arguments);
+}
+
+/* --- how full things were ----------------------------------------------------------------------------------------- */
+
+static bool is_closed(const struct verdict *verdict)
+{
+    const struct dry_run_plan *plan = &verdict->result->plan;
+    return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
+}
+
+/* Held, or between two holders while one waits; and what comes asks for a hold and a turn-over each, served or not, for
+ * when it is full everybody waits. Where few wait a turn-over can take longer than it does then: a lock that is refused
+ * is asked for again after a while. So that of the resource with the most of them counts when it is shorter. */
+static double resource_full(const struct verdict *verdict, const struct result_resource *resource)
+{
+    double turning = (double)resource->turns * resource->turn_mean / fmax(verdict->result->measured_for, 1e-3);
+    double turn = fmin(resource->turn_mean, verdict->busy_turn);
+    return fmax(resource->share_held + turning, resource->load * (resource->hold_mean + turn));
+}
+
+static double busy_turn_of(const struct result *result)
+{
+    uint64_t most = 0;
+    double turn = 0;
+    for (size_t i = 0; i < result->resource_count; i++) {
+        if (result->resources[i].turns > most) {
+            most = result->resources[i].turns;
+            turn = result->resources[i].turn_mean;
+        }
+    }
+    return turn;
+}
+
+static void resources_look(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    verdict->busy_turn = busy_turn_of(result);
+    for (size_t i = 0; i < result->resource_count; i++) {
+        const struct result_resource *resource = &result->resources[i];
+        double full = resource_full(verdict, resource);
+        if (resource->load > 0 && full > verdict->full[RESULT_RESOURCE]) {
+            verdict->full[RESULT_RESOURCE] = full;
+            verdict->fullest = resource;
+        }
+        verdict->full_resources += full >= VERDICT_NEARLY_FULL;
+    }
+}
+
+/* A process has one loop; its handlers sleep. */
+static void hosts_look(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    for (unsigned i = 0; i < result->host_count; i++) {
+        const struct result_host *host = &result->hosts[i];
+        verdict->runners += host->processes * host->threads;
+        verdict->processes += host->processes;
+        if (host->processes > 0)
+            verdict->full[RESULT_WORKER_CPU] =
+                fmax(verdict->full[RESULT_WORKER_CPU], host->cpu_share / host->processes);
+    }
+}
+
+static void nodes_look(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    for (unsigned i = 0; i < result->node_count; i++) {
+        const struct result_node *node = &result->nodes[i];
+        const struct result_node **busiest = node->is_queue_node ? &verdict->queue_node : &verdict->lock_node;
+        double *full = &verdict->full[node->is_queue_node ? RESULT_QUEUE_NODE : RESULT_LOCK_NODES];
+        if (node->cpu_share > *full) {
+            *full = node->cpu_share;
+            *busiest = node;
+        }
+    }
+}
+
+/* What a runner is taken for, what came, and what it can do. A load that resources hold back does not come to it. */
+static void runners_look(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    if (verdict->runners == 0)
+        return;
+    double turning = result->throughput * verdict->overheads->runner_turn / verdict->runners;
+    double full = fmin(result->utilisation + turning, 1);
+    bool is_held_back = verdict->full[RESULT_RESOURCE] >= 1;
+    if (full >= VERDICT_NEARLY_FULL && !is_closed(verdict) && !is_held_back && result->throughput > 0)
+        full *= fmax(verdict->overheads->arrivals / result->throughput, 1);
+    verdict->full[RESULT_RUNNERS] = full;
+}
+
+static void all_look(struct verdict *verdict)
+{
+    resources_look(verdict);
+    hosts_look(verdict);
+    nodes_look(verdict);
+    runners_look(verdict);
+    verdict->full[RESULT_MACHINE] = fmax(verdict->facts->machine_busy, 0);
+    verdict->full[RESULT_LOAD] = verdict->facts->load_cpu;
+}
+
+/* --- which it is -------------------------------------------------------------------------------------------------- */
+
+/* The fullest. Processors come last: what they are full of is named where it can be, and a resource or the threads are
+ * full whatever else is. */
+static enum result_bottleneck fullest_of(const struct verdict *verdict)
+{
+    enum result_bottleneck of_tasks =
+        verdict->full[RESULT_RUNNERS] > verdict->full[RESULT_RESOURCE] ? RESULT_RUNNERS : RESULT_RESOURCE;
+    if (verdict->full[of_tasks] >= FULL)
+        return of_tasks;
+    static const enum result_bottleneck order[] = {RESULT_RESOURCE,   RESULT_RUNNERS,    RESULT_QUEUE_NODE,
+                                                   RESULT_LOCK_NODES, RESULT_WORKER_CPU, RESULT_MACHINE};
+    enum result_bottleneck fullest = RESULT_RESOURCE;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (verdict->full[order[i]] > verdict->full[fullest])
+            fullest = order[i];
+    return fullest;
+}
+
+static bool is_behind(const struct verdict *verdict)
+{
+    return verdict->facts->load_behind > BEHIND_MAX || verdict->full[RESULT_LOAD] > 0.95;
+}
+
+static bool is_too_little(const struct result *result)
+{
+    return result->wait.count < TASKS_MIN || result->measured_for < SECONDS_MIN;
+}
+
+static bool is_trouble(const struct result *result)
+{
+    return result->pushed >= TASKS_MIN / 10 && result->hold.count == 0 && result->done == 0;
+}
+
+/* --- saying it ---------------------------------------------------------------------------------------------------- */
+
+static void trouble_say(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    uint64_t granted = 0, failed = 0, lock_nodes = 0;
+    for (unsigned i = 0; i < result->node_count; i++) {
+        granted += result->nodes[i].granted;
+        failed += result->nodes[i].errors + result->nodes[i].timeouts;
+        lock_nodes += result->nodes[i].requests > 0;
+    }
+    if (lock_nodes > 0 && granted == 0)
+        verdict_say(result->answer,
+                    "Nothing ran: no lock node granted anything (%s errors and timeouts). A majority of them has to be "
+                    "up and to vote; `holdfast nodes` tells why one does not.",
+                    SAY_COUNT(failed));
+    else
+        verdict_say(
+            result->answer,
+            "Nothing ran to its end: %s tasks were pushed and no handler returned while it was measured. Either "
+            "holds are longer than the run, or the workers cannot run; their log tells.",
+            SAY_COUNT(result->pushed));
+}
+
+static void little_say(struct result *result)
+{
+    verdict_say(result->answer,
+                "Too little to judge by: %s tasks got their locks in %s that were measured. Let it run longer, or push "
+                "more.",
+                SAY_COUNT(result->wait.count), SAY_TIME(result->measured_for));
+}
+
+static void resource_say(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    const struct result_resource *resource = verdict->fullest;
+    char others[64] = "";
+    if (verdict->full_resources > 1)
+        snprintf(others, sizeof others, " So are %s others, nearly.", SAY_COUNT(verdict->full_resources - 1));
+    double full = verdict->full[RESULT_RESOURCE];
+    if (full > 1 && !is_closed(verdict))
+        verdict_say(
+            result->answer,
+            "The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
+            "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
+            SAY_NAME(resource->name), SAY_RATE(resource->load),
+            SAY_RATE(1 / (resource->hold_mean + resource->turn_mean)), SAY_TIME(resource->hold_mean),
+            SAY_TIME(resource->turn_mean), others);
+    else
+        verdict_say(
+            result->answer,
+            "The bottleneck is the resource %s: it is held %s of the time and handed on for %s of it; tasks wait "
+            "%s for it on average.%s",
+            SAY_NAME(resource->name), SAY_SHARE(resource->share_held),
+            SAY_SHARE(resource->throughput * resource->turn_mean), SAY_TIME(resource->wait_mean), others);
+}
+
+static void runners_say(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    bool grows = verdict->full[RESULT_RUNNERS] > 1;
+    verdict_say(result->answer,
+                "The bottleneck is the number of threads: all %u are taken %s of the time, at %s tasks a second%s.",
+                verdict->runners, SAY_SHARE(result->utilisation), SAY_RATE(result->throughput),
+                grows ? ", and more come than that, so the queue grows" : "");
+}
+
+static void node_say(const struct verdict *verdict, const struct result_node *node, const char *what)
+{
+    verdict_say(verdict->result->answer,
+                "The bottleneck is the %s %s: its one thread is busy %s of the time, at %s tasks a second.", what,
+                SAY_NAME(node->name), SAY_SHARE(node->cpu_share), SAY_RATE(verdict->result->throughput));
+}
+
+/* What comes nearest to being one, when there is no bottleneck. */
+static const char *nearest_name(const struct verdict *verdict, enum result_bottleneck nearest, char *out, size_t size)
+{
+    static const char *const names[] = {[RESULT_RUNNERS] = "the threads",
+                                        [RESULT_WORKER_CPU] = "the loop of a worker process",
+                                        [RESULT_QUEUE_NODE] = "the queue node",
+                                        [RESULT_LOCK_NODES] = "a lock node",
+                                        [RESULT_MACHINE] = "the processors of this machine"};
+    if (nearest != RESULT_RESOURCE)
+        return names[nearest];
+    snprintf(out, size, "the resource %s", SAY_NAME(verdict->fullest != NULL ? verdict->fullest->name : "?"));
+    return out;
+}
+
+static void room_say(const struct verdict *verdict, enum result_bottleneck nearest)
+{
+    struct result *result = verdict->result;
+    char name[LOG_QUOTE_MAX + 32];
+    double full = verdict->full[nearest];
+    if (is_closed(verdict))
+        verdict_say(
+            result->answer,
+            "Nothing is full: %u tasks at a time are too few for that. The fullest is %s (%s); %s tasks end in a "
+            "second.",
+            result->plan.population, nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full),
+            SAY_RATE(result->throughput));
+    else
+        verdict_say(
+            result->answer,
+            "There is room: the fullest is %s (%s), so this load could grow by a factor of %s. Tasks wait %s on "
+            "average, and one of a hundred %s or longer.",
+            nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full), SAY_RATE(1 / full),
+            SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99));
+}
+
+static void load_say(const struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    verdict_say(
+        result->answer,
+        "The dry run itself did not keep up: %s tasks a second were pushed%s%s, %s of them late. What was measured "
+        "holds for that load, and nothing can be said of a greater one.",
+        SAY_RATE(verdict->overheads->arrivals), is_closed(verdict) ? "" : " where the plan wants ",
+        is_closed(verdict) ? "" : SAY_RATE(result->plan.rate), SAY_SHARE(verdict->facts->load_behind));
+}
+
+static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck bottleneck)
+{
+    struct result *result = verdict->result;
+    switch (bottleneck) {
+    case RESULT_RESOURCE:
+        resource_say(verdict);
+        return;
+    case RESULT_RUNNERS:
+        runners_say(verdict);
+        return;
+    case RESULT_QUEUE_NODE:
+        node_say(verdict, verdict->queue_node, "queue node");
+        return;
+    case RESULT_LOCK_NODES:
+        node_say(verdict, verdict->lock_node, "lock node");
+        return;
+    case RESULT_WORKER_CPU:
+        verdict_say(result->answer,
+                    "The bottleneck is the worker process: its loop, one thread, is busy %s of the time, at %s tasks a "
+                    "second in %u process%s.",
+                    SAY_SHARE(verdict->full[bottleneck]), SAY_RATE(result->throughput), verdict->processes,
+                    verdict->processes == 1 ? "" : "es");
+        return;
+    default:
+        verdict_say(
+            result->answer,
+            "The bottleneck is this machine: its %u processors are busy %s of the time, with all of the dry run "
+            "on it. On machines of their own, nodes and workers would do more than this.",
+            verdict->facts->processors, SAY_SHARE(verdict->full[bottleneck]));
+    }
+}
+
+/* 0 = nothing can be said of it. */
+static void decide(struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    enum result_bottleneck fullest = fullest_of(verdict);
+    double full = verdict->full[fullest];
+    result->bottleneck = RESULT_NONE;
+    result->headroom = full > 0 ? 1 / full : 0;
+    if (is_trouble(result)) {
+        result->bottleneck = RESULT_TROUBLE;
+        result->headroom = 0;
+        trouble_say(verdict);
+    } else if (is_too_little(result) || full <= 0) {
+        result->headroom = 0;
+        little_say(result);
+    } else if (full >= VERDICT_NEARLY_FULL) {
+        result->bottleneck = fullest;
+        bottleneck_say(verdict, fullest);
+    } else if (is_behind(verdict)) {
+        result->bottleneck = RESULT_LOAD;
+        result->headroom = 0;
+        load_say(verdict);
+    } else {
+        room_say(verdict, fullest);
+    }
+}
+
+void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts)
+{
+    struct verdict verdict = {.result = result, .overheads = overheads, .facts = facts};
+    result->advice_count = 0;
+    all_look(&verdict);
+    decide(&verdict);
+    if (!is_trouble(result) && !is_too_little(result))
+        verdict_advise(&verdict);
+}

@@ -1,0 +1,393 @@
+/* See witness.h. Each resource that somebody visits has a place: the visits that are open, few, and those that are
+ * over, in the order of their beginnings, the latest first. Each of these also knows the latest end and the largest
+ * token of itself and all older ones, so that a search for what intersects stops where nothing can.
+ *
+ *     over:  latest ─▶ ... ─▶ oldest      top.left  = the latest end from here to the oldest
+ *                                         top.token = the largest token from here to the oldest
+ *
+ * A pair is judged when the second of the two is over. A refusal is found from both sides: when a visit is left, among
+ * those that began before; and when one begins, among those that were left after it, for records come in any order. */
+#include "worker/dry_run/count/witness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/list.h"
+#include "base/memory.h"
+
+enum { HOSTS = 256, PROCESSES = 64, OVER_MAX = 65536 };
+
+/* Threads of a process write into rings of their own: so much later may one be read than another. */
+#define SLACK_NS NS_PER_S
+
+struct visit {
+    struct list link; /* in open or over */
+    unsigned host, process;
+    uint64_t token;
+    int64_t entered, left;
+    int64_t returned; /* as somebody else said; 0 = nobody did */
+    bool was_refused; /* or cannot be: it was not left, but ended */
+    struct {
+        int64_t left;
+        uint64_t token;
+    } top;
+    char jid[];
+};
+
+struct place {
+    struct list link; /* of the places */
+    unsigned resource;
+    struct list open, over;
+    unsigned over_count;
+};
+
+struct witness {
+    struct witness_told told;
+    struct place **places; /* by number of the resource; NULL = nobody is known there */
+    size_t place_count;
+    struct list used; /* places */
+    int64_t clock_errors[HOSTS];
+    int64_t worst_error;
+    int64_t heard[HOSTS][PROCESSES]; /* 0 = never, or dead */
+    int64_t latest;
+    uint64_t remembered;
+};
+
+struct witness *witness_create(const struct witness_told *told)
+{
+    struct witness *witness = memory_new(struct witness);
+    witness->told = *told;
+    list_init(&witness->used);
+    return witness;
+}
+
+static struct visit *visit_of(struct list *link)
+{
+    return list_owner(link, struct visit, link);
+}
+
+static void visit_free(struct witness *witness, struct visit *visit)
+{
+    list_remove(&visit->link);
+    free(visit);
+    witness->remembered--;
+}
+
+static void place_free(struct witness *witness, struct place *place)
+{
+    while (!list_is_empty(&place->open))
+        visit_free(witness, visit_of(place->open.next));
+    while (!list_is_empty(&place->over))
+        visit_free(witness, visit_of(place->over.next));
+    witness->places[place->resource] = NULL;
+    list_remove(&place->link);
+    free(place);
+}
+
+void witness_destroy(struct witness *witness)
+{
+    if (witness == NULL)
+        return;
+    while (!list_is_empty(&witness->used))
+        place_free(witness, list_owner(witness->used.next, struct place, link));
+    free(witness->places);
+    free(witness);
+}
+
+static struct place *place_of(struct witness *witness, unsigned resource)
+{
+    if (resource >= witness->place_count) {
+        size_t count = ((size_t)resource + 1) * 2;
+        witness->places = memory_resize(witness->places, count, sizeof witness->places[0]);
+        memset(witness->places + witness->place_count, 0, (count - witness->place_count) * sizeof witness->places[0]);
+        witness->place_count = count;
+    }
+    struct place *place = witness->places[resource];
+    if (place != NULL)
+        return place;
+    place = memory_new(struct place);
+    place->resource = resource;
+    list_init(&place->link);
+    list_init(&place->open);
+    list_init(&place->over);
+    list_append(&witness->used, &place->link);
+    witness->places[resource] = place;
+    return place;
+}
+
+/* --- judging ------------------------------------------------------------------------------------------------------ */
+
+/* By how much less their clocks do not tell before from after. */
+static int64_t doubt(const struct witness *witness, const struct visit *a, const struct visit *b)
+{
+    return a->host == b->host ? 0 : witness->clock_errors[a->host] + witness->clock_errors[b->host];
+}
+
+static bool intersect(const struct witness *witness, const struct visit *a, const struct visit *b)
+{
+    int64_t from = a->entered > b->entered ? a->entered : b->entered;
+    int64_t until = a->left < b->left ? a->left : b->left;
+    return until - from > doubt(witness, a, b);
+}
+
+static void overlaps_find(struct witness *witness, struct place *place, const struct visit *visit)
+{
+    for (struct list *link = place->over.next; link != &place->over; link = link->next) {
+        const struct visit *other = visit_of(link);
+        if (other->top.left <= visit->entered)
+            return;
+        if (!intersect(witness, visit, other))
+            continue;
+        bool is_fenced = visit->token != 0 && other->token != 0 && visit->token != other->token;
+        witness->told.overlap(witness->told.context, place->resource, is_fenced);
+    }
+}
+
+static void refuse(struct witness *witness, const struct place *place, struct visit *visit)
+{
+    visit->was_refused = true;
+    witness->told.refusal(witness->told.context, place->resource);
+}
+
+/* True when `late` was left after `next`, which has a larger token, had begun. */
+static bool is_stale(const struct witness *witness, const struct visit *late, const struct visit *next)
+{
+    return late->token != 0 && late->token < next->token && late->left - next->entered > doubt(witness, late, next);
+}
+
+/* Among those before `visit`, which was just left: whoever began that long before its end by any clock counts with all
+ * that are older. */
+static bool has_successor(const struct witness *witness, const struct place *place, const struct visit *visit)
+{
+    for (struct list *link = place->open.next; link != &place->open; link = link->next)
+        if (is_stale(witness, visit, visit_of(link)))
+            return true;
+    for (struct list *link = place->over.next; link != &place->over; link = link->next) {
+        const struct visit *other = visit_of(link);
+        if (visit->left - other->entered > 2 * witness->worst_error)
+            return visit->token != 0 && visit->token < other->top.token;
+        if (is_stale(witness, visit, other))
+            return true;
+    }
+    return false;
+}
+
+static void refusals_find(struct witness *witness, struct place *place, const struct visit *next)
+{
+    for (struct list *link = place->over.next; link != &place->over; link = link->next) {
+        struct visit *late = visit_of(link);
+        if (late->top.left <= next->entered)
+            return;
+        if (!late->was_refused && is_stale(witness, late, next))
+            refuse(witness, place, late);
+    }
+}
+
+/* --- visits ------------------------------------------------------------------------------------------------------- */
+
+/* From `visit` to the latest: what is known of all older ones. */
+static void tops_set(struct place *place, struct visit *visit)
+{
+    for (struct list *link = &visit->link; link != &place->over; link = link->previous) {
+        struct visit *at = visit_of(link);
+        at->top.left = at->left;
+        at->top.token = at->token;
+        if (link->next == &place->over)
+            continue;
+        const struct visit *older = visit_of(link->next);
+        if (older->top.left > at->top.left)
+            at->top.left = older->top.left;
+        if (older->top.token > at->top.token)
+            at->top.token = older->top.token;
+    }
+}
+
+/* What is older than any that could still matter goes, when there are too many. */
+static void over_limit(struct witness *witness, struct place *place)
+{
+    if (place->over_count <= OVER_MAX)
+        return;
+    visit_free(witness, visit_of(place->over.previous));
+    place->over_count--;
+}
+
+static void visit_end(struct witness *witness, struct place *place, struct visit *visit, int64_t left)
+{
+    visit->left = left > visit->entered ? left : visit->entered;
+    list_remove(&visit->link);
+    overlaps_find(witness, place, visit);
+    struct list *after = &place->over;
+    while (after->next != &place->over && visit_of(after->next)->entered > visit->entered)
+        after = after->next;
+    list_prepend(after, &visit->link);
+    place->over_count++;
+    tops_set(place, visit);
+    over_limit(witness, place);
+}
+
+static struct visit *open_find(struct place *place, const struct witness_visit *told)
+{
+    for (struct list *link = place->open.next; link != &place->open; link = link->next) {
+        struct visit *visit = visit_of(link);
+        if (visit->host == told->host && visit->process == told->process && strcmp(visit->jid, told->jid) == 0)
+            return visit;
+    }
+    return NULL;
+}
+
+void witness_entered(struct witness *witness, const struct witness_visit *told)
+{
+    invariant(told->host < HOSTS && told->process < PROCESSES);
+    struct place *place = place_of(witness, told->resource);
+    size_t jid_size = strlen(told->jid) + 1;
+    struct visit *visit = memory_zeroed(1, sizeof *visit + jid_size);
+    memcpy(visit->jid, told->jid, jid_size);
+    visit->host = told->host;
+    visit->process = told->process;
+    visit->token = told->token;
+    visit->entered = told->at.ns;
+    visit->left = INT64_MAX;
+    list_init(&visit->link);
+    list_append(&place->open, &visit->link);
+    witness->remembered++;
+    refusals_find(witness, place, visit);
+}
+
+void witness_left(struct witness *witness, const struct witness_visit *told)
+{
+    struct place *place = place_of(witness, told->resource);
+    struct visit *visit = open_find(place, told);
+    if (visit == NULL)
+        return;
+    visit->left = told->at.ns;
+    bool is_refused = has_successor(witness, place, visit);
+    visit_end(witness, place, visit, told->at.ns);
+    if (is_refused)
+        refuse(witness, place, visit);
+}
+
+void witness_returned(struct witness *witness, const struct witness_visit *told)
+{
+    struct visit *visit = open_find(place_of(witness, told->resource), told);
+    if (visit != NULL && visit->entered <= told->at.ns)
+        visit->returned = told->at.ns;
+}
+
+/* Ends without having been left, so nothing of it is refused. */
+static void visit_cut(struct witness *witness, struct place *place, struct visit *visit, int64_t at)
+{
+    visit->was_refused = true;
+    visit_end(witness, place, visit, visit->returned != 0 ? visit->returned : at);
+}
+
+/* --- hosts and processes ------------------------------------------------------------------------------------------ */
+
+void witness_host(struct witness *witness, unsigned host, int64_t clock_error_ns)
+{
+    invariant(host < HOSTS);
+    witness->clock_errors[host] = clock_error_ns;
+    if (clock_error_ns > witness->worst_error)
+        witness->worst_error = clock_error_ns;
+}
+
+void witness_heard(struct witness *witness, unsigned host, unsigned process, struct instant at)
+{
+    invariant(host < HOSTS && process < PROCESSES);
+    int64_t *heard = &witness->heard[host][process];
+    if (at.ns > *heard)
+        *heard = at.ns;
+    if (at.ns > witness->latest)
+        witness->latest = at.ns;
+}
+
+/* Which of the open visits end now. */
+struct cut {
+    bool of_process;
+    unsigned host, process;
+    int64_t at;
+    int64_t returned_before; /* 0 = any */
+};
+
+static bool is_cut(const struct cut *cut, const struct visit *visit)
+{
+    if (cut->of_process)
+        return visit->host == cut->host && visit->process == cut->process;
+    return cut->returned_before == 0 || (visit->returned != 0 && visit->returned < cut->returned_before);
+}
+
+static void open_cut(struct witness *witness, struct place *place, const struct cut *cut)
+{
+    for (struct list *link = place->open.next, *next; link != &place->open; link = next) {
+        next = link->next;
+        if (is_cut(cut, visit_of(link)))
+            visit_cut(witness, place, visit_of(link), cut->at);
+    }
+}
+
+static void all_cut(struct witness *witness, const struct cut *cut)
+{
+    for (struct list *link = witness->used.next; link != &witness->used; link = link->next)
+        open_cut(witness, list_owner(link, struct place, link), cut);
+}
+
+void witness_died(struct witness *witness, unsigned host, unsigned process, struct instant at)
+{
+    invariant(host < HOSTS && process < PROCESSES);
+    all_cut(witness, &(struct cut){.of_process = true, .host = host, .process = process, .at = at.ns});
+    witness->heard[host][process] = 0;
+}
+
+void witness_end(struct witness *witness, struct instant at)
+{
+    all_cut(witness, &(struct cut){.at = at.ns});
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+/* Nothing comes any more that lies before. */
+static int64_t horizon_of(const struct witness *witness)
+{
+    int64_t horizon = witness->latest;
+    for (unsigned i = 0; i < HOSTS; i++)
+        for (unsigned j = 0; j < PROCESSES; j++)
+            if (witness->heard[i][j] != 0 && witness->heard[i][j] < horizon)
+                horizon = witness->heard[i][j];
+    int64_t limit = witness->latest - WITNESS_MEMORY_NS;
+    return (horizon > limit ? horizon : limit) - SLACK_NS;
+}
+
+/* What is over can still meet what is open since before its end. */
+static void place_tidy(struct witness *witness, struct place *place, int64_t horizon)
+{
+    for (struct list *link = place->open.next; link != &place->open; link = link->next)
+        if (visit_of(link)->entered < horizon)
+            horizon = visit_of(link)->entered;
+    while (!list_is_empty(&place->over)) {
+        struct visit *oldest = visit_of(place->over.previous);
+        if (oldest->left >= horizon)
+            return;
+        visit_free(witness, oldest);
+        place->over_count--;
+    }
+}
+
+void witness_tidy(struct witness *witness)
+{
+    int64_t horizon = horizon_of(witness);
+    struct cut lost = {.returned_before = horizon};
+    for (struct list *link = witness->used.next, *next; link != &witness->used; link = next) {
+        struct place *place = list_owner(link, struct place, link);
+        next = link->next;
+        if (horizon > 0)
+            open_cut(witness, place, &lost);
+        place_tidy(witness, place, horizon);
+        if (list_is_empty(&place->open) && list_is_empty(&place->over))
+            place_free(witness, place);
+    }
+}
+
+uint64_t witness_remembered(const struct witness *witness)
+{
+    return witness->remembered;
+}

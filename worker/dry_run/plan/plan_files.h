@@ -1,0 +1,23 @@
+/* Files that say how long tasks hold and which resources are wanted how often. In both a line that is empty or begins
+ * with # is passed over, and what is wrong is told with the name of the file and the number of the line. "-" is
+ * standard input. Reading blocks. */
+#ifndef WORKER_DRY_RUN_PLAN_FILES_H
+#define WORKER_DRY_RUN_PLAN_FILES_H
+
+#include "worker/dry_run/plan/distribution.h"
+#include "worker/dry_run/plan/popularity.h"
+
+#include "base/error.h"
+
+enum { PLAN_FILE_HOLDS_MAX = 1000000 };
+
+/* A duration a line, as measured: "5ms". The distribution stays as it was when false. */
+bool plan_file_holds(const char *path, struct distribution *hold, struct error *error) MUST_CHECK;
+/* NAME WEIGHT a line: a name of a resource, which may have blanks in it, and a number above 0; at most
+ * DRY_RUN_NAMED_MAX, none twice. The popularity stays as it was when false. */
+bool plan_file_popularity(const char *path, struct popularity *popularity, struct error *error) MUST_CHECK;
+
+/* Whether a resource can have this name: 1 to 512 bytes of UTF-8 without control characters, not beginning "hf:". */
+bool resource_name_is_sound(const char *name, size_t length);
+
+#endif

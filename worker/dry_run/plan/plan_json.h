@@ -1,0 +1,22 @@
+/* A plan as JSON and back: inside the JSON of a result, and for hosts that join. Times are seconds. A member that is
+ * not there has its usual value (plan_init), one that is not known is passed over, so that versions that know more or
+ * less read each other; one with a value that it cannot have is refused with a reason. What was read is within the
+ * limits of plan.h, and complete; whether it works here, plan_check says. Pure. */
+#ifndef WORKER_DRY_RUN_PLAN_JSON_H
+#define WORKER_DRY_RUN_PLAN_JSON_H
+
+#include <jansson.h>
+
+#include "base/buffer.h"
+#include "worker/dry_run/plan/plan.h"
+
+/* The caller has a reference. */
+json_t *plan_to_json(const struct dry_run_plan *plan);
+/* `object` may be NULL, which is refused. `plan` is overwritten; plan_fini frees it, also when false is returned. */
+bool plan_from_json(const json_t *object, struct dry_run_plan *plan, struct error *error) MUST_CHECK;
+
+/* The same as text, appended, without a line end. */
+void plan_json_write(const struct dry_run_plan *plan, struct buffer *out);
+bool plan_json_read(const char *bytes, size_t length, struct dry_run_plan *plan, struct error *error) MUST_CHECK;
+
+#endif

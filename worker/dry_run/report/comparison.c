@@ -1,0 +1,327 @@
+#include "worker/dry_run/report/comparison.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "worker/dry_run/count/batch_means.h"
+#include "worker/dry_run/plan/plan_json.h"
+
+enum { PLAN_TEXT_MAX = 160, PLAN_VALUE_MAX = 56 };
+
+/* The runs as a whole get one half of it, resources and nodes the other. */
+#define LEVEL       0.05
+#define GROUP_LEVEL (LEVEL / 2)
+#define DEPTH_MAX   6
+
+/* --- plans -------------------------------------------------------------------------------------------------------- */
+
+static void plan_add(struct comparison *comparison, const char *text)
+{
+    comparison->plan = memory_resize(comparison->plan, comparison->plan_count + 1, sizeof *comparison->plan);
+    comparison->plan[comparison->plan_count++] = memory_text(text);
+}
+
+static void value_text(const json_t *value, char out[PLAN_VALUE_MAX])
+{
+    char *text = value != NULL
+                     ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6))
+                     : NULL;
+    size_t length = text != NULL ? strlen(text) : 0;
+    snprintf(out, PLAN_VALUE_MAX, length >= PLAN_VALUE_MAX ? "%.50s..." : "%.55s", text != NULL ? text : "nothing");
+    free(text);
+}
+
+static void plan_difference(struct comparison *comparison, const char *name, const json_t *before, const json_t *after)
+{
+    char text[PLAN_TEXT_MAX + 64], old[PLAN_VALUE_MAX], new[PLAN_VALUE_MAX];
+    value_text(before, old);
+    value_text(after, new);
+    snprintf(text, sizeof text, "%.60s: %s, then %s", name, old, new);
+    plan_add(comparison, text);
+}
+
+static void plans_compare(struct comparison *comparison, const char *name, const json_t *before, const json_t *after,
+                          unsigned depth);
+
+static void members_compare(struct comparison *comparison, const char *name, json_t *before, json_t *after,
+                            unsigned depth)
+{
+    const char *key;
+    json_t *value;
+    char inner[PLAN_TEXT_MAX];
+    json_object_foreach(before, key, value)
+    {
+        snprintf(inner, sizeof inner, "%.80s%s%.60s", name, name[0] != '\0' ? "." : "", key);
+        plans_compare(comparison, inner, value, json_object_get(after, key), depth + 1);
+    }
+    json_object_foreach(after, key, value)
+    {
+        snprintf(inner, sizeof inner, "%.80s%s%.60s", name, name[0] != '\0' ? "." : "", key);
+        if (json_object_get(before, key) == NULL)
+            plans_compare(comparison, inner, NULL, value, depth + 1);
+    }
+}
+
+/* The id is of the run. */
+static void plans_compare(struct comparison *comparison, const char *name, const json_t *before, const json_t *after,
+                          unsigned depth)
+{
+    if (json_equal(before, after) || strcmp(name, "id") == 0)
+        return;
+    if (json_is_object(before) && json_is_object(after) && depth < DEPTH_MAX)
+        members_compare(comparison, name, (json_t *)(uintptr_t)before, (json_t *)(uintptr_t)after, depth);
+    else
+        plan_difference(comparison, name, before, after);
+}
+
+static void plan_rows(struct comparison *comparison, const struct result *before, const struct result *after)
+{
+    json_t *one = plan_to_json(&before->plan), *other = plan_to_json(&after->plan);
+    plans_compare(comparison, "", one, other, 0);
+    json_decref(one);
+    json_decref(other);
+    if (strcmp(before->version, after->version) != 0) {
+        char text[PLAN_TEXT_MAX];
+        snprintf(text, sizeof text, "version of holdfast: %.31s, then %.31s", before->version, after->version);
+        plan_add(comparison, text);
+    }
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static struct comparison_row *row_add(struct comparison *comparison, const char *kind, const char *name,
+                                      const char *what)
+{
+    size_t count = comparison->row_count;
+    if ((count & (count - 1)) == 0) /* grows by doubling */
+        comparison->rows = memory_resize(comparison->rows, count > 0 ? 2 * count : 1, sizeof *comparison->rows);
+    comparison->rows[count] = (struct comparison_row){.kind = kind, .name = memory_text(name), .what = what};
+    comparison->row_count++;
+    return &comparison->rows[count];
+}
+
+static void row_judge(struct comparison_row *row, enum comparison_unit unit, enum comparison_taste taste,
+                      const struct estimate *before, const struct estimate *after)
+{
+    row->unit = unit;
+    row->taste = taste;
+    row->before = before->value;
+    row->after = after->value;
+    row->difference = difference_of(before, after);
+}
+
+/* Of seconds in which the load went on, warm-up left out. */
+static double throughput_error(const struct result *result)
+{
+    struct batch_means means = {.batches = 0};
+    double warm_up = (double)result->plan.warm_up_ns / (double)NS_PER_S,
+           end = (double)result->plan.for_ns / (double)NS_PER_S;
+    for (size_t i = 0; i < result->second_count; i++)
+        if (result->seconds[i].at >= warm_up && result->seconds[i].at <= end)
+            batch_means_add(&means, result->seconds[i].ended);
+    return batch_means_error(&means);
+}
+
+/* The wider of what the seconds tell and of what chance arrivals have. */
+static struct estimate throughput_of(const struct result *result)
+{
+    double seconds = result->measured_for, count = result->throughput * seconds;
+    struct estimate rate = estimate_of_rate(count > 0 && count < 1e15 ? (uint64_t)llround(count) : 0, seconds);
+    double error = fmax(throughput_error(result), (rate.high - rate.low) / 2);
+    return estimate_of_error(result->throughput, error);
+}
+
+static void spread_rows(struct comparison *comparison, const char *const what[3], const struct result_spread *before,
+                        const struct result_spread *after)
+{
+    struct estimate one, other;
+    if (before->count == 0 && after->count == 0)
+        return;
+    one = estimate_of_mean(before);
+    other = estimate_of_mean(after);
+    row_judge(row_add(comparison, "run", "", what[0]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
+    one = estimate_of_quantile(before, 0.5);
+    other = estimate_of_quantile(after, 0.5);
+    row_judge(row_add(comparison, "run", "", what[1]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
+    one = estimate_of_quantile(before, 0.99);
+    other = estimate_of_quantile(after, 0.99);
+    row_judge(row_add(comparison, "run", "", what[2]), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER, &one, &other);
+}
+
+static void count_row(struct comparison *comparison, const char *what, uint64_t before, uint64_t after,
+                      const struct result *one, const struct result *other)
+{
+    if (before + after == 0)
+        return;
+    struct comparison_row *row = row_add(comparison, "run", "", what);
+    row->unit = COMPARISON_COUNT;
+    row->taste = COMPARISON_LESS_IS_BETTER;
+    row->before = (double)before;
+    row->after = (double)after;
+    row->difference = difference_of_counts(before, one->measured_for, after, other->measured_for);
+}
+
+/* What has no interval is told and not judged. */
+static void plain_row(struct comparison *comparison, const char *what, enum comparison_unit unit, double before,
+                      double after)
+{
+    struct estimate one = estimate_of_error(before, 0), other = estimate_of_error(after, 0);
+    row_judge(row_add(comparison, "run", "", what), unit, COMPARISON_NEITHER, &one, &other);
+}
+
+static void run_rows(struct comparison *comparison, const struct result *before, const struct result *after)
+{
+    static const char *const waits[] = {"mean wait", "p50 wait", "p99 wait"},
+                             *const holds[] = {"mean hold", "p50 hold", "p99 hold"},
+                             *const acquires[] = {"mean acquiring", "p50 acquiring", "p99 acquiring"};
+    struct estimate one = throughput_of(before), other = throughput_of(after);
+    row_judge(row_add(comparison, "run", "", "throughput"), COMPARISON_RATE, COMPARISON_MORE_IS_BETTER, &one, &other);
+    spread_rows(comparison, waits, &before->wait, &after->wait);
+    spread_rows(comparison, holds, &before->hold, &after->hold);
+    spread_rows(comparison, acquires, &before->acquire, &after->acquire);
+    count_row(comparison, "failed", before->failed, after->failed, before, after);
+    count_row(comparison, "dead", before->dead, after->dead, before, after);
+    count_row(comparison, "ended twice", before->twice, after->twice, before, after);
+    count_row(comparison, "locks lost", before->lost, after->lost, before, after);
+    count_row(comparison, "overlaps", before->overlaps, after->overlaps, before, after);
+    count_row(comparison, "unfenced overlaps", before->overlaps_unfenced, after->overlaps_unfenced, before, after);
+    count_row(comparison, "fence refusals", before->fence_refusals, after->fence_refusals, before, after);
+    plain_row(comparison, "runners busy", COMPARISON_SHARE, before->utilisation, after->utilisation);
+    plain_row(comparison, "tries a hold", COMPARISON_RATE, before->tries_per_hold, after->tries_per_hold);
+    plain_row(comparison, "commands a hold", COMPARISON_RATE, before->commands_per_hold, after->commands_per_hold);
+    comparison->run_row_count = comparison->row_count;
+}
+
+/* --- resources and nodes ------------------------------------------------------------------------------------------ */
+
+static const struct result_resource *resource_find(const struct result *result, const char *name)
+{
+    for (size_t i = 0; i < result->resource_count; i++)
+        if (strcmp(result->resources[i].name, name) == 0)
+            return &result->resources[i];
+    return NULL;
+}
+
+static struct estimate load_of(const struct result_resource *resource, const struct result *result)
+{
+    double count = resource->load * result->measured_for;
+    return estimate_of_rate(count > 0 && count < 1e15 ? (uint64_t)llround(count) : 0, result->measured_for);
+}
+
+static struct estimate share_of(const struct result_resource *resource, const struct result *result)
+{
+    return estimate_of_share(resource->share_held, resource->throughput * result->measured_for,
+                             resource->hold_second_moment, result->measured_for);
+}
+
+static void resource_rows(struct comparison *comparison, const struct result *before, const struct result *after)
+{
+    size_t common = 0;
+    for (size_t i = 0; i < before->resource_count; i++) {
+        const struct result_resource *old = &before->resources[i], *new = resource_find(after, old->name);
+        if (new == NULL)
+            continue;
+        struct estimate one = load_of(old, before), other = load_of(new, after);
+        row_judge(row_add(comparison, "resource", old->name, "tasks/s"), COMPARISON_RATE, COMPARISON_NEITHER, &one,
+                  &other);
+        one = share_of(old, before);
+        other = share_of(new, after);
+        row_judge(row_add(comparison, "resource", old->name, "held"), COMPARISON_SHARE, COMPARISON_LESS_IS_BETTER, &one,
+                  &other);
+        one = estimate_of_error(old->wait_mean, old->wait_error);
+        other = estimate_of_error(new->wait_mean, new->wait_error);
+        row_judge(row_add(comparison, "resource", old->name, "mean wait"), COMPARISON_TIME, COMPARISON_LESS_IS_BETTER,
+                  &one, &other);
+        common++;
+    }
+    comparison->resources_before = before->resource_count - common;
+    comparison->resources_after = after->resource_count - common;
+}
+
+static const struct result_node *node_find(const struct result *result, const char *name)
+{
+    for (unsigned i = 0; i < result->node_count; i++)
+        if (strcmp(result->nodes[i].name, name) == 0)
+            return &result->nodes[i];
+    return NULL;
+}
+
+static void node_rows(struct comparison *comparison, const struct result *before, const struct result *after)
+{
+    for (unsigned i = 0; i < before->node_count; i++) {
+        const struct result_node *old = &before->nodes[i], *new = node_find(after, old->name);
+        if (new == NULL || old->requests + new->requests == 0)
+            continue;
+        struct comparison_row *row = row_add(comparison, "node", old->name, "errors and no answers");
+        uint64_t bad = old->errors + old->timeouts, bad_then = new->errors + new->timeouts;
+        row->unit = COMPARISON_COUNT;
+        row->taste = COMPARISON_LESS_IS_BETTER;
+        row->before = (double)bad;
+        row->after = (double)bad_then;
+        row->difference = difference_of_counts(bad, before->measured_for, bad_then, after->measured_for);
+    }
+}
+
+/* --- the verdict -------------------------------------------------------------------------------------------------- */
+
+static void rows_judge(struct comparison_row *rows, size_t count)
+{
+    double *chances = memory_zeroed(count + 1, sizeof *chances);
+    bool *is_small = memory_zeroed(count + 1, sizeof *is_small);
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].difference.is_known)
+            chances[known++] = rows[i].difference.chance;
+    chances_judge(chances, known, GROUP_LEVEL, is_small);
+    known = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct difference *difference = &rows[i].difference;
+        if (difference->is_known)
+            rows[i].verdict = is_small[known++]             ? COMPARISON_CHANGED
+                              : difference->chance <= LEVEL ? COMPARISON_MAYBE
+                                                            : COMPARISON_SAME;
+    }
+    free(chances);
+    free(is_small);
+}
+
+void comparison_make(const struct result *before, const struct result *after, struct comparison *comparison)
+{
+    *comparison = (struct comparison){.row_count = 0};
+    plan_rows(comparison, before, after);
+    run_rows(comparison, before, after);
+    resource_rows(comparison, before, after);
+    node_rows(comparison, before, after);
+    rows_judge(comparison->rows, comparison->run_row_count);
+    rows_judge(comparison->rows + comparison->run_row_count, comparison->row_count - comparison->run_row_count);
+}
+
+void comparison_fini(struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->plan_count; i++)
+        free(comparison->plan[i]);
+    for (size_t i = 0; i < comparison->row_count; i++)
+        free(comparison->rows[i].name);
+    free(comparison->plan);
+    free(comparison->rows);
+    *comparison = (struct comparison){.row_count = 0};
+}
+
+const char *comparison_verdict_name(enum comparison_verdict verdict)
+{
+    static const char *const names[] = {[COMPARISON_UNKNOWN] = "unknown",
+                                        [COMPARISON_SAME] = "same",
+                                        [COMPARISON_MAYBE] = "maybe",
+                                        [COMPARISON_CHANGED] = "changed"};
+    return names[verdict];
+}
+
+int comparison_judgement(const struct comparison_row *row)
+{
+    if (row->taste == COMPARISON_NEITHER || row->verdict != COMPARISON_CHANGED)
+        return 0;
+    return (row->after > row->before) == (row->taste == COMPARISON_MORE_IS_BETTER) ? 1 : -1;
+}

@@ -1,0 +1,160 @@
+#include "worker/dry_run/report/estimate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+#define Z_95 1.959964
+
+/* How coarse the steps of a histogram are (histogram.h). */
+#define STEP_SHARE (1.0 / 32)
+
+struct estimate estimate_of_error(double value, double error)
+{
+    return (struct estimate){.is_known = error > 0, .value = value, .low = value - error, .high = value + error};
+}
+
+/* Those rates at which so large or so small a count is 1.96 standard deviations off: right for small counts, too. */
+struct estimate estimate_of_rate(uint64_t count, double seconds)
+{
+    double middle = (double)count + Z_95 * Z_95 / 2, spread = Z_95 * sqrt((double)count + Z_95 * Z_95 / 4);
+    if (!(seconds > 0))
+        return (struct estimate){.is_known = false};
+    return (struct estimate){.is_known = true,
+                             .value = (double)count / seconds,
+                             .low = fmax(middle - spread, 0) / seconds,
+                             .high = (middle + spread) / seconds};
+}
+
+struct estimate estimate_of_share(double share, double holds, double second_moment, double seconds)
+{
+    return estimate_of_error(share, seconds > 0 ? Z_95 * sqrt(holds * second_moment) / seconds : 0);
+}
+
+static double middle_of(size_t step)
+{
+    double top = (double)histogram_step_top(step), below = step > 0 ? (double)histogram_step_top(step - 1) : -1;
+    return (top + below + 1) / 2 / 1e6;
+}
+
+static double variance_of(const struct histogram *histogram)
+{
+    double mean = 0, squares = 0, count = (double)histogram->count;
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++) {
+        double share = (double)histogram->counts[step] / count, value = middle_of(step);
+        mean += share * value;
+        squares += share * value * value;
+    }
+    return fmax(squares - mean * mean, 0);
+}
+
+/* How much wider the interval of the mean is, squared, than it would be if the values had nothing to do with each
+ * other; at least 1. */
+static double inflation_of(const struct result_spread *spread)
+{
+    double independent = variance_of(spread->histogram) / (double)spread->count;
+    double variance = spread->mean_error / Z_95 * spread->mean_error / Z_95;
+    return independent > 0 ? fmax(variance / independent, 1) : 1;
+}
+
+struct estimate estimate_of_mean(const struct result_spread *spread)
+{
+    return estimate_of_error(spread->mean, spread->mean_error);
+}
+
+static double quantile_of(const struct histogram *histogram, double share)
+{
+    return (double)histogram_quantile(histogram, fmin(fmax(share, 0), 1)) / 1e6;
+}
+
+/* Where fewer than five independent values lie beyond it, nothing is known of it. */
+struct estimate estimate_of_quantile(const struct result_spread *spread, double share)
+{
+    const struct histogram *histogram = spread->histogram;
+    struct estimate estimate = {.is_known = false};
+    if (histogram == NULL || histogram->count == 0 || spread->mean_error <= 0)
+        return estimate;
+    double count = (double)histogram->count / inflation_of(spread), width = Z_95 * sqrt(share * (1 - share) / count);
+    estimate.is_known = count * fmin(share, 1 - share) >= 5;
+    estimate.value = quantile_of(histogram, share);
+    estimate.low = quantile_of(histogram, share - width) * (1 - STEP_SHARE);
+    estimate.high = quantile_of(histogram, share + width) * (1 + STEP_SHARE);
+    return estimate;
+}
+
+/* --- two of them -------------------------------------------------------------------------------------------------- */
+
+static double chance_of(double z)
+{
+    return erfc(fabs(z) / sqrt(2));
+}
+
+struct difference difference_of(const struct estimate *before, const struct estimate *after)
+{
+    double change = after->value - before->value;
+    double down = hypot(after->value - after->low, before->high - before->value);
+    double up = hypot(after->high - after->value, before->value - before->low);
+    double towards_none = change > 0 ? down : up;
+    if (!before->is_known || !after->is_known || !isfinite(change) || !isfinite(down) || !isfinite(up))
+        return (struct difference){.chance = 1};
+    return (struct difference){.is_known = true,
+                               .low = change - down,
+                               .high = change + up,
+                               .chance = change == 0         ? 1
+                                         : towards_none <= 0 ? 0
+                                                             : chance_of(Z_95 * change / towards_none)};
+}
+
+/* Of `trials` with that chance each, so many or fewer (or more) come out. */
+static double binomial_tail(uint64_t trials, double chance, uint64_t count, bool is_upper)
+{
+    double sum = 0, all = (double)trials;
+    uint64_t from = is_upper ? count : 0, to = is_upper ? trials : count;
+    for (uint64_t i = from; i <= to; i++)
+        sum += exp(lgamma(all + 1) - lgamma((double)i + 1) - lgamma(all - (double)i + 1) + (double)i * log(chance) +
+                   (all - (double)i) * log1p(-chance));
+    return fmin(sum, 1);
+}
+
+enum { EXACT_MAX = 2000 };
+
+struct difference difference_of_counts(uint64_t before, double before_s, uint64_t after, double after_s)
+{
+    struct estimate one = estimate_of_rate(before, before_s), other = estimate_of_rate(after, after_s);
+    struct difference difference = difference_of(&one, &other);
+    uint64_t all = before + after;
+    if (!difference.is_known || all == 0 || all > EXACT_MAX)
+        return difference;
+    double chance = before_s / (before_s + after_s);
+    double lower = binomial_tail(all, chance, before, false), upper = binomial_tail(all, chance, before, true);
+    difference.chance = fmin(2 * fmin(lower, upper), 1);
+    return difference;
+}
+
+/* --- many of them ------------------------------------------------------------------------------------------------- */
+
+struct ranked {
+    double chance;
+    size_t index;
+};
+
+static int by_chance(const void *left, const void *right)
+{
+    double one = ((const struct ranked *)left)->chance, other = ((const struct ranked *)right)->chance;
+    return (one > other) - (one < other);
+}
+
+/* The smallest has to be small enough for all, the next for all but one, and so on; the first that is not ends it. */
+void chances_judge(const double *chances, size_t count, double level, bool *is_small)
+{
+    struct ranked *ranked = memory_zeroed(count + 1, sizeof *ranked);
+    for (size_t i = 0; i < count; i++) {
+        ranked[i] = (struct ranked){chances[i], i};
+        is_small[i] = false;
+    }
+    qsort(ranked, count, sizeof *ranked, by_chance);
+    for (size_t i = 0; i < count && ranked[i].chance <= level / (double)(count - i); i++)
+        is_small[ranked[i].index] = true;
+    free(ranked);
+}

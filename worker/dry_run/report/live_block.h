@@ -1,0 +1,48 @@
+/* How a dry run is getting on, for a terminal: a block of lines that is drawn again over itself once a second.
+ *
+ *     struct live_block block = {.width = 100, .has_colour = true};
+ *     live_block_draw(&block, &numbers, &out);       once a second: write `out` to the terminal
+ *     live_block_end(&block, &out);                  and before anything else is printed: the block is gone
+ *
+ * Where nobody looks (a pipe, --quiet) it is not called. Pure. */
+#ifndef WORKER_DRY_RUN_LIVE_BLOCK_H
+#define WORKER_DRY_RUN_LIVE_BLOCK_H
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "worker/dry_run/count/tally.h"
+
+enum live_phase {
+    LIVE_STARTING, /* nodes and workers */
+    LIVE_WARMING_UP,
+    LIVE_MEASURING,
+    LIVE_DRAINING, /* the load has stopped */
+    LIVE_CLEANING,
+};
+
+enum { LIVE_FAULTS_MAX = 4, LIVE_HOT_ROWS = 5 };
+
+struct live_numbers {
+    enum live_phase phase;
+    double elapsed, total; /* seconds of the load; a total of 0 = not known */
+    double rate_wanted;    /* pushes a second by the plan; 0 = as they come */
+    unsigned hosts;        /* that take part */
+    uint64_t records_lost;
+    struct tally_live tally;
+    const char *faults[LIVE_FAULTS_MAX]; /* that are under way now, as sentences; NULL = none */
+};
+
+struct live_block {
+    unsigned width; /* of the terminal; may change between two calls */
+    bool has_colour;
+    unsigned lines; /* that stand there; 0 at first */
+};
+
+/* The lines alone, each with a line end and at most `width` wide. Returns how many. */
+unsigned live_block_write(const struct live_numbers *numbers, unsigned width, bool has_colour, struct buffer *out);
+
+void live_block_draw(struct live_block *block, const struct live_numbers *numbers, struct buffer *out);
+void live_block_end(struct live_block *block, struct buffer *out);
+
+#endif

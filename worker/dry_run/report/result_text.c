@@ -1,0 +1,396 @@
+/* One function a section, in the order in which they stand. A section about which nothing is known is left out. */
+#include "worker/dry_run/report/result_text.h"
+
+#include "base/log.h"
+#include "worker/commands/human.h"
+#include "worker/dry_run/report/plan_about.h"
+#include "worker/dry_run/report/sheet.h"
+
+enum { RESOURCE_ROWS = 20, HOST_ROWS = 20, PIECE_MAX = 160 };
+
+/* What is nearly full, and what is full. */
+#define BUSY_SHARE 0.7
+#define FULL_SHARE 0.9
+
+static enum table_style share_style(double share)
+{
+    return share >= FULL_SHARE ? TABLE_BAD : share >= BUSY_SHARE ? TABLE_WARN : TABLE_PLAIN;
+}
+
+static void time_cell(struct grid *grid, double seconds, bool is_known)
+{
+    char human[HUMAN_TEXT_MAX];
+    grid_cell(grid, TABLE_PLAIN, "%s", is_known ? human_time(seconds, human) : "-");
+}
+
+/* A wait that grows for as long as the load lasts has no mean. */
+static void expected_wait_cell(struct grid *grid, const struct result_expected *expected)
+{
+    if (expected->is_known && expected->wait < 0)
+        grid_cell(grid, TABLE_WARN, "grows");
+    else
+        time_cell(grid, expected->wait, expected->is_known);
+}
+
+static void rate_cell(struct grid *grid, double rate)
+{
+    char human[HUMAN_TEXT_MAX];
+    grid_cell(grid, TABLE_PLAIN, "%s", human_rate(rate, human));
+}
+
+static void share_cell(struct grid *grid, double share)
+{
+    char human[HUMAN_TEXT_MAX];
+    grid_cell(grid, share_style(share), "%s", human_share(share, human));
+}
+
+/* What should be 0 stands out when it is not. */
+static void count_cell(struct grid *grid, uint64_t count, bool is_bad)
+{
+    char human[HUMAN_TEXT_MAX];
+    grid_cell(grid, is_bad && count > 0 ? TABLE_BAD : TABLE_PLAIN, "%s", human_count((int64_t)count, human));
+}
+
+static void name_cell(struct grid *grid, const char *name)
+{
+    char quoted[LOG_QUOTE_MAX];
+    grid_cell(grid, TABLE_PLAIN, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
+}
+
+/* --- the answer --------------------------------------------------------------------------------------------------- */
+
+static void answer_write(struct sheet *sheet, const struct result *result)
+{
+    static const enum table_style styles[] = {
+        [RESULT_GOOD] = TABLE_GOOD, [RESULT_FAIR] = TABLE_WARN, [RESULT_BAD] = TABLE_BAD};
+    struct buffer about = {0};
+    char human[HUMAN_TEXT_MAX];
+    sheet_text(sheet, styles[result_tone(result)], "",
+               result->answer[0] != '\0' ? result->answer : "Nothing was measured, so nothing can be said.");
+    for (unsigned i = 0; i < result->advice_count; i++)
+        sheet_text(sheet, TABLE_PLAIN, "- ", result->advice[i]);
+    buffer_append(sheet->out, "\n", 1);
+    plan_about(&result->plan, &about);
+    sheet_format(sheet, TABLE_DIM, "", "Dry run %s of %s, %s.", result->plan.id, result->began, buffer_text(&about));
+    sheet_format(sheet, TABLE_DIM, "", "Measured for %s.%s%s", human_time(result->measured_for, human),
+                 result->was_interrupted ? " It was interrupted: this is the part until then." : "",
+                 result->is_drained ? "" : " When it ended, tasks were left.");
+    buffer_fini(&about);
+}
+
+/* --- totals ------------------------------------------------------------------------------------------------------- */
+
+static void piece(struct buffer *line, const char *name, uint64_t count, bool is_always)
+{
+    char human[HUMAN_TEXT_MAX];
+    if (count > 0 || is_always)
+        buffer_format(line, "%s%s %s", line->length > 0 ? "   " : "", name, human_count((int64_t)count, human));
+}
+
+static void tasks_write(struct sheet *sheet, const struct result *result)
+{
+    struct buffer line = {0};
+    piece(&line, "pushed", result->pushed, true);
+    piece(&line, "ended", result->ended, true);
+    piece(&line, "done", result->done, true);
+    piece(&line, "failed", result->failed, false);
+    piece(&line, "dead", result->dead, false);
+    piece(&line, "parked", result->parked, true);
+    piece(&line, "skipped", result->skipped, false);
+    piece(&line, "dropped", result->dropped, false);
+    piece(&line, "given back", result->given_back, false);
+    piece(&line, "ended twice", result->twice, false);
+    piece(&line, "left", result->left, true);
+    sheet_text(sheet, TABLE_PLAIN, "tasks    ", buffer_text(&line));
+    buffer_fini(&line);
+}
+
+static void rates_write(struct sheet *sheet, const struct result *result)
+{
+    char rate[HUMAN_TEXT_MAX], expected[HUMAN_TEXT_MAX], busy[HUMAN_TEXT_MAX];
+    sheet_format(sheet, TABLE_PLAIN, "rate     ", "%s tasks/s%s%s%s   runners busy %s",
+                 human_rate(result->throughput, rate), result->expected.is_known ? " (expected " : "",
+                 result->expected.is_known ? human_rate(result->expected.throughput, expected) : "",
+                 result->expected.is_known ? ")" : "", human_share(result->utilisation, busy));
+}
+
+static void locks_write(struct sheet *sheet, const struct result *result)
+{
+    struct buffer line = {0};
+    char human[HUMAN_TEXT_MAX];
+    buffer_format(&line, "%s tries a hold", human_rate(result->tries_per_hold, human));
+    buffer_format(&line, "   %s commands a hold on a lock node", human_rate(result->commands_per_hold, human));
+    piece(&line, "lost", result->lost, true);
+    piece(&line, "stale writes that a fence refused", result->fence_refusals, true);
+    piece(&line, "overlaps", result->overlaps, true);
+    sheet_text(sheet, result->lost + result->overlaps > 0 ? TABLE_WARN : TABLE_PLAIN, "locks    ", buffer_text(&line));
+    if (result->overlaps > 0)
+        sheet_text(sheet, result->overlaps_unfenced > 0 ? TABLE_BAD : TABLE_WARN, "         ",
+                   result->overlaps_unfenced > 0
+                       ? "Two tasks were at one resource at a time, and a fence would not have refused all of it."
+                       : "Two tasks were at one resource at a time; a store that checks the fencing token would have "
+                         "refused the late writes.");
+    buffer_fini(&line);
+}
+
+static void totals_write(struct sheet *sheet, const struct result *result)
+{
+    sheet_heading(sheet, "TOTALS");
+    tasks_write(sheet, result);
+    rates_write(sheet, result);
+    locks_write(sheet, result);
+}
+
+/* --- durations ---------------------------------------------------------------------------------------------------- */
+
+static void spread_cells(struct grid *grid, const char *name, const struct result_spread *spread)
+{
+    char human[HUMAN_TEXT_MAX];
+    bool is_known = spread->count > 0;
+    grid_cell(grid, TABLE_PLAIN, "%s", name);
+    count_cell(grid, spread->count, false);
+    time_cell(grid, spread->mean, is_known);
+    grid_cell(grid, TABLE_DIM, "%s", spread->mean_error > 0 ? human_time(spread->mean_error, human) : "");
+    time_cell(grid, spread->p50, is_known);
+    time_cell(grid, spread->p90, is_known);
+    time_cell(grid, spread->p99, is_known);
+    time_cell(grid, spread->p999, is_known);
+    time_cell(grid, spread->max, is_known);
+}
+
+static void times_write(struct sheet *sheet, const struct result *result)
+{
+    static const struct grid_column columns[] = {{.title = "HOW LONG"},
+                                                 {.title = "COUNT", .is_right = true, .rank = 1},
+                                                 {.title = "MEAN", .is_right = true},
+                                                 {.title = "+-", .is_right = true, .rank = 3},
+                                                 {.title = "P50", .is_right = true},
+                                                 {.title = "P90", .is_right = true},
+                                                 {.title = "P99", .is_right = true},
+                                                 {.title = "P99.9", .is_right = true},
+                                                 {.title = "MAX", .is_right = true, .rank = 2},
+                                                 {.title = "EXPECTED", .is_right = true},
+                                                 {.title = NULL}};
+    struct grid *grid = grid_create(columns);
+    spread_cells(grid, "waited for a lock", &result->wait);
+    expected_wait_cell(grid, &result->expected);
+    spread_cells(grid, "held", &result->hold);
+    time_cell(grid, 0, false);
+    spread_cells(grid, "acquiring, from the nodes", &result->acquire);
+    time_cell(grid, 0, false);
+    spread_cells(grid, "extending", &result->extend);
+    time_cell(grid, 0, false);
+    buffer_append(sheet->out, "\n", 1);
+    sheet_grid(sheet, grid, SIZE_MAX);
+    if (result->shadowed[0] != '\0')
+        sheet_format(sheet, TABLE_PLAIN, "", "The shadow %s.", result->shadowed);
+    if (result->formula[0] != '\0')
+        sheet_format(sheet, TABLE_DIM, "", "Expected: %s.", result->formula);
+}
+
+/* --- resources ---------------------------------------------------------------------------------------------------- */
+
+static void resource_cells(struct grid *grid, const struct result_resource *resource)
+{
+    char human[HUMAN_TEXT_MAX];
+    name_cell(grid, resource->name);
+    rate_cell(grid, resource->load);
+    share_cell(grid, resource->share_held);
+    rate_cell(grid, resource->waiters);
+    time_cell(grid, resource->wait_mean, resource->held > 0);
+    grid_cell(grid, TABLE_DIM, "%s", resource->wait_error > 0 ? human_time(resource->wait_error, human) : "");
+    expected_wait_cell(grid, &resource->expected);
+    time_cell(grid, resource->wait_p99, resource->held > 0);
+    count_cell(grid, resource->parks, false);
+    count_cell(grid, resource->hand_overs, false);
+    count_cell(grid, resource->lost, true);
+    count_cell(grid, resource->overlaps, true);
+}
+
+static void resources_write(struct sheet *sheet, const struct result *result)
+{
+    static const struct grid_column columns[] = {{.title = "RESOURCE", .least = 12},
+                                                 {.title = "TASKS/S", .is_right = true},
+                                                 {.title = "HELD", .is_right = true},
+                                                 {.title = "WAITERS", .is_right = true, .rank = 2},
+                                                 {.title = "WAIT", .is_right = true},
+                                                 {.title = "+-", .is_right = true, .rank = 6},
+                                                 {.title = "EXPECTED", .is_right = true},
+                                                 {.title = "P99", .is_right = true, .rank = 1},
+                                                 {.title = "PARKS", .is_right = true, .rank = 4},
+                                                 {.title = "HANDED", .is_right = true, .rank = 5},
+                                                 {.title = "LOST", .is_right = true, .rank = 3},
+                                                 {.title = "OVERLAPS", .is_right = true, .rank = 3},
+                                                 {.title = NULL}};
+    char human[HUMAN_TEXT_MAX];
+    if (result->resource_count == 0)
+        return;
+    struct grid *grid = grid_create(columns);
+    for (size_t i = 0; i < result->resource_count; i++)
+        resource_cells(grid, &result->resources[i]);
+    buffer_append(sheet->out, "\n", 1);
+    sheet_grid(sheet, grid, RESOURCE_ROWS);
+    if (result->resources_left_out > 0)
+        sheet_format(sheet, TABLE_DIM, "", "%s more resources with less load are in the totals only.",
+                     human_count((int64_t)result->resources_left_out, human));
+}
+
+/* --- nodes and hosts ---------------------------------------------------------------------------------------------- */
+
+static void node_cells(struct grid *grid, const struct result_node *node)
+{
+    char sent[HUMAN_TEXT_MAX], counted[HUMAN_TEXT_MAX];
+    name_cell(grid, node->name);
+    name_cell(grid, node->address);
+    count_cell(grid, node->requests, false);
+    time_cell(grid, node->latency.p50, node->latency.count > 0);
+    time_cell(grid, node->latency.p99, node->latency.count > 0);
+    count_cell(grid, node->refused, false);
+    count_cell(grid, node->errors, true);
+    count_cell(grid, node->timeouts, true);
+    count_cell(grid, node->split_votes, false);
+    grid_cell(grid, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_sent, sent));
+    grid_cell(grid, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_counted, counted));
+    share_cell(grid, node->cpu_share);
+}
+
+static void nodes_write(struct sheet *sheet, const struct result *result)
+{
+    static const struct grid_column columns[] = {{.title = "NODE", .least = 8},
+                                                 {.title = "ADDRESS", .least = 12, .rank = 5},
+                                                 {.title = "ASKED", .is_right = true},
+                                                 {.title = "P50", .is_right = true, .rank = 3},
+                                                 {.title = "P99", .is_right = true},
+                                                 {.title = "REFUSED", .is_right = true, .rank = 1},
+                                                 {.title = "ERRORS", .is_right = true},
+                                                 {.title = "NO ANSWER", .is_right = true},
+                                                 {.title = "SPLIT", .is_right = true, .rank = 4},
+                                                 {.title = "SENT", .is_right = true, .rank = 2},
+                                                 {.title = "COUNTED", .is_right = true, .rank = 2},
+                                                 {.title = "CPU", .is_right = true},
+                                                 {.title = NULL}};
+    char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
+    if (result->node_count == 0)
+        return;
+    struct grid *grid = grid_create(columns);
+    for (unsigned i = 0; i < result->node_count; i++)
+        node_cells(grid, &result->nodes[i]);
+    buffer_append(sheet->out, "\n", 1);
+    sheet_grid(sheet, grid, SIZE_MAX);
+    for (unsigned i = 0; i < result->node_count; i++)
+        if (result->nodes[i].keys_at_end > 0)
+            sheet_format(sheet, TABLE_BAD, "", "%s keys of this run are left on %s; they expire by themselves.",
+                         human_count((int64_t)result->nodes[i].keys_at_end, human),
+                         log_quote(result->nodes[i].name, quoted));
+}
+
+static void hosts_write(struct sheet *sheet, const struct result *result)
+{
+    static const struct grid_column columns[] = {{.title = "HOST", .least = 8},
+                                                 {.title = "PROCESSES", .is_right = true},
+                                                 {.title = "THREADS", .is_right = true},
+                                                 {.title = "CPU", .is_right = true},
+                                                 {.title = "CLOCK", .is_right = true},
+                                                 {.title = "RECORDS LOST", .is_right = true},
+                                                 {.title = NULL}};
+    char human[HUMAN_TEXT_MAX];
+    if (result->host_count == 0)
+        return;
+    struct grid *grid = grid_create(columns);
+    for (unsigned i = 0; i < result->host_count; i++) {
+        const struct result_host *host = &result->hosts[i];
+        name_cell(grid, host->name);
+        grid_cell(grid, TABLE_PLAIN, "%u", host->processes);
+        grid_cell(grid, TABLE_PLAIN, "%u", host->threads);
+        grid_cell(grid, TABLE_PLAIN, "%s", human_share(host->cpu_share, human));
+        grid_cell(grid, TABLE_PLAIN, host->clock_error > 0 ? "+- %s" : "%s",
+                  host->clock_error > 0 ? human_time(host->clock_error, human) : "here");
+        count_cell(grid, host->records_lost, true);
+    }
+    buffer_append(sheet->out, "\n", 1);
+    sheet_grid(sheet, grid, HOST_ROWS);
+}
+
+/* --- faults, what-if, overhead ------------------------------------------------------------------------------------ */
+
+static void faults_write(struct sheet *sheet, const struct result *result)
+{
+    if (result->fault_count == 0)
+        return;
+    sheet_heading(sheet, "FAULTS");
+    for (unsigned i = 0; i < result->fault_count; i++) {
+        const struct result_fault *fault = &result->faults[i];
+        struct buffer about = {0};
+        char lead[24];
+        snprintf(lead, sizeof lead, "%7.1f s  ", fault->at < 99999 ? fault->at : 99999);
+        plan_fault_about(&fault->fault, &about);
+        sheet_format(sheet, fault->was_done ? TABLE_PLAIN : TABLE_WARN, lead, "%s%s%s%s", buffer_text(&about),
+                     fault->was_done ? "" : " (was not done)", fault->text[0] != '\0' ? ": " : "", fault->text);
+        buffer_fini(&about);
+    }
+}
+
+static void points_write(struct sheet *sheet, const struct result *result)
+{
+    static const struct grid_column columns[] = {{.title = "THREADS", .is_right = true},
+                                                 {.title = "PROCESSES", .is_right = true, .rank = 1},
+                                                 {.title = "TASKS/S", .is_right = true},
+                                                 {.title = "EXPECTED", .is_right = true},
+                                                 {.title = "WAIT", .is_right = true},
+                                                 {.title = "EXPECTED", .is_right = true},
+                                                 {.title = "P99", .is_right = true},
+                                                 {.title = "BUSY", .is_right = true},
+                                                 {.title = NULL}};
+    char human[HUMAN_TEXT_MAX];
+    if (result->point_count == 0)
+        return;
+    struct grid *grid = grid_create(columns);
+    for (unsigned i = 0; i < result->point_count; i++) {
+        const struct result_point *point = &result->points[i];
+        grid_cell(grid, TABLE_PLAIN, "%u", point->threads);
+        grid_cell(grid, TABLE_PLAIN, "%u", point->processes);
+        rate_cell(grid, point->throughput);
+        grid_cell(grid, TABLE_PLAIN, "%s",
+                  point->expected.is_known ? human_rate(point->expected.throughput, human) : "-");
+        time_cell(grid, point->wait_mean, true);
+        expected_wait_cell(grid, &point->expected);
+        time_cell(grid, point->wait_p99, true);
+        share_cell(grid, point->share_busy);
+    }
+    sheet_heading(sheet, "WHAT IF (each line is a run of its own)");
+    sheet_grid(sheet, grid, SIZE_MAX);
+}
+
+static void overhead_write(struct sheet *sheet, const struct result *result)
+{
+    char share[HUMAN_TEXT_MAX], each[HUMAN_TEXT_MAX], lost[HUMAN_TEXT_MAX];
+    uint64_t records_lost = 0;
+    for (unsigned i = 0; i < result->host_count; i++)
+        records_lost += result->hosts[i].records_lost;
+    sheet_heading(sheet, "THE DRY RUN ITSELF");
+    sheet_format(sheet, TABLE_PLAIN, "",
+                 "Pushing and counting took %s of one processor; a task took %s longer because it was observed.",
+                 human_share(result->overhead_share, share), human_time(result->observation_ns / 1e9, each));
+    if (records_lost > 0)
+        sheet_format(sheet, TABLE_WARN, "",
+                     "%s records were lost because there was no room for them: the counts are too low by these.",
+                     human_count((int64_t)records_lost, lost));
+}
+
+void result_text_write(const struct result *result, unsigned width, bool has_colour, struct buffer *out)
+{
+    struct sheet sheet = {.width = width < RESULT_TEXT_WIDTH_MIN   ? RESULT_TEXT_WIDTH_MIN
+                                   : width > RESULT_TEXT_WIDTH_MAX ? RESULT_TEXT_WIDTH_MAX
+                                                                   : width,
+                          .has_colour = has_colour,
+                          .out = out};
+    answer_write(&sheet, result);
+    totals_write(&sheet, result);
+    times_write(&sheet, result);
+    resources_write(&sheet, result);
+    nodes_write(&sheet, result);
+    hosts_write(&sheet, result);
+    faults_write(&sheet, result);
+    points_write(&sheet, result);
+    overhead_write(&sheet, result);
+}

@@ -1,0 +1,66 @@
+/* What a live fleet has and gets, for a dry run that plays it: its running tasks, its queues, what its schedule has for
+ * the time of the run, and what comes meanwhile. Everything is read and nothing is taken: LRANGE, LLEN, ZRANGE,
+ * ZRANGEBYSCORE and HGETALL are all that the queue node is asked.
+ *
+ *     shadow = shadow_create(&options);
+ *     shadow_begin(shadow);            `found` is called for each task from now on, also from inside timers
+ *     shadow_end(shadow);              nothing more is read or told
+ *     shadow_destroy(shadow);
+ *
+ * First running tasks are told, then each queue in the order in which it will be emptied; then the shadow looks again
+ * every 100 ms: at the left end of each queue until it finds what it knows, at the schedule, at the claims. A task that
+ * is pushed, run and gone between two looks is missed; shadow_counts tells how many that may have been. Pages of a
+ * queue are read from its left end on, so that what is pushed meanwhile is seen twice, and nothing is skipped.
+ *
+ * It reads at most `copy_rate` entries a second, and tells at most as many tasks a second as shadow_limit says, so that
+ * what they cause stays within its share of the nodes (admission.h).
+ *
+ * Memory: 16 bytes a task that was seen, and the tasks that were read and not told yet, at most SHADOW_QUEUE_MAX of
+ * a queue. Runs on the loop. If the process dies, nothing is left anywhere. */
+#ifndef WORKER_DRY_RUN_SHADOW_H
+#define WORKER_DRY_RUN_SHADOW_H
+
+#include "base/loop.h"
+#include "queue/intake.h"
+#include "worker/config/config.h"
+#include "worker/dry_run/plan/plan.h"
+#include "worker/plugin/plugin.h"
+
+/* Of a longer queue those that come first are copied. */
+enum { SHADOW_QUEUE_MAX = 100000, SHADOW_SEEN_MAX = 4000000 };
+
+struct shadow_task {
+    struct intake_task task;      /* as it is there; `at_us` is set when it is scheduled */
+    const char *const *resources; /* what it locks, as the workers will find it */
+    unsigned resource_count;
+};
+
+struct shadow_options {
+    struct loop *loop;
+    const struct config *live;     /* its queue node and its queues; must live as long, as all of this */
+    const struct plugins *plugins; /* that serve its classes */
+    const struct dry_run_plan *plan;
+    void (*found)(void *context, const struct shadow_task *task);
+    void *context;
+};
+
+struct shadow;
+
+struct shadow *shadow_create(const struct shadow_options *options);
+void shadow_destroy(struct shadow *shadow); /* NULL is fine */
+void shadow_begin(struct shadow *shadow);
+void shadow_end(struct shadow *shadow);
+
+/* So many tasks a second may be told at most, from now on. */
+void shadow_limit(struct shadow *shadow, double rate);
+
+struct shadow_counts {
+    uint64_t running, queued, scheduled, followed; /* tasks that were told */
+    uint64_t waiting;                              /* were read, and are not told yet */
+    uint64_t invalid;                              /* are no tasks, or nobody here serves their class or queue */
+    uint64_t missed;                               /* may have come and gone unseen: by the fleet's own count of runs */
+    uint64_t looks, requests;
+};
+struct shadow_counts shadow_counts(const struct shadow *shadow);
+
+#endif
