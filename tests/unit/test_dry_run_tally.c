@@ -285,8 +285,10 @@ static void overlaps_and_refusals_are_told_of_their_resource(void **state)
 static void what_a_dead_process_held_is_over_and_its_task_waits_again(void **state)
 {
     (void)state;
+    push("z", "r0", 100);
     push("a", "r0", 100);
     push("b", "r0", 101);
+    done("z", "r0", 101, 102, 105);
     witnessed(RECORD_ENTER, "a", "r0", 5, 0, 110);
     tally_process_died(tally, 0, 0, at(150));
     witnessed(RECORD_ENTER, "b", "r0", 6, 1, 160);
@@ -296,8 +298,8 @@ static void what_a_dead_process_held_is_over_and_its_task_waits_again(void **sta
     const struct result_resource *r0 = resource_named("r0");
     assert_int_equal(result.overlaps, 0);
     assert_int_equal(r0->turns, 0); /* that was no turn-over */
-    assert_near(r0->share_held, (40 + 10 + 9) * 1e-3, 1e-6);
-    assert_near(r0->waiters, (10 + 31 + 59) * 1e-3, 1e-6); /* a twice, b once */
+    assert_near(r0->share_held, (3 + 40 + 10 + 9) * 1e-3, 1e-6);
+    assert_near(r0->waiters, (2 + 10 + 31 + 59) * 1e-3, 1e-6); /* the one that died twice */
 }
 
 int main(void)

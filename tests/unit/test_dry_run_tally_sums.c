@@ -134,6 +134,31 @@ static void the_display_shows_who_waits_for_what(void **state)
     finish(1000, 1000);
 }
 
+static void many_tasks_and_resources_are_told_apart(void **state)
+{
+    (void)state;
+    enum { TASKS = 6000, RESOURCES = 3000 };
+    char jid[16], name[16];
+    for (unsigned i = 0; i < TASKS; i++) {
+        snprintf(jid, sizeof jid, "%u", i);
+        snprintf(name, sizeof name, "r%u", i % RESOURCES);
+        push(jid, name, 10);
+    }
+    assert_int_equal(tally_outstanding(tally), TASKS);
+    for (unsigned i = 0; i < TASKS; i++) {
+        snprintf(jid, sizeof jid, "%u", i * 7 % TASKS); /* in another order */
+        snprintf(name, sizeof name, "r%u", i * 7 % TASKS % RESOURCES);
+        assert_true(done(jid, name, 11, 12, 13));
+    }
+    finish(1000, 1000);
+    assert_int_equal(result.ended, TASKS);
+    assert_int_equal(result.twice, 0);
+    assert_true(result.is_drained);
+    assert_int_equal(result.resource_count + result.resources_left_out, RESOURCES);
+    for (size_t i = 0; i < result.resource_count; i++)
+        assert_int_equal(result.resources[i].held, 2);
+}
+
 static void a_million_resources_take_bounded_memory_and_the_greatest_are_reported(void **state)
 {
     (void)state;
@@ -234,6 +259,7 @@ int main(void)
         with_tally(nodes_count_for_themselves_even_when_they_are_started_anew),
         with_tally(the_series_has_a_line_a_second),
         with_tally(the_display_shows_who_waits_for_what),
+        with_tally(many_tasks_and_resources_are_told_apart),
         with_tally(a_million_resources_take_bounded_memory_and_the_greatest_are_reported),
         with_tally(the_model_stands_beside_what_was_measured),
     };

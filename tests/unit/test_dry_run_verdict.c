@@ -101,6 +101,7 @@ static void a_calm_run_has_room_and_fewer_threads_would_do(void **state)
     assert_contains(result.answer, "r3");
     assert_true(fabs(result.headroom - 1 / 0.28) < 0.01);
     assert_true(is_advised("Fewer threads would do"));
+    assert_true(is_advised("with 4 the model expects")); /* 2 would be taken for more than half of the time */
     assert_false(is_advised("Twice as many threads"));
 }
 
@@ -196,6 +197,16 @@ static void a_node_or_a_process_or_the_machine_that_is_full_is_named(void **stat
     assert_int_equal(result.bottleneck, RESULT_MACHINE);
     assert_contains(result.answer, "4 processors");
     assert_true(is_advised("--join 0123456789ab"));
+}
+
+static void a_full_resource_is_named_whatever_else_is_full(void **state)
+{
+    (void)state;
+    load_first(175, 175); /* 98 % */
+    facts.machine_busy = 1;
+    judge();
+    assert_int_equal(result.bottleneck, RESULT_RESOURCE);
+    assert_true(is_advised("4 processors of this machine were busy"));
 }
 
 static void a_load_that_was_not_pushed_in_time_is_no_measure(void **state)
@@ -307,6 +318,7 @@ int main(void)
         with_result(threads_of_a_closed_loop_are_full_and_not_overloaded),
         with_result(a_loop_that_fills_nothing_is_too_small_and_says_so),
         with_result(a_node_or_a_process_or_the_machine_that_is_full_is_named),
+        with_result(a_full_resource_is_named_whatever_else_is_full),
         with_result(a_load_that_was_not_pushed_in_time_is_no_measure),
         with_result(too_few_tasks_tell_nothing),
         with_result(a_run_in_which_nothing_ran_is_trouble),

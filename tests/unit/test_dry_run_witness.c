@@ -192,6 +192,16 @@ static void who_died_inside_was_there_until_its_death_and_is_not_refused(void **
     assert_int_equal(refusals, 0);
 }
 
+static void who_died_is_not_refused_by_a_record_that_comes_late_either(void **state)
+{
+    (void)state;
+    enter(first, 10);
+    witness_died(witness, 0, 0, at(25));
+    visit(second, 20, 30);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 0);
+}
+
 static void who_never_leaves_is_there_until_the_run_ends(void **state)
 {
     (void)state;
@@ -225,14 +235,16 @@ static void a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return(v
 {
     (void)state;
     enter(first, 10);
+    visit(third, 15, 18); /* meanwhile */
     struct witness_visit returned = visit_of(first, 20);
     witness_returned(witness, &returned);
     for (unsigned process = 0; process < 3; process++)
         witness_heard(witness, 0, process, at(5000));
     witness_tidy(witness);
+    assert_int_equal(overlaps, 1);
     visit(second, 30, 40);
     witness_end(witness, at(6000));
-    assert_int_equal(overlaps, 0);
+    assert_int_equal(overlaps, 1);
 }
 
 static void the_leave_itself_counts_when_it_comes_after_the_worker_s_word(void **state)
@@ -317,6 +329,19 @@ static void a_frozen_holder_meets_all_who_came_meanwhile(void **state)
     assert_int_equal(witness_remembered(witness), 0);
 }
 
+static void a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile(void **state)
+{
+    (void)state;
+    enter(first, 1000);
+    visit(second, 2000, 2005);
+    witness_heard(witness, 0, 0, at(50000));
+    witness_heard(witness, 0, 1, at(50000));
+    witness_tidy(witness);
+    leave(first, 50001);
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+}
+
 /* Every pair is compared by hand, for visits in random order. */
 static void random_visits_are_judged_as_by_hand(void **state)
 {
@@ -367,6 +392,7 @@ int main(void)
         with_witness(the_largest_token_of_long_ago_counts),
         with_witness(an_overlap_without_tokens_is_unfenced),
         with_witness(who_died_inside_was_there_until_its_death_and_is_not_refused),
+        with_witness(who_died_is_not_refused_by_a_record_that_comes_late_either),
         with_witness(who_never_leaves_is_there_until_the_run_ends),
         with_witness(hosts_overlap_by_more_than_their_clocks_may_be_off),
         with_witness(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return),
@@ -376,6 +402,7 @@ int main(void)
         with_witness(nothing_is_forgotten_that_a_silent_process_may_still_meet),
         with_witness(a_process_that_is_dead_holds_nothing_back),
         with_witness(a_frozen_holder_meets_all_who_came_meanwhile),
+        with_witness(a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile),
         with_witness(random_visits_are_judged_as_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
