@@ -242,6 +242,21 @@ static void all_resources_of_a_task_are_counted(void **state)
     assert_int_equal(result.hold.count, 1);
 }
 
+static void of_several_resources_nobody_may_be_in_the_way_at_any(void **state)
+{
+    (void)state;
+    const char *both[] = {"r0", "r1"};
+    tally_pushed(tally, "a", both, 2, at(10));
+    done("a", "r0", 11, 13, 20);
+    push("b", "r1", 30);
+    tally_pushed(tally, "c", both, 2, at(31)); /* somebody is */
+    done("b", "r1", 31, 32, 40);
+    done("c", "r0", 41, 42, 50);
+    finish(1000, 1000);
+    assert_int_equal(tally_overheads(tally)->base_count, 2); /* the first, and the second of one resource */
+    assert_near(tally_overheads(tally)->base, (3 + 2) / 2.0 * 1e-3, 1e-6);
+}
+
 static void a_closed_loop_knows_how_long_its_pushes_take(void **state)
 {
     (void)state;
@@ -316,6 +331,7 @@ int main(void)
         with_tally(who_is_overtaken_makes_it_a_turn_all_the_same),
         with_tally(the_base_latency_is_of_those_that_nobody_was_in_the_way_of),
         with_tally(all_resources_of_a_task_are_counted),
+        with_tally(of_several_resources_nobody_may_be_in_the_way_at_any),
         with_tally(a_closed_loop_knows_how_long_its_pushes_take),
         with_tally(overlaps_and_refusals_are_told_of_their_resource),
         with_tally(what_a_dead_process_held_is_over_and_its_task_waits_again),
