@@ -47,13 +47,24 @@ enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, AL
 static const struct {
     const char *script, *test;
 } elsewhere[] = {
-    {"push", "tests/chaos/test_kill_commands.c"},         {"push_unique", "tests/chaos/test_kill_commands.c"},
-    {"operate_move", "tests/chaos/test_kill_commands.c"}, {"operate_drop", "tests/chaos/test_kill_commands.c"},
-    {"operate_free", "tests/chaos/test_kill_commands.c"}, {"operate_pause", "tests/chaos/test_kill_commands.c"},
-    {"tick", "tests/integration/test_periodic.c"},        {"ticks", "tests/integration/test_periodic.c"},
+    {"push", "tests/chaos/test_kill_commands.c"},
+    {"push_unique", "tests/chaos/test_kill_commands.c"},
+    {"operate_move", "tests/chaos/test_kill_commands.c"},
+    {"operate_drop", "tests/chaos/test_kill_commands.c"},
+    {"operate_free", "tests/chaos/test_kill_commands.c"},
+    {"operate_pause", "tests/chaos/test_kill_commands.c"},
+    {"tick", "tests/integration/test_periodic.c"},
+    {"ticks", "tests/integration/test_periodic.c"},
     {"call", "tests/integration/test_control.c"},     /* moves no task */
     {"cancel", "tests/integration/test_iteration.c"}, /* moves no task */
     {"skip", "tests/integration/test_waiting_trouble.c"},
+    /* of dry runs, which move no task of anybody */
+    {"dry_lease", "tests/integration/test_name_space.c"},
+    {"dry_take", "tests/integration/test_name_space.c"},
+    {"dry_forget", "tests/integration/test_name_space.c"},
+    {"keep", "tests/integration/test_name_space.c"},
+    {"meet_guests", "tests/integration/test_meeting.c"},
+    {"meet_host", "tests/integration/test_meeting.c"},
 };
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */

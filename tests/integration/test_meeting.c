@@ -1,4 +1,5 @@
-/* Where the hosts of a dry run meet: what guests bring arrives once and in order, whatever is repeated. */
+/* Where the hosts of a dry run meet: what guests bring arrives once and in order, whatever is repeated. These
+ * are the scripts meet_guests and meet_host; who is killed between two calls of them is in test_dry_run_hosts.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,6 +33,8 @@ enum { SCHEDULES_DEFAULT = 100000 };
 #endif
 /* Fewer schedules cannot be expected to show everything. */
 enum { SCHEDULES_FOR_COUNTERS = 3000, SCHEDULES_FOR_BUGS = 2000 };
+/* So many are shared by two threads. Worlds have nothing in common. */
+enum { SCHEDULES_FOR_TWO = 20000 };
 
 static const char *const bug_names[MODEL_BUGS] = {
     [MODEL_SOUND] = "none",
@@ -122,21 +125,67 @@ static unsigned counters_missing(const struct counters *counters)
     return missing;
 }
 
+struct part {
+    uint64_t first, end, seed; /* the first that breaks an oracle, or `end` */
+    struct world *world;
+    enum model_bug bug;
+    struct counters counters;
+    pthread_t thread;
+};
+
+static void *part_play(void *argument)
+{
+    struct part *part = argument;
+    part->seed = play(part->world, part->first, part->end, part->bug, &part->counters);
+    return NULL;
+}
+
+static void part_begin(struct part *part, uint64_t first, uint64_t end)
+{
+    *part = (struct part){.first = first, .end = end, .world = world_create(), .bug = bug_wanted()};
+    part->world->tracing = environment_number("HF_TRACE", 0) != 0;
+    part->world->forced = profile_wanted();
+    assert_int_equal(pthread_create(&part->thread, NULL, part_play, part), 0);
+}
+
+static void counters_add(struct counters *sum, const struct counters *counters)
+{
+#define ADD(name) sum->name += counters->name;
+    SIM_COUNTERS(ADD)
+#undef ADD
+}
+
+/* Returns whether no oracle was broken. */
+static bool part_end(struct part *part, struct counters *sum)
+{
+    assert_int_equal(pthread_join(part->thread, NULL), 0);
+    bool sound = part->seed == part->end;
+    if (!sound)
+        violation_print(part->world, part->seed);
+    counters_add(sum, &part->counters);
+    world_destroy(part->world);
+    return sound;
+}
+
+static bool play_in_parts(uint64_t first, uint64_t count, struct counters *sum)
+{
+    struct part parts[2];
+    unsigned number = count >= SCHEDULES_FOR_TWO ? 2 : 1, sound = 0;
+    for (unsigned i = 0; i < number; i++)
+        part_begin(&parts[i], first + count * i / number, first + count * (i + 1) / number);
+    for (unsigned i = 0; i < number; i++)
+        sound += part_end(&parts[i], sum);
+    return sound == number;
+}
+
 static void test_no_schedule_breaks_an_oracle_and_everything_happens(void **state)
 {
     (void)state;
     uint64_t first = environment_number("HF_SEED", 1), count = environment_number("HF_SCHEDULES", SCHEDULES_DEFAULT);
     struct counters counters = {0};
-    struct world *world = world_create();
-    world->tracing = environment_number("HF_TRACE", 0) != 0;
-    world->forced = profile_wanted();
     clock_t begin = clock();
-    uint64_t seed = play(world, first, first + count, bug_wanted(), &counters);
+    bool sound = play_in_parts(first, count, &counters);
     double seconds = (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
-    bool sound = seed == first + count;
-    if (!sound)
-        violation_print(world, seed);
-    world_destroy(world);
     assert_true(sound);
     printf("%llu schedules from seed %llu in %.1f s of processor time: %.0f a second, %.0f virtual seconds a second\n",
            (unsigned long long)count, (unsigned long long)first, seconds, (double)count / seconds,
