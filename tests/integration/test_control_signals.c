@@ -241,7 +241,7 @@ static void sigttin_tells_what_runs(void **state)
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(has_begun("one"));
     fleet_signal(&fleet, worker, SIGTTIN);
-    test_await(fleet_logged(&fleet, worker, "tasks_running count=1 busy=1 threads=4"));
+    test_await(fleet_logged(&fleet, worker, "tasks_running count=1 busy=")); /* another slot may be asking for a task */
     test_await(fleet_logged(&fleet, worker, " jid=one class=note queue=jobs seconds="));
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
