@@ -5,6 +5,7 @@
 
 #include "queue/metrics.h"
 #include "worker/lock_metrics.h"
+#include "tests/support/arguments_text.h"
 
 static const struct wall_time today = {INT64_C(1795194279000000)}, tomorrow = {INT64_C(1795280679000000)};
 
@@ -20,26 +21,12 @@ static int end(void **state)
     return 0;
 }
 
-/* What a take gives: "NAME=COUNTS;" for each pair, in the order of their first count. */
+/* What a take gives, in the order of the first count of each. */
 static const char *taken(struct lock_metrics *metrics, struct wall_time at)
 {
-    static char text[128 * 1024];
     struct buffer arguments = {0};
     unsigned pairs = lock_metrics_take(metrics, at, &arguments);
-    const char *from = buffer_text(&arguments);
-    size_t length = 0;
-    for (unsigned i = 0; i < 2 * pairs; i++) {
-        char *next;
-        assert_int_equal(*from, '$');
-        size_t bytes = strtoul(from + 1, &next, 10);
-        length += (size_t)snprintf(text + length, sizeof text - length, "%.*s%c", (int)bytes, next + 2,
-                                   i % 2 == 0 ? '=' : ';');
-        from = next + 2 + bytes + 2;
-    }
-    assert_int_equal(*from, '\0');
-    text[length] = '\0';
-    buffer_fini(&arguments);
-    return text;
+    return arguments_text(&arguments, pairs);
 }
 
 static void resources_of_one_kind_are_counted_together(void **state)
