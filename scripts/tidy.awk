@@ -14,12 +14,25 @@ BEGIN {
     may["plugins"] = " plugins jobs "
     may["tests"] = " tests worker redlock queue redis base jobs "
 
+    # The directories of the worker ("." is itself): a file may include its own and what stands before it, so that no two
+    # include each other. What commands and dry runs share stands before both.
+    ladder = "print config plugin task isolation periodic history ."
+    ladder = ladder " dry_run/plan dry_run/result dry_run/options dry_run/crew dry_run/count dry_run/report"
+    ladder = ladder " dry_run/stage dry_run/guests dry_run/shadow dry_run commands"
+    count = split(ladder, steps, " ")
+    for (i = 1; i <= count; i++) { step_of[steps[i]] = i }
+    # The only files that may go up: the program itself, and the check of periodic entries, which makes them.
+    upward["worker/main.c"] = "worker/commands/command.h"
+    upward["worker/config/config_periodic.c"] = "worker/periodic/periodic_entry.h"
+    # The only command that sees a dry run.
+    starts_dry_runs = "worker/commands/command_dry_run.c"
+
     # The only files that may include a dependency: a later change of library stays in one place.
     home["^uv\\.h$"] = "^lib/base/loop[a-z_]*\\.[ch]$"
     home["^hiredis/"] = "^lib/redis/"
     home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
     home["^dlfcn\\.h$"] = "^(worker/plugin/plugin_load|tests/plugins/(restless|hostile))\\.c$"
-    home["^zlib\\.h$"] = "^(worker/(plugin/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
+    home["^zlib\\.h$"] = "^(worker/(task/backtrace|commands/backtrace_text)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^(curl|openssl)/"] = "^(jobs/webhook/|tests/unit/test_webhook(_tls)?\\.c$)"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite|test_sql)\\.[ch]$)"
@@ -59,6 +72,25 @@ function code_of(line,    code, mark, end) {
     return code
 }
 
+function directory_in_worker(path) {
+    if (path !~ /^worker\//) { return "" }
+    sub(/^worker\//, "", path)
+    return sub(/\/[^\/]*$/, "", path) ? path : "."
+}
+
+function check_ladder(name,    from, to) {
+    from = directory_in_worker(FILENAME); to = directory_in_worker(name)
+    if (from == "" || to == "" || from == to) { return }
+    if (!(from in step_of)) { finding(FNR, "worker/" from " has no place among the directories of the worker (scripts/tidy.awk)") }
+    else if (step_of[to] + 0 == 0) { finding(FNR, name " is in no directory of the worker (scripts/tidy.awk)") }
+    else if (step_of[to] > step_of[from] && upward[FILENAME] != name) {
+        finding(FNR, "worker/" from " must not include " name ", which stands above it")
+    }
+    else if (from == "commands" && to ~ /^dry_run/ && FILENAME != starts_dry_runs) {
+        finding(FNR, "only " starts_dry_runs " may include a dry run: " name)
+    }
+}
+
 function check_include(line,    quoted, name, target, pattern) {
     quoted = line ~ /"/
     name = line
@@ -68,6 +100,7 @@ function check_include(line,    quoted, name, target, pattern) {
         if (name !~ /\//) { finding(FNR, "write the include with its directory: \"" name "\"") }
         else if (name ~ /^tests\/plugins\/abi_/ && area == "tests") { } # to compare it with today's
         else if (index(may[area], " " target " ") == 0) { finding(FNR, area " must not include " name) }
+        check_ladder(name)
     }
     for (pattern in home) {
         if (name ~ pattern && FILENAME !~ home[pattern]) { finding(FNR, name " has its one home elsewhere (" home[pattern] ")") }

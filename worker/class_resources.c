@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "queue/envelope.h"
-#include "worker/class_mode.h"
+#include "worker/task/class_mode.h"
 
 struct class_entry {
     char *class_name;

@@ -16,7 +16,7 @@
 #ifndef WORKER_CRASH_NOTE_H
 #define WORKER_CRASH_NOTE_H
 
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 
 /* What the handler needs at most: a frame with all registers there are today, several times. */
 enum { CRASH_STACK_BYTES = 64 * 1024 };

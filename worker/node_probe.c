@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "redis/node.h"
 #include "redlock/scripts.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define SENTINEL_NS (300 * NS_PER_MS)
 

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/startup.h"
 #include "worker/worker_state.h"

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "queue/control.h"
 #include "queue/heartbeat.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 #include "worker/version.h"
 #include "worker/worker_state.h"
 

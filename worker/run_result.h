@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "queue/envelope.h"
 #include "worker/flow.h"
-#include "worker/plugin/job_host.h"
-#include "worker/task_rules.h"
+#include "worker/task/job_host.h"
+#include "worker/task/task_rules.h"
 
 struct run_end {
     struct hf_job *job;

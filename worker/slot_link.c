@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/plugin/job_progress.h"
+#include "worker/task/job_progress.h"
 #include "worker/worker_state.h"
 
 static struct slot *slot_of(struct hf_job *job)

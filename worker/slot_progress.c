@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "queue/iteration.h"
-#include "worker/plugin/job_progress.h"
+#include "worker/task/job_progress.h"
 #include "worker/worker_state.h"
 
 struct slot_progress {

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "worker/class_mode.h"
+#include "worker/task/class_mode.h"
 #include "worker/class_resources.h"
 #include "worker/config/suggest.h"
 #include "worker/plugin/program_file.h"
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)

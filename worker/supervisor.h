@@ -16,7 +16,7 @@
 #define WORKER_SUPERVISOR_H
 
 #include "base/log.h"
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 #include "worker/supervision.h"
 
 /* How the process that was there before came to its end. */

@@ -14,7 +14,7 @@
 
 #include "queue/envelope.h"
 #include "worker/class_resources.h"
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 
 enum task_resources_answer {
     TASK_RESOURCES_OK,   /* there are some */

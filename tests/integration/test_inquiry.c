@@ -9,7 +9,7 @@
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
 #include "tests/support/relay.h"
-#include "worker/commands/inquiry.h"
+#include "worker/inquiry.h"
 
 static char none[] = "", local[] = "127.0.0.1", name[] = "queue";
 

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "tests/support/lock_fixture.h"
-#include "worker/plugin/job_verifier.h"
+#include "worker/task/job_verifier.h"
 
 /* Longer than the tests wait for anything. */
 #define FOR_EVER_NS (3600 * NS_PER_S)

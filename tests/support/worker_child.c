@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "tests/support/test.h"
 #include "worker/isolation/runner_process.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 #include "worker/startup.h"
 #include "worker/worker.h"
 

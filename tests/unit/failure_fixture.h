@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/failure.h"
+#include "worker/task/failure.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
 static const struct wall_time now = {INT64_C(1795194374500000)};

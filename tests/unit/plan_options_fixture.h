@@ -10,7 +10,7 @@
 
 #include "tests/support/private_directory.h"
 #include "worker/dry_run/plan/plan_json.h"
-#include "worker/dry_run/plan/plan_options.h"
+#include "worker/dry_run/options/plan_options.h"
 
 typedef bool (*plan_take)(struct dry_run_plan *plan, const char *text, struct error *error);
 

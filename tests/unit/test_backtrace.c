@@ -9,7 +9,7 @@
 #include "jobs/job.h"
 #include "queue/base64.h"
 #include "queue/envelope.h"
-#include "worker/plugin/backtrace.h"
+#include "worker/task/backtrace.h"
 #include "worker/plugin/plugin.h"
 
 static struct backtrace trace;

@@ -1,7 +1,7 @@
 /* The board: what is on it, whom its rule kills and when, and who has to be rung. */
 #include "tests/support/test.h"
 
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 
 enum { BERTHS = 5, SCHEDULES = 20000 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/support/config_place.h"
-#include "worker/class_mode.h"
+#include "worker/task/class_mode.h"
 #include "worker/startup.h"
 #include "worker/task_resources.h"
 

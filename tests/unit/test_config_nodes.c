@@ -7,7 +7,7 @@
 #include "tests/support/config_place.h"
 #include "worker/config/config_change.h"
 #include "worker/config/config_print.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define CANARY "canary-77ab"
 

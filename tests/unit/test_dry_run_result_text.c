@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/support/dry_run_sample.h"
-#include "worker/commands/grid.h"
+#include "worker/print/grid.h"
 #include "worker/dry_run/report/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"

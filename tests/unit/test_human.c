@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "worker/commands/human.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/table.h"
 
 static char out[HUMAN_TEXT_MAX];
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 
 #define SOON_NS (30 * NS_PER_MS)
 #define LONG_NS (3600 * NS_PER_S)

@@ -7,7 +7,7 @@
 
 #include "tests/support/private_directory.h"
 #include "worker/plugin/plugin.h"
-#include "worker/class_mode.h"
+#include "worker/task/class_mode.h"
 #include "worker/startup.h"
 
 /* A directory of plugins that every test fills for itself. */

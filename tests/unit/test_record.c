@@ -2,7 +2,7 @@
  * and the form that Ruby would generate. */
 #include "tests/unit/failure_fixture.h"
 
-#include "worker/plugin/backtrace.h"
+#include "worker/task/backtrace.h"
 
 /* --- conformance ------------------------------------------------------------------------------------------------ */
 

@@ -11,8 +11,8 @@
 #include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/crew/record.h"
 #include "worker/dry_run/crew/simulated_handlers.h"
-#include "worker/isolation/board.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/board.h"
+#include "worker/task/job_host.h"
 #include "worker/plugin/plugin_built_in.h"
 
 enum { RINGS = 2, CAPACITY = 4096 };

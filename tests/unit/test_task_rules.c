@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 
 static struct envelope envelope;
 static struct config_class entry;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "worker/commands/backtrace_text.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/tasks.h"
 
 static struct task_view view;

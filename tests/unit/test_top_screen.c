@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "worker/commands/grid.h"
+#include "worker/print/grid.h"
 #include "worker/commands/rate_window.h"
 #include "worker/commands/top_screen.h"
 

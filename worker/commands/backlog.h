@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "worker/commands/console.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 
 struct backlog_queue {
     char *name;

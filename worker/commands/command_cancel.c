@@ -9,8 +9,8 @@
 #include "queue/control.h"
 #include "queue/iteration.h"
 #include "worker/commands/console.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, JIDS_MAX = 100 };
 

@@ -17,7 +17,7 @@
 #include "worker/node_probe.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 #include "worker/startup.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_PRINT_CONFIG, OPTION_NO_NODES };

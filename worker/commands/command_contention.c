@@ -6,10 +6,10 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/lock_counts.h"
-#include "worker/commands/table.h"
+#include "worker/print/table.h"
 #include "worker/commands/waiting_lists.h"
 
 enum { OPTION_CONFIG, OPTION_CLASS, OPTION_PREFIX, OPTION_DAYS, OPTION_JSON };

@@ -6,9 +6,9 @@
 
 #include "base/quantity.h"
 #include "worker/commands/doctor.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_KEY_LIMIT };
 #define KEY_LIMIT_DEFAULT 100000

@@ -11,15 +11,15 @@
 
 #include "base/random.h"
 #include "base/log.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
-#include "worker/commands/terminal.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
+#include "worker/print/terminal.h"
 #include "worker/dry_run/report/comparison.h"
 #include "worker/dry_run/dry_run.h"
-#include "worker/dry_run/plan/plan_options.h"
-#include "worker/dry_run/report/result_json.h"
+#include "worker/dry_run/options/plan_options.h"
+#include "worker/dry_run/result/result_json.h"
 #include "worker/dry_run/report/result_page.h"
-#include "worker/dry_run/report/result_read.h"
+#include "worker/dry_run/result/result_read.h"
 #include "worker/dry_run/report/result_text.h"
 
 enum {

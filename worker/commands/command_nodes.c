@@ -15,12 +15,12 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "redis/node.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/nodes.h"
 #include "worker/config/config_secret.h"
 #include "worker/config/suggest.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 enum {
     OPTION_CONFIG,

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "queue/operate.h"
 #include "worker/commands/console.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, NAMES_MAX = 100 };
 

@@ -11,10 +11,10 @@
 #include "base/memory.h"
 #include "worker/periodic/civil.h"
 #include "worker/commands/console.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/periodic/periodic_entry.h"
-#include "worker/commands/table.h"
+#include "worker/print/table.h"
 
 enum { OPTION_CONFIG, OPTION_NEXT, OPTION_JSON };
 enum { NEXT_DEFAULT = 3, NEXT_MAX = 100 };

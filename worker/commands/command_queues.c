@@ -9,9 +9,9 @@
 #include "queue/operate.h"
 #include "worker/commands/backlog.h"
 #include "worker/commands/fleet.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 #include "worker/commands/task_view.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_YES };

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/commands/fleet.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_ALL, OPTION_WAIT, OPTION_DRAIN, TARGETS_MAX = 100 };
 

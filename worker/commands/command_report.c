@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 #include "worker/history/history_sums.h"
 #include "worker/history/log_reader.h"
 #include "worker/history/timeline_page.h"

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "queue/task_result.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/commands/task_find.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_WAIT, OPTION_SCAN_LIMIT };

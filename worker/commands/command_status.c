@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/status.h"
-#include "worker/commands/table.h"
+#include "worker/print/table.h"
 
 enum {
     OPTION_CONFIG,

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/quantity.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/rate_window.h"
-#include "worker/commands/table.h"
-#include "worker/commands/terminal.h"
+#include "worker/print/table.h"
+#include "worker/print/terminal.h"
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"

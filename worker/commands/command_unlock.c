@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 #include "queue/control.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"
 
 enum { OPTION_CONFIG, OPTION_FORCE, OPTION_JSON, OPTION_USER, OPTION_PASSWORD_FILE };

@@ -2,7 +2,7 @@
 #include "worker/commands/commands.h"
 
 #include "base/quantity.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"
 
 enum { OPTION_CONFIG, OPTION_JSON, OPTION_LIMIT, OPTION_USER, OPTION_PASSWORD_FILE };

@@ -11,7 +11,7 @@
 #include "worker/config/config.h"
 #include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin_reload.h"

@@ -17,7 +17,7 @@
 #include "queue/keys.h"
 #include "worker/commands/command.h"
 #include "worker/config/config.h"
-#include "worker/commands/inquiry.h"
+#include "worker/inquiry.h"
 
 struct console {
     const struct command *command;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 
 #define LOST_US        (60 * US_PER_S) /* living processes recover a dead one sooner */
 #define CLOCK_AHEAD_US (2 * US_PER_S)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/node_facts.h"
 
 static const struct doctor_kind persistence_off = {

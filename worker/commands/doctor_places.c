@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/commands/task_view.h"
 #include "worker/commands/task_walk.h"
 

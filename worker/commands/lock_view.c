@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 #include "worker/config/config_secret.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */

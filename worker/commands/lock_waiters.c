@@ -7,9 +7,9 @@
 #include "base/memory.h"
 #include "base/real.h"
 #include "queue/waiting.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 
 enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5 };
 

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "worker/commands/console.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 
 enum lock_waiter_state {
     LOCK_WAITER_PARKED,   /* in `schedule`, until it is woken or due */

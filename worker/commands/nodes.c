@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
-#include "worker/commands/table.h"
-#include "worker/lock_setup.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
+#include "worker/config/lock_setup.h"
 
 /* --- the session ------------------------------------------------------------------------------------------------- */
 

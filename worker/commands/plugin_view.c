@@ -1,10 +1,10 @@
 #include "worker/commands/plugin_view.h"
 
 #include "base/clock.h"
-#include "worker/class_mode.h"
-#include "worker/commands/human.h"
-#include "worker/commands/table.h"
-#include "worker/task_rules.h"
+#include "worker/task/class_mode.h"
+#include "worker/print/human.h"
+#include "worker/print/table.h"
+#include "worker/task/task_rules.h"
 
 /* --- one class -------------------------------------------------------------------------------------------------- */
 

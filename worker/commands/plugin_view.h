@@ -2,7 +2,7 @@
 #ifndef WORKER_PLUGIN_VIEW_H
 #define WORKER_PLUGIN_VIEW_H
 
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 #include "worker/config/config.h"
 #include "worker/plugin/plugin.h"
 

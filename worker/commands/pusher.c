@@ -26,7 +26,7 @@
 #include "base/memory.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/progress.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 
 enum { COMPLAINTS_MAX = 20, COMPLAINT_TEXT_MAX = 1024 };
 

@@ -30,12 +30,12 @@
 #include "worker/config/config.h"
 #include "worker/exit_code.h"
 #include "worker/isolation/isolation.h"
-#include "worker/plugin/job_host.h"
-#include "worker/plugin/job_progress.h"
+#include "worker/task/job_host.h"
+#include "worker/task/job_progress.h"
 #include "worker/plugin/plugin.h"
 #include "worker/runner_pool.h"
 #include "worker/task_resources.h"
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 
 enum { REHEARSAL_SETTINGS_MAX = 64 };
 

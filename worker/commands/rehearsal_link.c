@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/rehearsal.h"
 
 /* How long a message can be, as far as it is shown. */

@@ -3,8 +3,8 @@
 
 #include "base/invariant.h"
 #include "queue/follow_up.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/commands/rehearsal.h"
 #include "worker/run_result.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "base/memory.h"
 #include "base/real.h"
 #include "worker/node_facts.h"

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/real.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/commands/progress.h"
 
 enum { PAGE = 200, SCORE_MAX = 40 };

@@ -15,7 +15,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "queue/envelope.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 
 struct task_view {
     const char *bytes;

@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/real.h"
-#include "worker/commands/human.h"
-#include "worker/commands/table.h"
+#include "worker/print/human.h"
+#include "worker/print/table.h"
 
 enum { PAGE = 100, ERROR_SHOWN_MAX = 60 };
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/real.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/commands/process_info.h"
 
 struct showing {

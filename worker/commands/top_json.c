@@ -1,7 +1,7 @@
 /* The snapshot of `holdfast top` for programs. */
 #include "worker/commands/top_screen.h"
 
-#include "worker/commands/json_writer.h"
+#include "worker/print/json_writer.h"
 
 /* A rate with one digit behind the point. */
 static void rate_json(struct json_writer *json, const char *name, double rate)

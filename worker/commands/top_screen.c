@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/commands/grid.h"
-#include "worker/commands/human.h"
+#include "worker/print/grid.h"
+#include "worker/print/human.h"
 
 enum { SECTIONS = 5, BETWEEN_PIECES = 3 };
 

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "worker/config/findings.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 struct dry_run_request {
     const struct dry_run_plan *plan; /* complete, with its id and seed */

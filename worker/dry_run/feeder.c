@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 /* Of full slices: as much as a fast generator needs. */
 enum { SLICES_MAX = 16 };

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "worker/node_facts.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define INTERVAL_NS (1 * NS_PER_S)
 #define PATIENCE_NS (5 * NS_PER_S)

@@ -21,7 +21,7 @@
 
 #include "worker/dry_run/stage/name_space.h"
 #include "worker/dry_run/stage/private_nodes.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 #include "worker/dry_run/crew/workforce.h"
 
 struct trial_terms {

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "worker/commands/table.h"
-#include "worker/commands/terminal.h"
+#include "worker/print/table.h"
+#include "worker/print/terminal.h"
 #include "worker/dry_run/trial_private.h"
 
 static enum live_phase live_phase_of(const struct trial *trial)

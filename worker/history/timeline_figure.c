@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/history/markup.h"
+#include "worker/print/markup.h"
 #include "worker/history/timeline_look.h"
 
 enum { ROW = TIMELINE_ROW_HEIGHT, GAP = TIMELINE_ROW_GAP, AXIS = TIMELINE_AXIS_HEIGHT, TICKS_MAX = 12 };

@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 #include "worker/history/history_sums.h"
-#include "worker/history/markup.h"
-#include "worker/history/page_frame.h"
+#include "worker/print/markup.h"
+#include "worker/print/page_frame.h"
 #include "worker/history/timeline_figure.h"
 #include "worker/history/timeline_look.h"
 

@@ -23,11 +23,11 @@
 
 #include <limits.h>
 
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 #include "worker/isolation/launcher.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
-#include "worker/task_rules.h"
+#include "worker/task/task_rules.h"
 
 /* No handler can return it: theirs are above (runner_message.h). */
 enum { ISOLATION_NOT_STARTED = INT_MIN };

@@ -27,7 +27,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 
 /* --- the zygote ------------------------------------------------------------------------------------------------- */
 

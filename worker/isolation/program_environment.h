@@ -9,8 +9,8 @@
 #define WORKER_PROGRAM_ENVIRONMENT_H
 
 #include "base/buffer.h"
-#include "worker/plugin/job_host.h"
-#include "worker/task_rules.h"
+#include "worker/task/job_host.h"
+#include "worker/task/task_rules.h"
 
 enum { PROGRAM_INHERITED = 4, PROGRAM_VARIABLES_MAX = 24 };
 

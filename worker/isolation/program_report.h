@@ -22,7 +22,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 
 enum {
     PROGRAM_REPORT_LINE_MAX = JOB_RESULT_BYTES_MAX + 1024, /* the largest result, and what stands around it */

@@ -7,7 +7,7 @@
 
 #include "worker/isolation/frame.h"
 #include "queue/iteration.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/job_host.h"
 
 enum {
     RUNNER_PLUGIN_DESCRIPTOR = 4, /* a runner process is born with the file of its plugin */

@@ -13,7 +13,7 @@
 #ifndef WORKER_RUNNER_PROCESS_H
 #define WORKER_RUNNER_PROCESS_H
 
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 
 /* How a runner process ends that was not told to. */
 enum {

@@ -10,7 +10,7 @@
 
 #include "worker/dry_run/count/model.h"
 #include "worker/dry_run/count/model_overheads.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 /* Sets `expected` of the result and of its resources, and `formula`. The rest of the result is complete; `plan` is that
  * of the run. */

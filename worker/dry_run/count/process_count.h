@@ -4,7 +4,7 @@
 #define WORKER_DRY_RUN_PROCESS_COUNT_H
 
 #include "worker/dry_run/crew/record.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 /* The last that one process said. */
 struct process_count {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/histogram.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 enum { SECOND_SERIES_MAX = 24 * 60 * 60 }; /* what comes then is not kept */
 

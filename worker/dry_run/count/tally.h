@@ -21,7 +21,7 @@
 
 #include "worker/dry_run/count/model_overheads.h"
 #include "worker/dry_run/crew/record.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 enum {
     TALLY_RESOURCES_MAX = DRY_RUN_RESOURCES_MAX,

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/count/verdict.h"
 
 #define VERDICT_NEARLY_FULL 0.85

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "worker/dry_run/plan/load.h"
 #include "worker/dry_run/crew/record.h"
-#include "worker/failure.h"
-#include "worker/plugin/job_host.h"
+#include "worker/task/failure.h"
+#include "worker/task/job_host.h"
 #include "worker/plugin/plugin_built_in.h"
 
 /* How soon a run notices that it is to stop, when that is not the end of its lock, which it knows beforehand. */

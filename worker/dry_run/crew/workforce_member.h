@@ -6,7 +6,7 @@
 
 #include "worker/dry_run/crew/record_ring.h"
 #include "worker/dry_run/crew/workforce.h"
-#include "worker/isolation/board.h"
+#include "worker/task/board.h"
 
 /* Words that the new process writes. */
 struct workforce_share {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/meeting.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define INTERVAL_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (2 * NS_PER_S)

@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/meeting.h"
-#include "worker/commands/inquiry.h"
-#include "worker/dry_run/apart.h"
-#include "worker/node_options.h"
+#include "worker/inquiry.h"
+#include "worker/dry_run/crew/apart.h"
+#include "worker/config/node_options.h"
 
 #define TICK_NS     (5 * NS_PER_MS)
 #define INTERVAL_NS (200 * NS_PER_MS)

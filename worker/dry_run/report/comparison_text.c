@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "worker/commands/human.h"
-#include "worker/commands/json_writer.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 #include "worker/dry_run/report/comparison.h"
 #include "worker/dry_run/report/sheet.h"
 

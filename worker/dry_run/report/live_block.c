@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "worker/commands/grid.h"
-#include "worker/commands/human.h"
+#include "worker/print/grid.h"
+#include "worker/print/human.h"
 
 enum { BAR_WIDTH = 24, LINE_MAX_BYTES = 512 };
 

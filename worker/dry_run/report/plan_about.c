@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 
 static int64_t size_of(int64_t amount_ns)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/invariant.h"
-#include "worker/history/markup.h"
+#include "worker/print/markup.h"
 
 enum { LEFT = 52, RIGHT = 14, MARGIN = 8, LABEL = 12, TICK = 20, TICKS_MAX = 6, MARK_ROW = 12 };
 

@@ -5,11 +5,11 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/grid.h"
-#include "worker/commands/human.h"
+#include "worker/print/grid.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/report/plot.h"
 #include "worker/dry_run/report/result_figures.h"
-#include "worker/history/markup.h"
+#include "worker/print/markup.h"
 
 enum {
     ROWS_MAX = 24,

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/plot.h"
 

@@ -4,7 +4,7 @@
 #define WORKER_DRY_RUN_RESULT_FIGURES_H
 
 #include "base/buffer.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 bool figures_of_times(const struct result *result, struct buffer *out);  /* histograms */
 bool figures_of_course(const struct result *result, struct buffer *out); /* second by second, with the faults */

@@ -2,13 +2,13 @@
 
 #include <stdio.h>
 
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/plot.h"
 #include "worker/dry_run/report/result_figures.h"
 #include "worker/dry_run/report/result_tables.h"
-#include "worker/history/markup.h"
-#include "worker/history/page_frame.h"
+#include "worker/print/markup.h"
+#include "worker/print/page_frame.h"
 
 static const char style[] =
     ".answer{font-size:1.45rem;line-height:1.35;font-weight:600;margin:1rem 0 .6rem;max-width:62ch;"

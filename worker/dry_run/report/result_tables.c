@@ -1,8 +1,8 @@
 #include "worker/dry_run/report/result_tables.h"
 
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
-#include "worker/history/markup.h"
+#include "worker/print/markup.h"
 
 enum { OPEN_ROWS = 20, RESOURCE_ROWS = 300, HOST_ROWS = 100 };
 

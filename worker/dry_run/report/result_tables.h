@@ -4,7 +4,7 @@
 #define WORKER_DRY_RUN_RESULT_TABLES_H
 
 #include "base/buffer.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 void table_of_totals(const struct result *result, struct buffer *out);
 void table_of_times(const struct result *result, struct buffer *out);

@@ -2,7 +2,7 @@
 #include "worker/dry_run/report/result_text.h"
 
 #include "base/log.h"
-#include "worker/commands/human.h"
+#include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/sheet.h"
 

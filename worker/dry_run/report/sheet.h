@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "worker/commands/grid.h"
+#include "worker/print/grid.h"
 
 struct sheet {
     unsigned width;

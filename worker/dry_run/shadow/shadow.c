@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "worker/dry_run/shadow/shadow_private.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define TELL_NS (5 * NS_PER_MS)
 /* What was not told in time is made up for within this. */

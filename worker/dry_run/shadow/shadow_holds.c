@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "queue/keys.h"
 #include "queue/runtimes.h"
-#include "worker/commands/inquiry.h"
-#include "worker/dry_run/apart.h"
+#include "worker/inquiry.h"
+#include "worker/dry_run/crew/apart.h"
 #include "worker/exit_code.h"
 
 #define DAY_US (24 * 3600 * US_PER_S)

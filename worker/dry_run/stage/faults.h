@@ -16,7 +16,7 @@
 #include "base/loop.h"
 #include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/stage/private_nodes.h"
-#include "worker/dry_run/report/result.h"
+#include "worker/dry_run/result/result.h"
 
 /* What can be done to workers; each returns false when there is no such process any more. */
 struct faults_workers {

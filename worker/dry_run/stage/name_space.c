@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "queue/errand.h"
 #include "worker/dry_run/stage/keeper.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
 #define CALL_LIMIT_NS     (2 * NS_PER_S)

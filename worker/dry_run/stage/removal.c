@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "queue/dry_runs.h"
 #include "worker/dry_run/stage/sweep.h"
-#include "worker/node_options.h"
+#include "worker/config/node_options.h"
 
 #define FENCES      "hf:fence:"
 #define CLIENT_NAME "holdfast-dry-run"

@@ -1,0 +1,162 @@
+#include "worker/print/json_writer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/real.h"
+#include "queue/envelope.h"
+
+static void value_begin(struct json_writer *json, const char *name)
+{
+    if (json->needs_comma)
+        buffer_append(json->out, ",", 1);
+    json->needs_comma = true;
+    if (name != NULL)
+        buffer_format(json->out, "\"%s\":", name);
+}
+
+void json_open(struct json_writer *json, const char *name, char opening)
+{
+    value_begin(json, name);
+    buffer_append(json->out, &opening, 1);
+    json->needs_comma = false;
+}
+
+void json_close(struct json_writer *json, char closing)
+{
+    buffer_append(json->out, &closing, 1);
+    json->needs_comma = true;
+}
+
+void json_bytes(struct json_writer *json, const char *name, const char *bytes, size_t length)
+{
+    value_begin(json, name);
+    envelope_append_string(json->out, bytes, length);
+}
+
+void json_text(struct json_writer *json, const char *name, const char *text)
+{
+    if (text == NULL)
+        json_nothing(json, name);
+    else
+        json_bytes(json, name, text, strlen(text));
+}
+
+void json_number(struct json_writer *json, const char *name, int64_t number)
+{
+    value_begin(json, name);
+    buffer_format(json->out, "%lld", (long long)number);
+}
+
+/* A plugin may have set a locale of its own, in which a point is something else. */
+static void point_put(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (strchr("0123456789+-e", *text) == NULL)
+            *text = '.';
+}
+
+void json_decimal(struct json_writer *json, const char *name, double number)
+{
+    char text[40] = "";
+    if (!isfinite(number)) {
+        json_nothing(json, name);
+        return;
+    }
+    for (int digits = 6; digits <= 17; digits = digits < 15 ? 15 : digits + 1) {
+        snprintf(text, sizeof text, "%.*g", digits, number + 0.0); /* there is only one 0 */
+        point_put(text);
+        if (real_read(text, NULL) == number)
+            break;
+    }
+    value_begin(json, name);
+    buffer_append_text(json->out, text);
+}
+
+void json_seconds(struct json_writer *json, const char *name, int64_t us)
+{
+    value_begin(json, name);
+    envelope_append_time(json->out, (struct wall_time){us});
+}
+
+void json_truth(struct json_writer *json, const char *name, bool truth)
+{
+    value_begin(json, name);
+    buffer_append_text(json->out, truth ? "true" : "false");
+}
+
+void json_nothing(struct json_writer *json, const char *name)
+{
+    value_begin(json, name);
+    buffer_append_text(json->out, "null");
+}
+
+void json_number_or_nothing(struct json_writer *json, const char *name, int64_t number)
+{
+    if (number >= 0)
+        json_number(json, name, number);
+    else
+        json_nothing(json, name);
+}
+
+void json_text_or_nothing(struct json_writer *json, const char *name, const char *text)
+{
+    json_text(json, name, text != NULL && text[0] != '\0' ? text : NULL);
+}
+
+void json_raw(struct json_writer *json, const char *name, const char *bytes, size_t length)
+{
+    value_begin(json, name);
+    buffer_append(json->out, bytes, length);
+}
+
+/* The code point at `at` if terminals obey it: how many bytes it has, else 0. */
+static size_t obeyed(const unsigned char *at, size_t left, unsigned *point)
+{
+    if (at[0] == 0x7f) {
+        *point = 0x7f;
+        return 1;
+    }
+    if (left >= 2 && at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
+        *point = at[1];
+        return 2;
+    }
+    if (left < 3 || at[0] != 0xe2 || (at[1] != 0x80 && at[1] != 0x81))
+        return 0;
+    *point = 0x2000U + ((at[1] & 0x3fU) << 6) + (at[2] & 0x3fU);
+    bool reorders = (*point >= 0x200b && *point <= 0x200f) || (*point >= 0x2028 && *point <= 0x202e) ||
+                    (*point >= 0x2060 && *point <= 0x206f);
+    return reorders ? 3 : 0;
+}
+
+void json_append_defused(struct buffer *out, const char *bytes, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    size_t copied = 0;
+    for (size_t i = 0; i < length;) {
+        unsigned point = 0;
+        size_t size = at[i] >= ' ' ? obeyed(at + i, length - i, &point) : 1;
+        if (size > 0) {
+            buffer_append(out, bytes + copied, i - copied);
+            if (at[i] < ' ')
+                buffer_append(out, " ", 1);
+            else
+                buffer_format(out, "\\u%04x", point);
+            copied = i + size;
+        }
+        i += size > 0 ? size : 1;
+    }
+    buffer_append(out, bytes + copied, length - copied);
+}
+
+void json_print(struct buffer *out)
+{
+    struct buffer text = {0};
+    json_append_defused(&text, out->bytes, out->length);
+    buffer_append(&text, "\n", 1);
+    fwrite(text.bytes, 1, text.length, stdout);
+    buffer_fini(&text);
+    buffer_fini(out);
+}
