@@ -1,0 +1,232 @@
+/* A holder that stands still for longer than its lock is valid, in the workers of a dry run: another process enters
+ * what the frozen one never left, the witness sees both, and what the late one would still write has the smaller token.
+ *
+ * Nothing here counts on time: holds last longer than the test, it is frozen who is known to be inside, and it is
+ * thawed when another one is known to be. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "tests/support/lock_cluster.h"
+#include "worker/dry_run/count/witness.h"
+#include "worker/dry_run/crew/dry_config.h"
+#include "worker/dry_run/crew/workforce.h"
+#include "worker/dry_run/plan/load.h"
+
+enum { LOCK_NODES = 3, PROCESSES = 2, VISITS_MAX = 1000 };
+
+/* Short, so that the test is; but a machine that stands still for a moment must not end locks by itself. */
+#define TTL_NS (3 * NS_PER_S)
+
+static struct redis_server *queue_node;
+static struct lock_cluster locks;
+static struct dry_run_plan plan;
+static struct config *config;
+static char space[DRY_CONFIG_SPACE_MAX];
+static struct load *load;
+static struct workforce *workforce;
+
+struct visit {
+    unsigned process;
+    char jid[LOAD_JID_DIGITS + 1];
+    uint64_t token;
+    bool has_left;
+};
+
+static struct {
+    struct witness *witness;
+    struct visit visits[VISITS_MAX];
+    unsigned visit_count, overlaps, unfenced, refusals;
+} seen;
+
+/* --- what is seen ------------------------------------------------------------------------------------------------- */
+
+static void overlap_seen(void *context, unsigned resource, bool is_fenced)
+{
+    (void)context, (void)resource;
+    seen.overlaps++;
+    seen.unfenced += !is_fenced;
+}
+
+static void refusal_seen(void *context, unsigned resource)
+{
+    (void)context, (void)resource;
+    seen.refusals++;
+}
+
+static struct visit *visit_find(const struct witnessed *witnessed)
+{
+    for (unsigned i = 0; i < seen.visit_count; i++)
+        if (seen.visits[i].token == witnessed->token && strcmp(seen.visits[i].jid, witnessed->jid) == 0)
+            return &seen.visits[i];
+    return NULL;
+}
+
+static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+{
+    (void)context, (void)bytes, (void)length;
+    const struct witnessed *witnessed = &record->witnessed;
+    if (record->kind != RECORD_ENTER && record->kind != RECORD_LEAVE)
+        return;
+    struct witness_visit visit = {
+        .process = number - 1, .jid = witnessed->jid, .token = witnessed->token, .at = witnessed->at};
+    if (record->kind == RECORD_LEAVE) {
+        witness_left(seen.witness, &visit);
+        struct visit *left = visit_find(witnessed);
+        assert_non_null(left);
+        left->has_left = true;
+        return;
+    }
+    witness_entered(seen.witness, &visit);
+    assert_true(seen.visit_count < VISITS_MAX);
+    struct visit *entered = &seen.visits[seen.visit_count++];
+    *entered = (struct visit){.process = number, .token = witnessed->token};
+    snprintf(entered->jid, sizeof entered->jid, "%s", witnessed->jid);
+}
+
+static void ended(void *context, const struct workforce_exit *end)
+{
+    (void)context, (void)end;
+}
+
+static bool look(void)
+{
+    while (workforce_read(workforce, 1000, take, NULL) > 0)
+        continue;
+    workforce_reap(workforce, ended, NULL);
+    return true;
+}
+
+/* The last that entered, when it is inside. */
+static struct visit *holder(void)
+{
+    struct visit *last = seen.visit_count > 0 ? &seen.visits[seen.visit_count - 1] : NULL;
+    return look() && last != NULL && !last->has_left ? last : NULL;
+}
+
+static bool is_stopped(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT | WNOHANG) == 0 && info.si_pid == pid;
+}
+
+/* Freezes who is inside, and looks whether it still was when it stood still: its lock may have ended by itself. */
+static struct visit *holder_freeze(void)
+{
+    for (;;) {
+        struct visit *frozen;
+        test_await((frozen = holder()) != NULL);
+        assert_true(workforce_freeze(workforce, frozen->process));
+        test_await(is_stopped(workforce_pid(workforce, frozen->process)));
+        look();
+        if (!frozen->has_left)
+            return frozen;
+        assert_true(workforce_thaw(workforce, frozen->process));
+    }
+}
+
+static bool has_other(const struct visit *visit)
+{
+    for (unsigned i = 0; i < seen.visit_count; i++)
+        if (seen.visits[i].process != visit->process && seen.visits[i].token > visit->token)
+            return true;
+    return false;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void config_make(void)
+{
+    struct findings findings = {0};
+    struct error error = ERROR_NONE;
+    struct dry_config_nodes nodes = {
+        .host = "127.0.0.1", .queue_port = redis_server_port(queue_node), .lock_count = LOCK_NODES};
+    for (unsigned i = 0; i < LOCK_NODES; i++)
+        nodes.lock_ports[i] = redis_server_port(locks.servers[i]);
+    config = dry_config_built_in(&findings);
+    assert_non_null(config);
+    dry_config_use_nodes(config, &nodes);
+    config->lock.ttl_ns = TTL_NS;
+    assert_true(dry_config_turn(config, &plan, &error));
+    dry_config_key_space(&plan, space);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    static const struct witness_told told = {.overlap = overlap_seen, .refusal = refusal_seen};
+    queue_node = redis_server_start(NULL);
+    lock_cluster_start(&locks, LOCK_NODES);
+    plan_init(&plan);
+    memcpy(plan.id, "00112233aabb", sizeof plan.id);
+    plan.is_local = true;
+    plan.for_ns = 3600 * NS_PER_S;
+    plan.processes = PROCESSES;
+    plan.threads = 1;
+    plan.arrivals = DRY_RUN_CLOSED;
+    plan.popularity = (struct popularity){.kind = POPULARITY_UNIFORM, .count = 1};
+    popularity_prepare(&plan.popularity);
+    plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 600};
+    load = load_create(&plan);
+    seen.witness = witness_create(&told);
+    config_make();
+    workforce =
+        workforce_start(&(struct workforce_options){.plan = &plan, .config = config, .key_space = space}, &error);
+    if (workforce == NULL)
+        fail_msg("%s", error.text);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    workforce_end(workforce);
+    witness_destroy(seen.witness);
+    load_destroy(load);
+    config_free(config);
+    plan_fini(&plan);
+    lock_cluster_stop(&locks);
+    redis_server_destroy(queue_node);
+    return 0;
+}
+
+static void push(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct load_task task;
+        load_next(load, wall_now(), &task);
+        free(redis_server_command(queue_node, "LPUSH %squeue:%s '%.*s'", space, task.queue, (int)task.text.length,
+                                  task.text.bytes));
+    }
+}
+
+/* --- tests -------------------------------------------------------------------------------------------------------- */
+
+static void who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off(void **state)
+{
+    (void)state;
+    push(4);
+    workforce_go(workforce);
+    struct visit *frozen = holder_freeze();
+    test_await(look() && has_other(frozen));
+    assert_false(frozen->has_left); /* so both are inside */
+    unsigned refusals = seen.refusals;
+    assert_true(workforce_thaw(workforce, frozen->process));
+    test_await(look() && frozen->has_left);
+    assert_true(seen.refusals > refusals);
+    workforce_stop(workforce);
+    test_await(look() && workforce_alive(workforce) == 0);
+    look();
+    assert_true(seen.overlaps > 0);
+    assert_int_equal(seen.unfenced, 0);
+    assert_int_equal(workforce_records_lost(workforce), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_is_frozen_beyond_the_ttl_is_overtaken_and_fenced_off, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("a holder of a dry run that is frozen", tests, NULL, NULL);
+}
