@@ -114,7 +114,14 @@ void crash_note_run_begin(unsigned berth)
     run_here = berth + 1;
 }
 
+/* Whoever gets here has survived: a handler of that signal, which was there before, has caught it. Then the process
+ * will not have died of this run. */
 void crash_note_run_end(void)
 {
+    struct board *board = atomic_load(&noted_on);
+    unsigned here = run_here;
     run_here = 0;
+    if (board != NULL && atomic_load(&board->crashed) == here && here != 0 &&
+        atomic_compare_exchange_strong(&board->crashed, &here, 0))
+        atomic_store(&board->crash_signal, 0);
 }

@@ -2,7 +2,7 @@
  *
  * Each request of a pipeline is an exchange: waiting (to be sent, or sent again), in flight, or answered. All that
  * wait are sent when the connection comes up, and again a moment after one was not answered. The run ends when none is
- * left, when the first attempt to connect has failed, or when the patience is over. */
+ * left, when the first attempt to connect has failed (unless it keeps trying), or when the patience is over. */
 #include "worker/inquiry.h"
 
 #include <signal.h>
@@ -191,7 +191,7 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
     snprintf(inquiry->reason, sizeof inquiry->reason, "%s", reason);
     if (strstr(reason, " refused ") != NULL)
         run_fail(inquiry, INQUIRY_REFUSED);
-    else if (!inquiry->was_up)
+    else if (!inquiry->was_up && !inquiry->options.keeps_trying)
         run_fail(inquiry, INQUIRY_UNREACHABLE);
 }
 

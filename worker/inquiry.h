@@ -14,9 +14,9 @@
  * when they are repeated. So is one that the node refused because it is loading, busy or a replica for the moment.
  * Other error replies are answers: REDIS_FAILURE, with the server's text.
  *
- * The first attempt to connect decides: when it fails, the run has failed. SIGINT and SIGTERM end a run; between runs,
- * and when the run has just been answered, they do what they do to any program. Owns a loop; one thread. If the process
- * dies, requests that were sent may be executed. */
+ * The first attempt to connect decides, unless it keeps_trying: when it fails, the run has failed. SIGINT and SIGTERM
+ * end a run; between runs, and when the run has just been answered, they do what they do to any program. Owns a loop;
+ * one thread. If the process dies, requests that were sent may be executed. */
 #ifndef WORKER_INQUIRY_H
 #define WORKER_INQUIRY_H
 
@@ -39,6 +39,7 @@ struct inquiry_options {
     const struct redis_script *const *scripts; /* those that are called; must outlive the inquiry */
     size_t script_count;
     int64_t patience_ns; /* for one run; 0 = 10 s */
+    bool keeps_trying;   /* to connect, as long as it has patience */
 };
 
 /* NULL only when there can be no loop. Connects in the first run. */

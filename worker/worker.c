@@ -99,6 +99,7 @@ static void identity_make(struct worker *worker)
     random_digits(nonce, sizeof nonce);
     snprintf(worker->identity, sizeof worker->identity, "%.200s:%ld:%.12s", worker->options.config->worker.host,
              (long)getpid(), nonce);
+    memcpy(worker->options.board->identity, worker->identity, sizeof worker->identity);
 }
 
 static bool locks_create(struct worker *worker, struct error *error)

@@ -12,6 +12,8 @@
 
 /* So many processes may die of a task before it is buried, within so long. */
 enum { POISON_RECOVERIES = 3, POISON_MEMORY_S = 72 * 3600 };
+/* And so many while the handler of another one had crashed: who damages the memory of others is never named. */
+enum { BESIDE_RECOVERIES = 20 };
 enum { DEAD_MAX = 8, IDENTITY_MAX = 320, ORPHAN_BYTES = 4 << 20 };
 /* A move of a dead process may arrive as late as its kernel, or a stopped server, keeps what it wrote. */
 enum { LAST_LOOK_S = 1800, LOOKS = 2 };
@@ -42,7 +44,7 @@ static void record_write(struct recovery *recovery, const char *queue)
     struct buffer name = {0}, time = {0}, message = {0}, text = {0};
     envelope_append_string(&name, queue, strlen(queue));
     envelope_append_time(&time, wall_now());
-    buffer_format(&text, "recovered from %d processes that died with it, the last one %s", POISON_RECOVERIES,
+    buffer_format(&text, "recovered from at least %d processes that died with it, the last one %s", POISON_RECOVERIES,
                   identity(recovery));
     envelope_append_string(&message, text.bytes, text.length);
     static const char error_class[] = "\"HF::PoisonPill\"";
@@ -105,7 +107,7 @@ static void recover_encode(struct recovery *recovery, size_t claims)
     const struct queue *queue = recovery->queue;
     struct buffer *out = &recovery->request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_recover, 3 + 3 * claims, 8 + LOOKS + 4 * claims);
+    redis_request_script(out, &queue_script_recover, 3 + 3 * claims, 9 + LOOKS + 4 * claims);
     redis_request_text(out, queue->keys.processes);
     queue_keys_request(queue->keys.process_prefix, identity(recovery), out);
     redis_request_text(out, queue->keys.dead);
@@ -117,6 +119,7 @@ static void recover_encode(struct recovery *recovery, size_t claims)
     buffer_fini(&bells);
     redis_request_text(out, queue->keys.queue_prefix);
     redis_request_integer(out, POISON_RECOVERIES);
+    redis_request_integer(out, BESIDE_RECOVERIES);
     redis_request_integer(out, POISON_MEMORY_S);
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);

@@ -210,12 +210,13 @@ static void show_tells_everything_that_is_known(void **state)
     (void)state;
     given("ZADD dead 1000.5 " TASK("j1", ",\"retry_count\":0,\"failed_at\":1000.25,"
                                          "\"error_backtrace\":\"eJyLVkrUS9Y3VNJRStJLVooFAB2hA7I=\""));
-    given("HSET hf:2:recovered:j1 h:2:b 1000.125");
+    given("HSET hf:2:recovered:j1 h:2:b 1000.125 h:3:c -1001.5");
     given("HSET it-j1 ex 2 c '{\"done\":40}' rt 3.25 cancelled 1000");
     admin_good("tasks", "show", "1000.5-j1", "--json");
     assert_contains(result.out, "{\"place\":\"dead\",\"key\":\"1000.5-j1\",\"at\":1000.5,\"jid\":\"j1\"");
     assert_contains(result.out, "\"error_backtrace\":[\"a.c/1\",\"b.c\"]");
-    assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125}],"
+    assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125,\"beside_culprit\":false},"
+                                "{\"identity\":\"h:3:c\",\"at\":1001.5,\"beside_culprit\":true}],"
                                 "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
                                 "\"cancelled\":1000},\"has_result\":false,\"fence\":null}\n");
     admin_good("tasks", "show", "j1");
@@ -224,6 +225,7 @@ static void show_tells_everything_that_is_known(void **state)
     assert_contains(result.out, "retry_count   0\n");
     assert_contains(result.out, "backtrace\n    \"a.c/1\"\n    \"b.c\"\n");
     assert_contains(result.out, "recovered     from h:2:b, ");
+    assert_contains(result.out, " ago; another task had crashed it\n");
     assert_contains(result.out, "progress      {\"done\":40}\n");
     assert_contains(result.out, "runs          2, which took 3.2 s\n");
     given("HSET it-j1 c '{\"done\":41,\"total\":100,\"at\":\"x\"}'");

@@ -4,9 +4,11 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/one_fleet.h"
+#include "tests/support/program_run.h"
 
 /* Writes an executable script into the fleet's directory; what it calls $D is that directory. */
 static void script(const char *name, const char *text)
@@ -40,8 +42,9 @@ static void forget(const char *name)
     unlink(path);
 }
 
-/* A worker for the class `shell`, which is the script "handler", with more settings of the class. */
-static unsigned work(const char *handler, const char *settings, const char *sections)
+/* A worker for the class `shell`, which is the script "handler", with more settings of the class; `lock` as in struct
+ * fleet_setup. */
+static unsigned work_with(const char *lock, const char *handler, const char *settings, const char *sections)
 {
     static char classes[512];
     script("handler", handler);
@@ -49,7 +52,13 @@ static unsigned work(const char *handler, const char *settings, const char *sect
     forget("told");
     snprintf(classes, sizeof classes, "{ class = \"shell\"; program = \"%s/handler\"; %s }", fleet.directory, settings);
     return fleet_work(
-        &fleet, &(struct fleet_setup){.classes = classes, .sections = sections, .worker = "stop_timeout = \"200ms\";"});
+        &fleet, &(struct fleet_setup){
+                    .lock = lock, .classes = classes, .sections = sections, .worker = "stop_timeout = \"200ms\";"});
+}
+
+static unsigned work(const char *handler, const char *settings, const char *sections)
+{
+    return work_with(NULL, handler, settings, sections);
 }
 
 static void stop(unsigned worker)
@@ -139,6 +148,68 @@ static void a_worker_that_stops_gives_its_task_back(void **state)
     assert_true(process_is_dead(pid_in("out")));
     assert_int_equal(fleet_number(&fleet, "llen queue:jobs"), 1);
     assert_int_equal(fleet_number(&fleet, "zcard retry"), 0);
+}
+
+/* The second task of the same lock says whether anybody of the first one's run was there when it began: `kill` also
+ * finds who is dead and not reaped. */
+#define NEXT                                                                                                           \
+    "[ $HF_JID = one ] || { kill -0 -$(head -n 1 $D/out) 2>/dev/null && echo overlap >$D/next || echo alone "          \
+    ">$D/next; exit 0; }\n"
+
+/* Its lock does not end by itself before. */
+static const char long_lock[] = "ttl = \"1m\"; park_delay = \"100ms\";";
+
+static void cancel_the_first_of_two(unsigned worker)
+{
+    char path[128];
+    forget("next");
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"one\",\"resource\":\"r\"}");
+    test_await(strchr(content_of("out"), '\n') != NULL);
+    fleet_push(&fleet, "{\"class\":\"shell\",\"args\":[],\"jid\":\"two\",\"resource\":\"r\"}");
+    test_await(fleet_number(&fleet, "llen queue:jobs") == 0);
+    snprintf(path, sizeof path, "%s/%s.conf", fleet.directory, fleet.workers[worker].name);
+    struct program_result result = program_run_arguments((const char *const[]){"cancel", "-c", path, "one", NULL}, -1);
+    assert_string_equal(result.error, "");
+    assert_int_equal(result.exit_code, 0);
+    program_result_free(&result);
+}
+
+/* The end of the first, and then what the second said. */
+static void assert_cancelled(unsigned worker)
+{
+    test_await(strchr(content_of("next"), '\n') != NULL);
+    assert_string_equal(content_of("next"), "alone\n");
+    assert_true(fleet_logged(&fleet, worker, " ending=cancelled jid=one "));
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+}
+
+static void a_program_is_asked_when_its_task_is_cancelled(void **state)
+{
+    (void)state;
+    forget("go");
+    unsigned worker =
+        work_with(long_lock,
+                  NEXT "trap 'echo asked >>$D/out; while ! [ -e $D/go ]; do sleep 0.02; done; exit 1' TERM\n"
+                       "echo $$ >$D/out; while :; do sleep 0.02; done",
+                  "grace = \"10m\";", NULL);
+    cancel_the_first_of_two(worker);
+    test_await(strstr(content_of("out"), "\nasked\n") != NULL);
+    assert_false(process_is_dead(pid_in("out")));
+    assert_string_equal(content_of("next"), ""); /* it has the lock as long as it takes */
+    assert_int_equal(fleet_left(&fleet), 2);
+    script("go", "");
+    assert_cancelled(worker);
+}
+
+static void a_program_that_does_not_heed_a_cancellation_is_killed(void **state)
+{
+    (void)state;
+    unsigned worker =
+        work(NEXT "trap '' TERM; echo $$ >$D/out; while :; do sleep 0.02; done", "grace = \"50ms\";", NULL);
+    cancel_the_first_of_two(worker);
+    assert_cancelled(worker);
+    assert_true(process_is_dead(pid_in("out")));
 }
 
 /* It is asked before, because its lock is in danger then. */
@@ -234,6 +305,8 @@ int main(void)
         fleet_test(a_failure_is_tried_again_and_a_burial_is_not),
         fleet_test(a_run_that_takes_too_long_is_killed_and_has_failed),
         fleet_test(a_worker_that_stops_gives_its_task_back),
+        fleet_test(a_program_is_asked_when_its_task_is_cancelled),
+        fleet_test(a_program_that_does_not_heed_a_cancellation_is_killed),
         fleet_test(a_program_that_holds_its_lock_for_too_long_loses_it),
         fleet_test(a_program_does_not_outlive_its_lock_when_its_worker_is_stopped),
         fleet_test(a_program_dies_with_its_worker),

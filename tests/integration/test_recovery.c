@@ -149,8 +149,8 @@ static void G1_a_recovery_that_is_repeated_moves_nothing_twice(void **state)
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
     free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\none\""));
-    static const char recover[] = "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 100 100 "
-                                  "100 1 60 0 0123456789abcdef j1 \"\"";
+    static const char recover[] = "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 20 100 "
+                                  "100 100 1 60 0 0123456789abcdef j1 \"\"";
     assert_reply(server, "back\nclear", recover, queue_script_recover.sha1);
     assert_reply(server, "came back", recover, queue_script_recover.sha1);
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
@@ -167,7 +167,7 @@ static void a_claim_that_changed_meanwhile_is_left_for_the_next_look(void **stat
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
     free(redis_server_command(server, "HSET place queues a 0 \"fedcba9876543210b\\nlater\""));
     assert_reply(server, "moved\nmore",
-                 "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 100 100 100 1 60 0 "
+                 "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 20 100 100 100 1 60 0 "
                  "0123456789abcdef j1 \"\"",
                  queue_script_recover.sha1);
     assert_reply(server, "0", "EXISTS queue:a");

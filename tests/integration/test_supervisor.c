@@ -156,6 +156,34 @@ static void the_others_that_ran_are_not_named(void **state)
     assert_true(fleet_logged(&fleet, worker, "jid=innocent class=restless"));
 }
 
+/* Each time another task kills the worker, which stays in a queue that the next one does not serve. */
+static void who_ran_beside_a_culprit_is_not_blamed(void **state)
+{
+    (void)state;
+    push("listen", "innocent");
+    for (unsigned death = 1; death <= 3; death++) {
+        char queues[64], noted[64];
+        struct fleet_setup setup = alone;
+        snprintf(queues, sizeof queues, "\"jobs\", \"crash%u\"", death);
+        snprintf(noted, sizeof noted, "culprit_noted jid=guilty%u\n", death);
+        setup.queues = queues;
+        unsigned worker = fleet_work(&fleet, &setup);
+        test_await(fleet_logged(&fleet, worker, "worker_started "));
+        await_running(worker, &(const char *){"innocent"}, 1);
+        free(fleet_ask(&fleet,
+                       "LPUSH queue:crash%u '{\"class\":\"restless\",\"args\":[\"nowhere\",0],\"jid\":\"guilty%u\"}'",
+                       death, death));
+        assert_killed(fleet_wait(&fleet, worker), SIGSEGV);
+        test_await(fleet_logged(&fleet, worker, noted));
+    }
+    unsigned worker = fleet_work(&fleet, &alone);
+    test_await(fleet_logged(&fleet, worker, "task_recovered jid=innocent"));
+    await_running(worker, &(const char *){"innocent"}, 1);
+    assert_int_equal(fleet_number(&fleet, "ZCARD dead"), 0);
+    assert_int_equal(fleet_number(&fleet, "HLEN hf:2:recovered:innocent"), 3);
+    assert_int_equal(fleet_number(&fleet, "HLEN hf:2:recovered:guilty3"), 1);
+}
+
 static void a_handler_that_calls_exit_is_named(void **state)
 {
     (void)state;
@@ -423,6 +451,7 @@ int main(void)
         fleet_test(an_abort_is_named),
         fleet_test(a_signal_that_a_handler_sends_itself_is_named),
         fleet_test(the_others_that_ran_are_not_named),
+        fleet_test(who_ran_beside_a_culprit_is_not_blamed),
         fleet_test(a_handler_that_calls_exit_is_named),
         fleet_test(a_signal_from_outside_names_nobody),
         fleet_test(a_poisonous_task_ends_up_dead_and_the_others_are_done),

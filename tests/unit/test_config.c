@@ -177,7 +177,7 @@ static void values_out_of_range_are_errors(void **state)
         "\"64MiB\"");
     config_place_expect_error(
         CONFIG_NODES "worker = { queues = []; };\n",
-        "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found a list");
+        "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found an empty list");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"a\"]; };\n",
                               "t.conf:2: worker.queues: names the same one twice");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"two\\nlines\"]; };\n",

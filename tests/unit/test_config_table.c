@@ -45,6 +45,9 @@ static void a_text_is_a_list_of_one_where_that_may_be(void **state)
     config_free(config);
     config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; resource = \"\"; } );",
                               "t.conf:2: classes[0].resource: every item is to be a text of 1 to 512 bytes in quotes");
+    config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; },\n { class = \"b\"; program = []; } );",
+                              "t.conf:3: classes[1].program: expected a text, or a list of 1 to 64 texts: [\"a\", "
+                              "\"b\"], found an empty list");
     config_place_expect_error(
         CONFIG_NODES "worker = { queues = \"a\"; };",
         "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found a text in "

@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "base/log.h"
 #include "worker/config/config.h"
+#include "worker/commands/culprit_note.h"
 #include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/task/job_host.h"
@@ -98,10 +99,13 @@ static void zygote_begin(struct work_command *command)
     board_begin(command);
     if (command->findings.errors > 0)
         return;
-    if (!zygote_start(
-            &command->zygote,
-            &(struct zygote_options){.board = command->board, .runner = runner_main, .log = log_options_of(config)},
-            &error))
+    if (!zygote_start(&command->zygote,
+                      &(struct zygote_options){.board = command->board,
+                                               .runner = runner_main,
+                                               .log = log_options_of(config),
+                                               .mourn = culprit_note,
+                                               .context = config},
+                      &error))
         findings_error(&command->findings, "%s: %s", config->path, error.text);
     else
         command->worker.zygote = &command->zygote;

@@ -113,8 +113,10 @@ static void recoveries_json(const struct showing *showing, struct json_writer *j
     json_open(json, "recoveries", '[');
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         json_open(json, NULL, '{');
+        const char *at = reply->elements[i + 1].bytes;
         json_bytes(json, "identity", reply->elements[i].bytes, reply->elements[i].length);
-        json_seconds(json, "at", wall_read(reply->elements[i + 1].bytes).us);
+        json_seconds(json, "at", wall_read(at + (at[0] == '-')).us);
+        json_truth(json, "beside_culprit", at[0] == '-');
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -273,9 +275,11 @@ static void facts_print(const struct showing *showing)
     const struct redis_reply *reply = inquiry_reply(showing->tasks->console.inquiry, showing->recoveries);
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
-        struct wall_time at = wall_read(reply->elements[i + 1].bytes);
-        printf("recovered     from %s, %s\n", log_quote(reply->elements[i].bytes, quoted),
-               human_moment(at, showing->tasks->console.now, human));
+        const char *at = reply->elements[i + 1].bytes;
+        bool is_beside = at[0] == '-';
+        printf("recovered     from %s, %s%s\n", log_quote(reply->elements[i].bytes, quoted),
+               human_moment(wall_read(at + is_beside), showing->tasks->console.now, human),
+               is_beside ? "; another task had crashed it" : "");
     }
     if (showing->fence != NULL)
         printf("fence         %s\n", log_quote(showing->fence, quoted));

@@ -38,7 +38,8 @@ static void type_error(struct reader *reader, const struct config_key *key, cons
     struct buffer text = {0};
     buffer_append_text(&text, "expected ");
     config_key_expects(key, &text);
-    buffer_format(&text, ", found %s", config_kind_name(value->kind));
+    bool is_empty = value->kind == CONFIG_IS_LIST && value->count == 0;
+    buffer_format(&text, ", found %s", is_empty ? "an empty list" : config_kind_name(value->kind));
     value_error(reader, value, path, buffer_text(&text));
     buffer_fini(&text);
 }

@@ -235,6 +235,7 @@ const struct config_key config_class_keys[] = {
     {.name = "program",
      .type = CONFIG_WORDS,
      FIELD(program),
+     .min = 1,
      .max = 64,
      .item_max = 4095,
      .may_be_one = true,

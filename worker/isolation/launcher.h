@@ -42,6 +42,10 @@ struct zygote_options {
      * socket. */
     int (*runner)(struct board *board, int socket);
     struct log_options log; /* for what it has to say when the worker has died */
+    /* Called by the zygote as its last act when the worker has died of the handler at this berth; may take a few
+     * seconds. NULL = nothing is to be done. */
+    void (*mourn)(const void *context, const struct board *board, unsigned culprit);
+    const void *context;
 };
 
 /* Forks it. Only while the process has one thread; not before descriptors 0 to 2 are open. Better before its first

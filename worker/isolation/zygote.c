@@ -115,7 +115,10 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
     zygote_children_kill_all(zygote);
     if (!zygote->has_said_good_bye)
         zygote_obituary_log(&zygote->options, worker);
-    _exit(zygote_strays_end(zygote, END_NS) ? 0 : 1);
+    bool all_ended = zygote_strays_end(zygote, END_NS);
+    if (!zygote->has_said_good_bye)
+        zygote_mourn(&zygote->options);
+    _exit(all_ended ? 0 : 1);
 }
 
 /* --- the worker's side ------------------------------------------------------------------------------------------ */

@@ -98,5 +98,7 @@ void zygote_alarm_rang(struct zygote_process *zygote);
 
 /* What the board says of a worker that died. */
 void zygote_obituary_log(const struct zygote_options *options, pid_t worker);
+/* After that, and when all children are gone. */
+void zygote_mourn(const struct zygote_options *options);
 
 #endif

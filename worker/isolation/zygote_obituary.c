@@ -59,3 +59,10 @@ void zygote_obituary_log(const struct zygote_options *options, pid_t worker)
     log_take(&options->log);
     board_log(options->board, worker);
 }
+
+void zygote_mourn(const struct zygote_options *options)
+{
+    const struct berth *culprit = board_culprit(options->board);
+    if (culprit != NULL && options->mourn != NULL)
+        options->mourn(options->context, options->board, (unsigned)(culprit - options->board->berths));
+}

@@ -13,7 +13,8 @@
  *
  *     validity, lost, asked, kill_at, occupant, run, the name     the loop
  *     wakes_at                                                    the zygote
- *     crashed                                                     the signal handler of the thread that crashes
+ *     crashed                                                     the signal handler of the thread that crashes, and
+ *                                                                 that thread, when it has survived it
  *
  * The rule of the zygote, board_look, is pure: (board, now) -> whom to kill now, and when to look again. The loop
  * rings the zygote only when it brings something forward (board_must_ring): a deadline that is moved back costs
@@ -31,7 +32,7 @@
 #include "queue/envelope.h"
 #include "redlock/redlock_loop.h"
 
-enum { BOARD_CLASS_MAX = 128 };
+enum { BOARD_CLASS_MAX = 128, BOARD_IDENTITY_MAX = 256 };
 
 /* Times are nanoseconds of CLOCK_BOOTTIME. */
 struct berth {
@@ -50,13 +51,14 @@ struct berth {
 };
 
 struct board {
-    atomic_bool must_stop;    /* the process gives its handlers no more time */
-    _Atomic int64_t pulse;    /* until then the process has not been away for as long as its lease */
-    _Atomic int64_t wakes_at; /* when the zygote will look by itself */
-    atomic_bool is_up;        /* the process serves its queues, or did */
-    atomic_bool has_ended;    /* it has come to its end by itself: its exit was nobody else's */
-    _Atomic int crash_signal; /* 0 = the process did not crash */
-    _Atomic unsigned crashed; /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
+    atomic_bool must_stop;             /* the process gives its handlers no more time */
+    _Atomic int64_t pulse;             /* until then the process has not been away for as long as its lease */
+    _Atomic int64_t wakes_at;          /* when the zygote will look by itself */
+    atomic_bool is_up;                 /* the process serves its queues, or did */
+    atomic_bool has_ended;             /* it has come to its end by itself: its exit was nobody else's */
+    _Atomic int crash_signal;          /* 0 = the process did not crash */
+    _Atomic unsigned crashed;          /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
+    char identity[BOARD_IDENTITY_MAX]; /* of the process at the queue node; written before its first run */
     unsigned berth_count;
     struct berth berths[];
 };

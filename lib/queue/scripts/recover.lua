@@ -4,9 +4,12 @@
 -- A process that was recovered is looked at again: a move that it had sent may arrive long after it died. So it stays
 -- listed, marked as gone, until the last of the looks has passed. One that comes back enlists itself anew.
 --
+-- When the process left the slot of the handler that brought its end about (culprit.lua), the tasks of all other slots
+-- were only beside it: they count apart, and many more of those bury.
+--
 -- KEYS: processes, the process, dead, then for each claim: who it was recovered from, its queue, its unique key.
--- ARGV: identity; prefixes of the process's bells and of queues; recoveries that bury a task, and for how long they are
---       remembered, in seconds; longest age in seconds and greatest number of entries of `dead`; the number of looks
+-- ARGV: identity; prefixes of the process's bells and of queues; recoveries that bury a task, and how many do that
+--       count those beside a culprit; for how long they are remembered, in seconds; longest age in seconds and greatest number of entries of `dead`; the number of looks
 --       and the seconds until each; then for each claim: slot, id, jid ('' = not a task: not counted), and its record
 --       for `dead` ('' = not made yet).
 -- Answers what became of each claim: 'back', 'dead', 'poison' (its record is needed), 'moved' (it is not there any
@@ -16,16 +19,28 @@ local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local function seconds(value)
     return string.format('%.6f', value)
 end
-local function remember(who)
-    redis.pcall('HSET', who, ARGV[1], seconds(now))
-    redis.pcall('EXPIRE', who, ARGV[5])
+local function remember(who, is_beside)
+    redis.pcall('HSET', who, ARGV[1], (is_beside and '-' or '') .. seconds(now))
+    redis.pcall('EXPIRE', who, ARGV[6])
+end
+-- Whether this recovery is one too many.
+local function is_poison(who, is_beside)
+    local entries, counted = redis.pcall('HGETALL', who), 0
+    if entries.err then
+        return false
+    end
+    for i = 2, #entries, 2 do
+        counted = counted + (string.sub(entries[i], 1, 1) == '-' and 0 or 1)
+    end
+    return #entries / 2 + 1 >= tonumber(ARGV[5]) or (not is_beside and counted + 1 >= tonumber(ARGV[4]))
 end
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not ended or tonumber(ended) >= now then
     return {'came back'}
 end
-local looks = tonumber(ARGV[8])
-local first = 9 + looks
+local culprit = redis.call('HGET', KEYS[2], 'culprit')
+local looks = tonumber(ARGV[9])
+local first = 10 + looks
 local answers, buried, moves = {}, 0, false
 for i = first, #ARGV, 4 do
     local c = (i - first) / 4
@@ -33,18 +48,17 @@ for i = first, #ARGV, 4 do
     local slot, id, jid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
     local place = redis.call('HGET', KEYS[2], slot) or ''
     local line = string.find(place, '\n', 17, true)
-    local times = jid ~= '' and redis.pcall('HLEN', who) or 0
-    times = type(times) == 'number' and times or 0
+    local is_beside = culprit and culprit ~= slot
     if string.sub(place, 1, 16) ~= id or not line then
         answers[#answers + 1] = 'moved'
-    elseif times + 1 < tonumber(ARGV[4]) then
+    elseif jid == '' or not is_poison(who, is_beside) then
         if type(redis.pcall('LLEN', queue)) ~= 'number' then
             answers[#answers + 1] = 'stuck'
         else
             redis.call('HDEL', KEYS[2], slot)
             redis.call('RPUSH', queue, string.sub(place, line + 1))
             if jid ~= '' then
-                remember(who)
+                remember(who, is_beside)
             end
             answers[#answers + 1] = 'back'
         end
@@ -56,9 +70,7 @@ for i = first, #ARGV, 4 do
         redis.call('HDEL', KEYS[2], slot)
         redis.call('ZADD', KEYS[3], seconds(now + buried / 1000000), record)
         buried = buried + 1
-        if jid ~= '' then
-            remember(who)
-        end
+        remember(who, is_beside)
         if redis.pcall('GET', unique) == jid then
             redis.call('DEL', unique)
         end
@@ -68,15 +80,15 @@ for i = first, #ARGV, 4 do
     moves = moves or became == 'back' or became == 'dead' or became == 'poison'
 end
 if buried > 0 then
-    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', seconds(now - tonumber(ARGV[6])))
-    redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -tonumber(ARGV[7]))
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', seconds(now - tonumber(ARGV[7])))
+    redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -tonumber(ARGV[8]))
 end
 for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     if tonumber(field) and redis.call('HSTRLEN', KEYS[2], field) > 16 then
         if not moves then
             -- What is stuck must not keep others from being looked at.
             redis.call('ZREM', KEYS[1], ARGV[1])
-            redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[9])), ARGV[1])
+            redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[10])), ARGV[1])
         end
         answers[#answers + 1] = 'more'
         return answers
@@ -99,8 +111,11 @@ end
 redis.call('ZREM', KEYS[1], ARGV[1])
 redis.call('DEL', KEYS[2])
 if look < looks then
-    redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[9 + look])), ARGV[1])
+    redis.call('ZADD', KEYS[1], seconds(now + tonumber(ARGV[10 + look])), ARGV[1])
     redis.call('HSET', KEYS[2], 'gone', (look + 1) .. names)
+    if culprit then
+        redis.call('HSET', KEYS[2], 'culprit', culprit)
+    end
 end
 answers[#answers + 1] = 'clear'
 return answers

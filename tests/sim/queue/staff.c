@@ -160,6 +160,7 @@ static void recover(struct staff *crew, const char *identity, const struct reply
     request_text(&request, bells);
     request_text(&request, "queue:");
     request_text(&request, "100"); /* nothing is poison here */
+    request_text(&request, "100");
     request_text(&request, "259200");
     request_text(&request, "15552000");
     request_text(&request, "10000");
