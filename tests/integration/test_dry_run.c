@@ -222,6 +222,33 @@ static void a_frozen_worker_is_told(void **state)
     assert_nothing_is_left();
 }
 
+/* --- code of production ------------------------------------------------------------------------------------------- */
+
+/* It would take a worker of production down; here it is told, and the run goes on. */
+static void a_check_that_crashes_is_told_with_its_class(void **state)
+{
+    (void)state;
+    struct buffer text = {0};
+    char *plugins = realpath(test_build(), NULL);
+    assert_non_null(plugins);
+    buffer_format(&text,
+                  "queue_node = { host = \"127.0.0.1\"; };\n"
+                  "worker = { jobs_directory = \"%s/tests/plugins\"; jobs = [\"fragile\"]; };\n"
+                  "classes = ( { class = \"fragile\"; } );\n",
+                  plugins);
+    file_write("fragile.conf", buffer_text(&text));
+    run_well("-c %s/fragile.conf --local=1 --for 2s --rate 50/s --class fragile --hold fixed:1ms --json", place);
+    file_remove("fragile.conf");
+    assert_contains(found.crashed_checks, "fragile (SIGABRT) for ");
+    assert_contains(printed.error, "the check() of the class fragile crashes");
+    assert_lacks(printed.error, "ended by itself");
+    assert_true(found.dead > 0);
+    assert_true(found.done > 0);
+    buffer_fini(&text);
+    free(plugins);
+    assert_nothing_is_left();
+}
+
 /* --- what-if ------------------------------------------------------------------------------------------------------ */
 
 static void each_point_is_measured(void **state)
@@ -343,6 +370,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_of_one_that_is_killed),
         cmocka_unit_test(faults_are_survived_and_told),
         cmocka_unit_test(a_frozen_worker_is_told),
+        cmocka_unit_test(a_check_that_crashes_is_told_with_its_class),
         cmocka_unit_test(each_point_is_measured),
         cmocka_unit_test(an_interrupt_ends_a_what_if_with_the_points_so_far),
         cmocka_unit_test(misuse_is_told),

@@ -279,6 +279,7 @@ static void hostile_make(struct result *result)
     break_text(result->answer, sizeof result->answer);
     break_text(result->formula, sizeof result->formula);
     break_text(result->shadowed, sizeof result->shadowed);
+    break_text(result->crashed_checks, sizeof result->crashed_checks);
     for (unsigned i = 0; i < result->advice_count; i++)
         break_text(result->advice[i], RESULT_TEXT_MAX);
     for (unsigned i = 0; i < result->node_count; i++) {

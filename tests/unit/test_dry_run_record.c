@@ -308,6 +308,8 @@ static void look_at_all(void)
     } else if (record->kind == RECORD_PROCESS) {
         for (unsigned i = 0; i < record->process.node_count; i++)
             length += record->process.nodes[i]->latency.count > 0;
+    } else if (record->kind == RECORD_CRASH) {
+        length += strlen(record->crash.class_name);
     } else {
         length += strlen(record->witnessed.jid);
         for (unsigned i = 0; i < record->witnessed.resource_count; i++)
@@ -329,6 +331,21 @@ static unsigned read_all(const char *from, size_t length)
     return count;
 }
 
+static void a_crash_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    record_write_crash(&bytes, &(struct crash){.at = {7}, .class_name = "transfer", .signal = SIGSEGV, .hangs = true});
+    const char *at = bytes.bytes;
+    size_t left = bytes.length;
+    assert_true(record_read(&at, &left, record));
+    assert_int_equal(left, 0);
+    assert_int_equal(record->kind, RECORD_CRASH);
+    assert_int_equal(record->crash.at.ns, 7);
+    assert_string_equal(record->crash.class_name, "transfer");
+    assert_int_equal(record->crash.signal, SIGSEGV);
+    assert_true(record->crash.hangs);
+}
+
 static void random_bytes_do_no_harm(void **state)
 {
     (void)state;
@@ -340,7 +357,7 @@ static void random_bytes_do_no_harm(void **state)
         garbage[0] = (char)(length - 4); /* else hardly any is looked into */
         garbage[1] = (char)((length - 4) >> 8);
         garbage[2] = garbage[3] = 0;
-        garbage[4] = (char)random_between(0, 4);
+        garbage[4] = (char)random_between(0, 5);
         if (trial % 2 == 0)
             for (size_t i = 5; i < length; i++)
                 garbage[i] = (char)(garbage[i] & 7); /* small numbers reach further */
@@ -385,6 +402,7 @@ int main(void)
         record_test(half_a_record_is_left_alone),
         record_test(what_is_no_record_ends_the_stream),
         record_test(a_text_without_its_end_is_none),
+        record_test(a_crash_is_read_as_it_was_written),
         record_test(random_bytes_do_no_harm),
         record_test(records_with_a_wrong_byte_do_no_harm),
     };

@@ -256,6 +256,25 @@ static void what_does_not_fit_is_refused_with_its_place(void **state)
     assert_change_refused("\"seconds\"", "{", "7,{", "seconds[0]. is no object");
 }
 
+static void a_result_from_before_a_member_came_is_read(void **state)
+{
+    (void)state;
+    static const char later[] = "\"crashed_checks\":\"\",";
+    struct error error = ERROR_NONE;
+    struct result older = {.pushed = 0};
+    write_and_read(SAMPLE_FULL);
+    const char *text = buffer_text(&written), *place = strstr(text, later);
+    assert_non_null(place);
+    struct buffer without = {0};
+    buffer_append(&without, text, (size_t)(place - text));
+    buffer_append_text(&without, place + strlen(later));
+    assert_true(result_read(without.bytes, without.length, &older, &error));
+    assert_int_equal(older.pushed, before.pushed);
+    assert_string_equal(older.crashed_checks, "");
+    result_fini(&older);
+    buffer_fini(&without);
+}
+
 static void histograms_that_none_can_be_are_refused(void **state)
 {
     (void)state;
@@ -324,11 +343,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_result_is_read_as_it_was_written),  TEST(every_member_is_written),
-        TEST(what_is_written_cannot_steer_a_terminal), TEST(every_cut_is_noticed),
-        TEST(what_is_something_else_is_refused),       TEST(what_does_not_fit_is_refused_with_its_place),
-        TEST(histograms_that_none_can_be_are_refused), TEST(members_that_are_not_known_are_passed_over),
-        TEST(files_are_read_and_their_names_told),
+        TEST(every_result_is_read_as_it_was_written),      TEST(every_member_is_written),
+        TEST(what_is_written_cannot_steer_a_terminal),     TEST(every_cut_is_noticed),
+        TEST(a_result_from_before_a_member_came_is_read),  TEST(what_is_something_else_is_refused),
+        TEST(what_does_not_fit_is_refused_with_its_place), TEST(histograms_that_none_can_be_are_refused),
+        TEST(members_that_are_not_known_are_passed_over),  TEST(files_are_read_and_their_names_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

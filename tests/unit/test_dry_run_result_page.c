@@ -278,10 +278,22 @@ static void the_command_says_all_of_the_plan(void **state)
                         "--fault 9s:clock:queue:-5s --fault 9s:kill:worker2 --what-if threads=8,16");
 }
 
+static void checks_that_crash_are_told(void **state)
+{
+    (void)state;
+    page_of(SAMPLE_ONE);
+    assert_null(strstr(buffer_text(&out), "check()"));
+    buffer_clear(&out);
+    snprintf(result.crashed_checks, sizeof result.crashed_checks, "transfer (SIGSEGV) for 2 tasks");
+    result_page_write(&result, &out);
+    assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(checks_that_crash_are_told),
         TEST(every_page_is_good),
         TEST(the_answer_and_every_plot_are_there),
         TEST(what_is_not_known_is_left_out),

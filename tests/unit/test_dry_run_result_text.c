@@ -266,10 +266,22 @@ static void the_block_is_drawn_upon_itself_and_taken_away(void **state)
     assert_int_equal(out.length, 0);
 }
 
+static void checks_that_crash_are_told(void **state)
+{
+    (void)state;
+    text_of(SAMPLE_ONE, 100);
+    assert_null(strstr(buffer_text(&out), "check()"));
+    buffer_clear(&out);
+    snprintf(result.crashed_checks, sizeof result.crashed_checks, "transfer (SIGSEGV) for 2 tasks");
+    result_text_write(&result, 140, false, &out);
+    assert_contains(buffer_text(&out), "The check() of arguments crashed in transfer (SIGSEGV) for 2 tasks");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(checks_that_crash_are_told),
         TEST(every_report_fits_every_width),
         TEST(the_answer_stands_first),
         TEST(everything_that_is_known_is_told),

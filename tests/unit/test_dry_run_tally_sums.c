@@ -252,6 +252,36 @@ static void the_model_stands_beside_what_was_measured(void **state)
     assert_true(fabs(r0->wait_mean - r0->expected.wait) < 2 * r0->wait_error);
 }
 
+static void crash(unsigned host, const char *class_name, int signal, bool hangs)
+{
+    const struct record record = {.kind = RECORD_CRASH,
+                                  .crash = {.at = at(10), .class_name = class_name, .signal = signal, .hangs = hangs}};
+    assert_false(tally_record(tally, host, 0, &record, 0));
+}
+
+static void checks_that_crash_are_told_by_class(void **state)
+{
+    (void)state;
+    crash(0, "transfer", SIGSEGV, false);
+    crash(1, "render", SIGKILL, true);
+    crash(1, "transfer", SIGSEGV, false);
+    crash(0, "mail", 0, false);
+    finish(1000, 1000);
+    assert_string_equal(result.crashed_checks, "transfer (SIGSEGV) for 2 tasks, render (it hangs) for 1 task, mail (it "
+                                               "ended its process) for 1 task");
+    assert_int_equal(result_tone(&result), RESULT_BAD);
+}
+
+static void more_classes_than_there_is_room_for_are_counted(void **state)
+{
+    (void)state;
+    char name[] = "class-a";
+    for (unsigned i = 0; i < 20; i++, name[6]++)
+        crash(0, name, SIGABRT, false);
+    finish(1000, 1000);
+    assert_contains(result.crashed_checks, "class-p (SIGABRT) for 1 task, and more classes for 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +291,8 @@ int main(void)
         with_tally(the_display_shows_who_waits_for_what),
         with_tally(many_tasks_and_resources_are_told_apart),
         with_tally(a_million_resources_take_bounded_memory_and_the_greatest_are_reported),
+        with_tally(checks_that_crash_are_told_by_class),
+        with_tally(more_classes_than_there_is_room_for_are_counted),
         with_tally(the_model_stands_beside_what_was_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -295,6 +295,8 @@ static void classes_are_treated_as_they_were(void **state)
     assert_true(simulated.run != must_not_run);
     assert_ptr_equal(plugin_handler_state(&simulated), simulation);
     assert_int_equal(simulated.isolation, HF_ISOLATION_THREAD);
+    assert_null(simulated.check); /* run() asks */
+    simulated.check = transfer.check;
     simulated.run = transfer.run;
     simulated.isolation = transfer.isolation;
     simulated.grace_ms = transfer.grace_ms;
@@ -305,6 +307,54 @@ static void classes_are_treated_as_they_were(void **state)
     assert_int_equal(run(), HF_OK);
     job->class_name = "transfer";
     assert_int_equal(run(), HF_OK);
+    plugins_close(real);
+}
+
+static int check_number(const char *args, size_t length, char *reason, size_t reason_size)
+{
+    if (length == 7 && memcmp(args, "[\"boom\"", 7) == 0)
+        abort();
+    snprintf(reason, reason_size, "it wants a number");
+    return length == 3 && memcmp(args, "[1]", 3) == 0;
+}
+
+static int run_with(const char *args)
+{
+    buffer_clear(&bytes);
+    job_outcome_clear(&job->outcome);
+    job->args = (struct text_span){args, strlen(args)};
+    return run();
+}
+
+/* As in production, and the handler does not hold. */
+static void arguments_are_checked_apart(void **state)
+{
+    (void)state;
+    const struct plugin_handler transfer = {.class_name = "transfer", .run = must_not_run, .check = check_number};
+    struct argument_check *apart;
+    struct error error = ERROR_NONE;
+    struct plugins *real = plugins_create_built_in("real", NULL);
+    assert_true(plugins_add_built_in(real, &transfer));
+    assert_true(argument_check_start(&apart, real, 100, 0, &error));
+    simulation = simulation_create(&(struct simulation_options){
+        .plan = &plan, .rings = rings, .ring_count = RINGS, .lost = &lost, .check = apart});
+    plugins = simulated_plugins(simulation, real);
+    job->class_name = "transfer";
+
+    assert_int_equal(run_with("[1]"), HF_OK);
+    witnessed_hold();
+    assert_int_equal(run_with("[2]"), HF_BURY);
+    assert_string_equal(job->outcome.failure.error_class, "HF::BadArguments");
+    assert_string_equal(job->outcome.failure.message, "it wants a number");
+    assert_int_equal(record_ring_take(rings[0], &bytes), 0);
+    assert_int_equal(run_with("[\"boom\""), HF_BURY);
+    assert_string_equal(job->outcome.failure.error_class, "HF::Crashed");
+    witness_next(RECORD_CRASH);
+    assert_string_equal(record->crash.class_name, "transfer");
+    assert_int_equal(record->crash.signal, SIGABRT);
+    assert_int_equal(run_with("[1]"), HF_OK);
+
+    argument_check_end(apart);
     plugins_close(real);
 }
 
@@ -333,6 +383,7 @@ int main(void)
         simulated_test(it_hears_that_its_lock_was_lost),
         simulated_test(each_thread_has_a_ring_and_who_has_none_is_counted),
         simulated_test(classes_are_treated_as_they_were),
+        simulated_test(arguments_are_checked_apart),
         simulated_test(the_class_of_rehearsals_needs_a_lock_in_the_usual_mode),
     };
     return cmocka_run_group_tests_name("simulated_handlers", tests, NULL, NULL);

@@ -65,6 +65,7 @@ struct trial {
     struct name_space *space;
     bool is_written_down; /* the run, among those that there are */
     bool is_introduced;   /* its id was told */
+    bool has_crashes;     /* of a check(), and it was told */
     struct live_block block;
     uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
     struct trial_node nodes[RESULT_NODES_MAX];

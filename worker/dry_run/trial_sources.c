@@ -15,12 +15,26 @@ enum { LINES_MAX = 20 };
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
+/* The first time; the result tells all of it. */
+static void crash_told(struct trial *trial, const struct crash *crash)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (!trial->has_crashes)
+        trial_say(trial,
+                  "the check() of the class %s crashes, which takes a worker of production down: here its task "
+                  "is buried",
+                  log_quote(crash->class_name, quoted));
+    trial->has_crashes = true;
+}
+
 static void own_record(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
 {
     struct trial *trial = context;
     (void)bytes, (void)length;
     if (record->kind == RECORD_PROCESS && trial->shadow != NULL)
         trial_shadow_note(trial, number - 1, &record->process);
+    if (record->kind == RECORD_CRASH)
+        crash_told(trial, &record->crash);
     if (trial->tally != NULL && tally_record(trial->tally, 0, number - 1, record, 0))
         trial_load_follow(trial, 1);
 }

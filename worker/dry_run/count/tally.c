@@ -314,6 +314,10 @@ bool tally_record(struct tally *tally, unsigned host, unsigned process, const st
         at = moved(record->process.at, offset_ns);
         process_said(tally, host, process, &record->process, at);
         break;
+    case RECORD_CRASH:
+        at = moved(record->crash.at, offset_ns);
+        crash_list_note(&tally->crashes, &record->crash);
+        break;
     default:
         at = moved(record->witnessed.at, offset_ns);
         visit_note(tally, host, process, record, at);

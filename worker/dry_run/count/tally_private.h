@@ -4,6 +4,7 @@
 #define WORKER_DRY_RUN_TALLY_PRIVATE_H
 
 #include "worker/dry_run/count/batch_means.h"
+#include "worker/dry_run/count/crash_list.h"
 #include "worker/dry_run/count/outstanding.h"
 #include "worker/dry_run/count/process_count.h"
 #include "worker/dry_run/count/resource_table.h"
@@ -69,6 +70,7 @@ struct tally {
     unsigned host_count; /* the highest number and one */
     struct tally_node_count nodes[RESULT_NODES_MAX];
     struct process_sums sums;
+    struct crash_list crashes; /* of the check() of arguments */
 
     /* the whole run */
     uint64_t pushed, ended, endings[FLOW_ENDINGS], lost, twice, asks, holds, first_holds, overlaps, overlaps_unfenced,

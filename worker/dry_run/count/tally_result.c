@@ -178,6 +178,7 @@ static void totals_fill(const struct tally *tally, struct result *result)
     result->overlaps = tally->overlaps;
     result->overlaps_unfenced = tally->overlaps_unfenced;
     result->fence_refusals = tally->fence_refusals;
+    crash_list_tell(&tally->crashes, result->crashed_checks, sizeof result->crashed_checks);
     result->twice = tally->twice;
     result->left = tally->tasks.count;
     result->is_drained = tally->tasks.count == 0;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { FRAME_HEAD = 4, NUMBER_BYTES_MAX = 10 };
+enum { FRAME_HEAD = 4, NUMBER_BYTES_MAX = 10, RECORD_SIGNALS = 128 };
 
 _Static_assert(sizeof(struct redlock_counters) % sizeof(uint64_t) == 0, "is made of counters alone");
 enum { LOCK_COUNTERS = sizeof(struct redlock_counters) / sizeof(uint64_t) };
@@ -187,6 +187,16 @@ void record_write_witnessed(struct buffer *out, enum record_kind kind, const str
     (void)frame_end(out, start);
 }
 
+void record_write_crash(struct buffer *out, const struct crash *crash)
+{
+    size_t start = frame_begin(out, RECORD_CRASH);
+    put_signed(out, crash->at.ns);
+    put_number(out, (unsigned)crash->signal);
+    put_byte(out, crash->hangs);
+    put_text(out, crash->class_name);
+    (void)frame_end(out, start);
+}
+
 void record_write_process(struct buffer *out, const struct observed_process *process)
 {
     size_t start = frame_begin(out, RECORD_PROCESS);
@@ -204,6 +214,8 @@ void record_write(struct buffer *out, const struct record *record)
         record_write_task(out, &record->task);
     else if (record->kind == RECORD_PROCESS)
         record_write_process(out, &record->process);
+    else if (record->kind == RECORD_CRASH)
+        record_write_crash(out, &record->crash);
     else
         record_write_witnessed(out, record->kind, &record->witnessed);
 }
@@ -383,16 +395,27 @@ static void get_witnessed(struct reading *reading, struct record *record)
     witnessed->resources = record->texts;
 }
 
+static void get_crash(struct reading *reading, struct record *record)
+{
+    struct crash *crash = &record->crash;
+    *crash = (struct crash){.at = {get_signed(reading)}};
+    crash->signal = (int)get_below(reading, RECORD_SIGNALS);
+    crash->hangs = get_byte(reading) != 0;
+    crash->class_name = get_text(reading);
+}
+
 static bool frame_get(struct reading *reading, struct record *record)
 {
     unsigned kind = get_byte(reading);
-    if (reading->is_wrong || kind > RECORD_LEAVE)
+    if (reading->is_wrong || kind > RECORD_CRASH)
         return false;
     record->kind = (enum record_kind)kind;
     if (record->kind == RECORD_TASK)
         get_task(reading, record);
     else if (record->kind == RECORD_PROCESS)
         get_process(reading, record);
+    else if (record->kind == RECORD_CRASH)
+        get_crash(reading, record);
     else
         get_witnessed(reading, record);
     return !reading->is_wrong && reading->at == reading->end;

@@ -19,6 +19,7 @@ enum record_kind {
     RECORD_PROCESS, /* observed_process */
     RECORD_ENTER,   /* the witness: a handler begins what only one at a time may do */
     RECORD_LEAVE,   /* and ends it */
+    RECORD_CRASH,   /* the check() of a class came to a bad end (argument_check.h) */
 };
 
 enum { RECORD_RESOURCES_MAX = 16, RECORD_NODES_MAX = REDLOCK_NODES_MAX, RECORD_BYTES_MAX = 64 * 1024 };
@@ -33,12 +34,20 @@ struct witnessed {
     bool failed;    /* LEAVE: as the plan wanted */
 };
 
+struct crash {
+    struct instant at;
+    const char *class_name;
+    int signal; /* 0 = it ended its process */
+    bool hangs; /* it had to be killed */
+};
+
 struct record {
     enum record_kind kind;
     union {
         struct observed_task task;
         struct observed_process process; /* its pointers point to what follows */
         struct witnessed witnessed;
+        struct crash crash;
     };
     const char *texts[RECORD_RESOURCES_MAX]; /* where `resources` points to after record_read */
     struct redlock_counters locks;
@@ -52,6 +61,7 @@ void record_write(struct buffer *out, const struct record *record);
 void record_write_task(struct buffer *out, const struct observed_task *task);
 void record_write_process(struct buffer *out, const struct observed_process *process);
 void record_write_witnessed(struct buffer *out, enum record_kind kind, const struct witnessed *witnessed);
+void record_write_crash(struct buffer *out, const struct crash *crash);
 /* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
  * is 0. */
 bool record_read(const char **bytes, size_t *length, struct record *record);

@@ -46,17 +46,43 @@ static void thread_prepare(struct simulation *simulation)
     prctl(PR_SET_TIMERSLACK, 1);
 }
 
-static void witness_tell(struct simulation *simulation, enum record_kind kind, const struct witnessed *witnessed)
+/* Where the record is to be written; NULL when it cannot be told, which is counted. */
+static struct buffer *record_begin(struct simulation *simulation)
 {
     struct witness_post *post = own_post;
     if (post == NULL) {
         if (simulation->options.lost != NULL)
             atomic_fetch_add(simulation->options.lost, 1);
-        return;
+        return NULL;
     }
     buffer_clear(&post->text);
-    record_write_witnessed(&post->text, kind, witnessed);
-    record_ring_put(post->ring, post->text.bytes, post->text.length);
+    return &post->text;
+}
+
+static void record_end(void)
+{
+    record_ring_put(own_post->ring, own_post->text.bytes, own_post->text.length);
+}
+
+static void witness_tell(struct simulation *simulation, enum record_kind kind, const struct witnessed *witnessed)
+{
+    struct buffer *text = record_begin(simulation);
+    if (text == NULL)
+        return;
+    record_write_witnessed(text, kind, witnessed);
+    record_end();
+}
+
+static void crash_tell(struct simulation *simulation, const hf_job *job, const struct argument_answer *answer)
+{
+    struct buffer *text = record_begin(simulation);
+    if (text == NULL)
+        return;
+    record_write_crash(text, &(struct crash){.at = instant_now(),
+                                             .class_name = job->class_name,
+                                             .signal = answer->signal,
+                                             .hangs = answer->verdict == ARGUMENT_HANGS});
+    record_end();
 }
 
 /* --- a run -------------------------------------------------------------------------------------------------------- */
@@ -104,17 +130,41 @@ static bool hold(const hf_job *job, struct instant from, int64_t hold_ns)
     return true;
 }
 
+/* As a worker does before it runs a handler. */
+static bool arguments_pass(struct simulation *simulation, hf_job *job)
+{
+    struct argument_answer answer;
+    argument_check_ask(simulation->options.check, job->class_name, job->args.bytes, job->args.length, &answer);
+    switch (answer.verdict) {
+    case ARGUMENT_REFUSED:
+        failure_set(&job->outcome.failure, "HF::BadArguments", "%s", answer.reason);
+        return false;
+    case ARGUMENT_CRASHED:
+    case ARGUMENT_HANGS:
+        crash_tell(simulation, job, &answer);
+        failure_set(&job->outcome.failure, "HF::Crashed", "the check() of its arguments %s",
+                    answer.verdict == ARGUMENT_HANGS ? "does not return" : "crashes");
+        return false;
+    case ARGUMENT_UNCHECKED:
+    case ARGUMENT_PASSES:
+        break;
+    }
+    return true;
+}
+
 static int run(hf_job *job, void *state)
 {
     struct simulation *simulation = state;
     const struct dry_run_plan *plan = simulation->options.plan;
     bool wants_failure = load_fails(plan, job->jid, job->attempt);
+    thread_prepare(simulation);
+    if (!arguments_pass(simulation, job))
+        return HF_BURY;
     struct witnessed witnessed = {.at = instant_now(),
                                   .jid = job->jid,
                                   .resources = job->resources,
                                   .resource_count = job->resource_count,
                                   .token = strtoull(job->fence, NULL, 10)};
-    thread_prepare(simulation);
     witness_tell(simulation, RECORD_ENTER, &witnessed);
     bool is_over = hold(job, witnessed.at, hold_ns_of(simulation, job));
     witnessed.at = instant_now();
@@ -167,6 +217,7 @@ struct plugins *simulated_plugins(struct simulation *simulation, const struct pl
     for (size_t i = 0; real != NULL && i < plugins_handler_count(real); i++) {
         struct plugin_handler handler = *plugins_handler_at(real, i);
         handler.run = run;
+        handler.check = NULL; /* run asks */
         handler.program = NULL;
         handler.isolation = HF_ISOLATION_THREAD;
         handler.grace_ms = 0;

@@ -13,9 +13,9 @@
  * is the usual one (correctness with three lock nodes or more that have tokens, else efficiency).
  *
  * Of a plugin only the check() of the arguments is called: open() never was, so run() would find no state. Whoever
- * loaded the plugins has vetted that loading them does not crash; check() is called where production calls it for
- * classes that run in threads, in the worker, so a check() that crashes takes a simulated worker down, as it would
- * take a real one.
+ * loaded the plugins has vetted that loading them does not crash. A check() that crashes or hangs does so in a process
+ * of its own (argument_check.h): a record tells of which class it is, and the task is buried, as one that goes on
+ * taking workers down is in production.
  *
  * A run: ENTER is told to the witness, the thread sleeps until the hold is over or the run is asked to stop (its lock
  * is lost, the worker stops, the task was cancelled), LEAVE is told, and it fails as often as the plan says. How long
@@ -28,6 +28,7 @@
 #define WORKER_DRY_RUN_SIMULATED_HANDLERS_H
 
 #include "worker/dry_run/plan/plan.h"
+#include "worker/dry_run/crew/argument_check.h"
 #include "worker/dry_run/crew/record_ring.h"
 #include "worker/plugin/plugin.h"
 
@@ -44,7 +45,8 @@ struct simulation_options {
     size_t class_count;
     struct record_ring *const *rings; /* of the witness: each thread that runs a handler takes one for itself */
     unsigned ring_count;
-    _Atomic uint64_t *lost; /* records of threads for which there was no ring; may be NULL */
+    _Atomic uint64_t *lost;       /* records of threads for which there was no ring; may be NULL */
+    struct argument_check *check; /* NULL = the arguments of all pass */
 };
 
 struct simulation; /* opaque */

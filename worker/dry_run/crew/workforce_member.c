@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "worker/crash_note.h"
+#include "worker/dry_run/crew/argument_check.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/signals.h"
 #include "worker/worker.h"
@@ -23,6 +24,7 @@
 struct member {
     const struct workforce_member *given;
     struct zygote zygote;
+    struct argument_check *check;
     struct simulation *simulation;
     struct plugins *plugins;
     struct record_ring *ring; /* of the loop */
@@ -82,6 +84,8 @@ static bool prepare(struct member *member)
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     bool is_well = zygote_start(
         &member->zygote, &(struct zygote_options){.board = given->board, .runner = runner_main, .log = log}, &error);
+    is_well = is_well && argument_check_start(&member->check, options->plugins,
+                                              (size_t)options->config->worker.max_task_size, 0, &error);
     crash_notes_begin(given->board);
     is_well = is_well && log_start(&log, &error);
     if (!is_well) {
@@ -94,7 +98,8 @@ static bool prepare(struct member *member)
                                                                         .class_count = options->class_count,
                                                                         .rings = given->rings + 1,
                                                                         .ring_count = given->ring_count - 1,
-                                                                        .lost = &given->share->witness_lost});
+                                                                        .lost = &given->share->witness_lost,
+                                                                        .check = member->check});
     member->plugins = simulated_plugins(member->simulation, options->plugins);
     return true;
 }
@@ -143,6 +148,7 @@ void workforce_member_run(const struct workforce_member *given, pid_t parent)
         plugins_close(member.plugins);
         simulation_destroy(member.simulation);
     }
+    argument_check_end(member.check);
     if (member.zygote.pid != 0)
         zygote_end(&member.zygote);
     crash_notes_end();

@@ -62,6 +62,15 @@ static void about_write(const struct result *result, struct buffer *out)
     buffer_fini(&about);
 }
 
+static void crashes_write(const struct result *result, struct buffer *out)
+{
+    if (result->crashed_checks[0] == '\0')
+        return;
+    buffer_append_text(out, "<p class=\"bad\">The check() of arguments crashed in ");
+    markup_text(out, result->crashed_checks);
+    buffer_append_text(out, ": in production each takes a worker down.</p>\n");
+}
+
 static void tile_write(struct buffer *out, const char *number, const char *name, bool is_bad)
 {
     buffer_append_text(out, is_bad ? "<div class=\"tile bad\"><b>" : "<div class=\"tile\"><b>");
@@ -172,6 +181,7 @@ void result_page_write(const struct result *result, struct buffer *out)
     page_begin(out, "Dry run", buffer_text(&styles));
     buffer_fini(&styles);
     answer_write(result, out);
+    crashes_write(result, out);
     about_write(result, out);
     tiles_write(result, out);
     section_write(result, "How long it took", figures_of_times, table_of_times, out);

@@ -102,6 +102,10 @@ static void tasks_write(struct sheet *sheet, const struct result *result)
     piece(&line, "ended twice", result->twice, false);
     piece(&line, "left", result->left, true);
     sheet_text(sheet, TABLE_PLAIN, "tasks    ", buffer_text(&line));
+    if (result->crashed_checks[0] != '\0')
+        sheet_format(sheet, TABLE_BAD, "         ",
+                     "The check() of arguments crashed in %s: in production each takes a worker down.",
+                     result->crashed_checks);
     buffer_fini(&line);
 }
 

@@ -120,9 +120,10 @@ struct result {
     double overhead_share;    /* of one processor: what the dry run itself used, counting and pushing */
     double observation_ns;    /* what a task costs more because it is observed */
     struct result_spread wait, hold, acquire, extend;
-    struct result_expected expected; /* of all */
-    char shadowed[RESULT_TEXT_MAX];  /* what a shadow copied, and what it could not; "" in a rehearsal */
-    char formula[RESULT_TEXT_MAX];   /* which formula, and where it is from */
+    struct result_expected expected;      /* of all */
+    char shadowed[RESULT_TEXT_MAX];       /* what a shadow copied, and what it could not; "" in a rehearsal */
+    char formula[RESULT_TEXT_MAX];        /* which formula, and where it is from */
+    char crashed_checks[RESULT_TEXT_MAX]; /* classes whose check() crashed or hung, how, and how often; "" = none */
     struct result_second *seconds;
     size_t second_count;
     struct result_resource *resources; /* by load, the greatest first */
@@ -145,7 +146,8 @@ void result_fini(struct result *result);
 enum result_tone {
     RESULT_GOOD, /* there is room everywhere */
     RESULT_FAIR, /* something is a bottleneck, or nothing was measured */
-    RESULT_BAD,  /* more comes than can be done, or two were at one resource and no fence would have told */
+    RESULT_BAD,  /* more comes than can be done, two were at one resource and no fence would have told, or code
+                    of production crashed */
 };
 enum result_tone result_tone(const struct result *result);
 

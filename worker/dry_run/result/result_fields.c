@@ -24,6 +24,11 @@
         .name = #member, .kind = FIELD_TEXT, .offset = offsetof(struct owner, member),                                 \
         .size = sizeof((struct owner *)0)->member                                                                      \
     }
+#define LATER_TEXT(owner, member)                                                                                      \
+    {                                                                                                                  \
+        .name = #member, .kind = FIELD_TEXT, .offset = offsetof(struct owner, member),                                 \
+        .size = sizeof((struct owner *)0)->member, .came_later = true                                                  \
+    }
 #define NAME(owner, member)                                                                                            \
     {                                                                                                                  \
         .name = #member, .kind = FIELD_NAME, .offset = offsetof(struct owner, member)                                  \
@@ -96,6 +101,7 @@ const struct result_field result_fields[] = {TEXT(result, version),
                                              PLAIN(result, expected),
                                              TEXT(result, formula),
                                              TEXT(result, shadowed),
+                                             LATER_TEXT(result, crashed_checks),
                                              PLAIN(result, resources_left_out),
                                              {.name = NULL}};
 

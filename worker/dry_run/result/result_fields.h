@@ -3,6 +3,7 @@
 #ifndef WORKER_DRY_RUN_RESULT_FIELDS_H
 #define WORKER_DRY_RUN_RESULT_FIELDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum result_field_kind {
@@ -22,6 +23,7 @@ struct result_field {
     const char *name; /* NULL ends the table */
     enum result_field_kind kind;
     size_t offset, size;
+    bool came_later;            /* a result that has none of it is older, and read all the same */
     const char *const *choices; /* FIELD_CHOICE: ends with NULL */
 };
 

@@ -187,6 +187,8 @@ static bool fields_read(const json_t *object, const struct place *place, const s
         return refuse(place, "", "is no object", error);
     for (; fields->name != NULL; fields++) {
         const json_t *value = json_object_get(object, fields->name);
+        if (value == NULL && fields->came_later)
+            continue;
         if (value == NULL)
             return refuse(place, fields->name, "is missing", error);
         if (!field_read(value, place, fields, owner + fields->offset, error))
