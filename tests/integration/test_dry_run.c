@@ -186,6 +186,17 @@ static void nothing_is_left_of_one_that_is_killed(void **state)
     await_that_nothing_is_left();
 }
 
+/* However early: who removes the directory is there before it is. */
+static void nothing_is_left_of_one_that_is_killed_while_its_nodes_start(void **state)
+{
+    (void)state;
+    struct program program = run_start("--local --for 60s --rate 200/s --json");
+    test_await(files_left() == 1);
+    kill(program.pid, SIGKILL);
+    assert_int_equal(run_end(&program), -1);
+    await_that_nothing_is_left();
+}
+
 /* --- faults ------------------------------------------------------------------------------------------------------- */
 
 static void faults_are_survived_and_told(void **state)
@@ -368,6 +379,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_ends_it_with_a_report),
         cmocka_unit_test(a_termination_ends_it_with_a_report),
         cmocka_unit_test(nothing_is_left_of_one_that_is_killed),
+        cmocka_unit_test(nothing_is_left_of_one_that_is_killed_while_its_nodes_start),
         cmocka_unit_test(faults_are_survived_and_told),
         cmocka_unit_test(a_frozen_worker_is_told),
         cmocka_unit_test(a_check_that_crashes_is_told_with_its_class),

@@ -13,6 +13,7 @@
 #include "worker/dry_run/stage/faults.h"
 #include "worker/dry_run/stage/janitor.h"
 #include "worker/dry_run/stage/private_nodes.h"
+#include "worker/dry_run/stage/temporary_directory.h"
 #include "worker/dry_run/result/result_json.h"
 #include "worker/dry_run/result/result_read.h"
 #include "worker/dry_run/shadow/shadow_holds.h"
@@ -35,6 +36,7 @@ struct dry_run {
     struct config *config; /* of the run */
     struct plugins *plugins;
     struct shadow_holds holds; /* of a shadow */
+    char *directory;           /* of private nodes; NULL = there are none */
     struct private_nodes *nodes;
     struct janitor *janitor;
     struct workforce *workforce;
@@ -128,12 +130,28 @@ static void group_check(struct dry_run *run)
     buffer_fini(&output);
 }
 
+/* --- who cleans up ------------------------------------------------------------------------------------------------ */
+
+/* Whoever leads the run cleans up, and has somebody who does when it is killed: before there is anything. */
+static void janitor_call(struct dry_run *run)
+{
+    struct error error = ERROR_NONE;
+    if (run->plan->is_local)
+        run->directory = temporary_directory_path(run->plan->id);
+    run->janitor = janitor_start(&(struct janitor_options){.run = run->plan->id,
+                                                           .config = run->plan->is_local ? NULL : run->live,
+                                                           .directory = run->directory},
+                                 &error);
+    if (run->janitor == NULL)
+        findings_error(run->findings, "%s", error.text);
+}
+
 /* --- nodes of its own --------------------------------------------------------------------------------------------- */
 
 static void nodes_start(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
-    struct private_nodes_options wishes = {.lock_nodes = run->plan->local_nodes};
+    struct private_nodes_options wishes = {.lock_nodes = run->plan->local_nodes, .directory = run->directory};
     if (!run->plan->is_local)
         return;
     faults_prepare(run->plan, &wishes);
@@ -142,6 +160,8 @@ static void nodes_start(struct dry_run *run)
         findings_error(run->findings, "%s", error.text);
         return;
     }
+    for (unsigned i = 0; i <= private_nodes_count(run->nodes); i++)
+        janitor_watch(run->janitor, private_nodes_pid(run->nodes, i));
     struct dry_config_nodes nodes = {.host = private_nodes_host(run->nodes),
                                      .password = private_nodes_password(run->nodes),
                                      .queue_port = private_nodes_port(run->nodes, PRIVATE_QUEUE_NODE),
@@ -154,18 +174,6 @@ static void nodes_start(struct dry_run *run)
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* Whoever leads the run cleans up, and has somebody who does when it is killed. */
-static void janitor_call(struct dry_run *run, struct error *error)
-{
-    run->janitor = janitor_start(
-        &(struct janitor_options){.run = run->plan->id,
-                                  .config = run->nodes == NULL ? run->live : NULL,
-                                  .directory = run->nodes != NULL ? private_nodes_directory(run->nodes) : NULL},
-        error);
-    for (unsigned i = 0; run->nodes != NULL && i <= private_nodes_count(run->nodes); i++)
-        janitor_watch(run->janitor, private_nodes_pid(run->nodes, i));
-}
-
 static void workers_start(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
@@ -175,16 +183,13 @@ static void workers_start(struct dry_run *run)
         findings_error(run->findings, "%s", error.text);
         return;
     }
-    if (!run->is_guest)
-        janitor_call(run, &error);
-    if (run->is_guest || run->janitor != NULL)
-        run->workforce = workforce_start(&(struct workforce_options){.plan = run->plan,
-                                                                     .config = run->config,
-                                                                     .plugins = run->plugins,
-                                                                     .classes = run->holds.classes,
-                                                                     .class_count = run->holds.count,
-                                                                     .key_space = run->key_space},
-                                         &error);
+    run->workforce = workforce_start(&(struct workforce_options){.plan = run->plan,
+                                                                 .config = run->config,
+                                                                 .plugins = run->plugins,
+                                                                 .classes = run->holds.classes,
+                                                                 .class_count = run->holds.count,
+                                                                 .key_space = run->key_space},
+                                     &error);
     for (unsigned i = 1; run->workforce != NULL && i <= run->plan->processes; i++)
         janitor_watch(run->janitor, workforce_pid(run->workforce, i));
     if (run->workforce == NULL)
@@ -196,6 +201,8 @@ static bool prepare(struct dry_run *run)
     config_open(run);
     if (run->config != NULL && is_well(run))
         group_check(run);
+    if (run->config != NULL && is_well(run) && !run->is_guest)
+        janitor_call(run);
     if (run->config != NULL && is_well(run))
         nodes_start(run);
     if (run->config != NULL && is_well(run) && run->plan->kind == DRY_RUN_SHADOW)
@@ -214,6 +221,7 @@ static void run_end(struct dry_run *run)
         janitor_leave(run->janitor);
     else
         janitor_dismiss(run->janitor);
+    free(run->directory);
     plugins_close(run->plugins);
     config_free(run->config);
     config_free(run->live);

@@ -22,6 +22,7 @@
 enum { LIFE_S = 60, WATCHED_MAX = 512, PIPE_END = STDERR_FILENO + 1, OWNER_END };
 #define REMOVAL_LIMIT_NS (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
+#define LOOK_MS          20
 /* Guests hear that the run is over when its record is gone, and have their last words then. */
 #define GUESTS_LIMIT_MS 3000
 #define NODE_SHARE      0.2
@@ -157,6 +158,13 @@ static bool descriptors_settle(const struct janitor_ends *ends)
            close_range(OWNER_END + 1, ~0U, 0) == 0 && fcntl(PIPE_END, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* A server that nobody told of dies with the coordinator too, but may still be opening a file. */
+static void directory_remove(const char *path)
+{
+    for (unsigned ms = 0; !temporary_directory_remove(path) && ms < DEATH_LIMIT_MS; ms += LOOK_MS)
+        poll(NULL, 0, LOOK_MS);
+}
+
 _Noreturn static void janitor_become(const struct janitor_options *options, const struct janitor_ends *ends)
 {
     struct watched watched = {.count = 0};
@@ -170,7 +178,7 @@ _Noreturn static void janitor_become(const struct janitor_options *options, cons
     log_set_level(LOG_WARN);
     watched_end(&watched);
     if (options->directory != NULL)
-        temporary_directory_remove(options->directory);
+        directory_remove(options->directory);
     if (options->config != NULL)
         nodes_clean(options);
     _exit(0);

@@ -2,7 +2,7 @@
  * private servers are gone, removes what the run has on the nodes of the configuration, and the temporary directory.
  * After an orderly end it has nothing to do.
  *
- *     janitor = janitor_start(&options, &error);        before there are threads, a loop or workers
+ *     janitor = janitor_start(&options, &error);        before there is anything to clean up, threads or a loop
  *     janitor_watch(janitor, pid);                      each worker, when it was forked; private servers too
  *     ...
  *     janitor_dismiss(janitor);                         after everything was removed; or janitor_leave, if it was not
@@ -27,7 +27,7 @@ struct janitor_options {
     const char *run;
     const struct config *config; /* its nodes, and lock.prefix of production; NULL = the run has nothing on nodes that
                                     outlive it */
-    const char *directory;       /* NULL = there is none */
+    const char *directory;       /* which need not be there yet; NULL = there will be none */
 };
 
 struct janitor *janitor_start(const struct janitor_options *options, struct error *error) MUST_CHECK;

@@ -24,7 +24,7 @@
 #include "worker/dry_run/stage/temporary_directory.h"
 
 #define HOST "127.0.0.1"
-enum { PASSWORD_DIGITS = 32, REASON_BYTES_MAX = 400 };
+enum { PASSWORD_DIGITS = 32, DIRECTORY_DIGITS = 12, REASON_BYTES_MAX = 400 };
 static const int64_t START_LIMIT_NS = 15 * NS_PER_S, GROUP_LIMIT_NS = 15 * NS_PER_S;
 
 struct private_nodes {
@@ -137,9 +137,21 @@ static bool servers_start(struct private_nodes *nodes, struct error *error)
     return true;
 }
 
+static bool directory_make(struct private_nodes *nodes, const char *path, struct error *error)
+{
+    char name[DIRECTORY_DIGITS + 1];
+    random_digits(name, DIRECTORY_DIGITS);
+    char *wanted = path != NULL ? memory_text(path) : temporary_directory_path(name);
+    if (temporary_directory_make(wanted, error))
+        nodes->directory = wanted;
+    else
+        free(wanted);
+    return nodes->directory != NULL;
+}
+
 static bool all_start(struct private_nodes *nodes, const struct private_nodes_options *options, struct error *error)
 {
-    if (!server_program_find(&nodes->program, error) || (nodes->directory = temporary_directory_make(error)) == NULL)
+    if (!server_program_find(&nodes->program, error) || !directory_make(nodes, options->directory, error))
         return false;
     random_digits(nodes->password, PASSWORD_DIGITS);
     for (unsigned i = 0; i <= options->lock_nodes; i++)
@@ -168,7 +180,7 @@ void private_nodes_end(struct private_nodes *nodes)
         private_server_fini(&nodes->servers[i]);
     }
     if (nodes->directory != NULL)
-        temporary_directory_remove(nodes->directory);
+        (void)temporary_directory_remove(nodes->directory);
     free(nodes->directory);
     memory_wipe(nodes->password, sizeof nodes->password);
     free(nodes);

@@ -10,7 +10,8 @@
  * start, with a deadline.
  *
  * Threads: started by a process with one thread and no loop; afterwards by the thread that started them, because the
- * kernel kills the servers when that one ends. If the process dies, so do they; the directory stays (janitor.h). */
+ * kernel kills the servers when that one ends. If the process dies, so do they; the directory is left to the
+ * janitor (janitor.h). */
 #ifndef WORKER_DRY_RUN_PRIVATE_NODES_H
 #define WORKER_DRY_RUN_PRIVATE_NODES_H
 
@@ -31,6 +32,7 @@ struct private_nodes_options {
     /* By number of the node: what a fault wants to do to it, and what it has to be started with for that. */
     bool has_clock[PRIVATE_NODES_MAX]; /* its clock will be stepped */
     bool is_slowed[PRIVATE_NODES_MAX]; /* its answers will be delayed: clients reach it through a relay, all the time */
+    const char *directory;             /* to be made; NULL = one with a random name */
     const char *clock_library;         /* NULL = where this program was built or installed */
 };
 

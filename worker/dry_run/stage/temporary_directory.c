@@ -5,22 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/memory.h"
 
-char *temporary_directory_make(struct error *error)
+char *temporary_directory_path(const char *run)
 {
     const char *parent = getenv("TMPDIR");
     struct buffer path = {0};
-    buffer_format(&path, "%s/holdfast-dry-XXXXXX", parent != NULL && parent[0] == '/' ? parent : "/tmp");
-    char *made = memory_text(buffer_text(&path));
+    buffer_format(&path, "%s/holdfast-dry-%s", parent != NULL && parent[0] == '/' ? parent : "/tmp", run);
+    char *copy = memory_text(buffer_text(&path));
     buffer_fini(&path);
-    if (mkdtemp(made) != NULL)
-        return made;
-    error_set(error, "%s: no directory can be made there for the nodes of the dry run: %s", made, strerror(errno));
-    free(made);
-    return NULL;
+    return copy;
+}
+
+bool temporary_directory_make(const char *path, struct error *error)
+{
+    return mkdir(path, 0700) == 0 ||
+           error_set(error, "%s: no directory can be made there for the nodes of the dry run: %s", path,
+                     strerror(errno));
 }
 
 static int entry_remove(const char *path, const struct stat *status, int type, struct FTW *place)
@@ -29,7 +34,12 @@ static int entry_remove(const char *path, const struct stat *status, int type, s
     return remove(path);
 }
 
-void temporary_directory_remove(const char *path)
+bool temporary_directory_remove(const char *path)
 {
-    nftw(path, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
+    struct stat status;
+    if (lstat(path, &status) != 0)
+        return errno == ENOENT;
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+        return true;
+    return nftw(path, entry_remove, 8, FTW_DEPTH | FTW_PHYS) == 0;
 }
