@@ -3,6 +3,10 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/loop_until.h"
@@ -43,7 +47,13 @@ static void an_end_is_told_when_the_last_of_the_group_is_gone(void **state)
     close(file);
 }
 
-static void what_left_its_group_ends_with_the_last_child(void **state)
+/* Reaped, too: it is known then that nobody writes any more. */
+static void assert_gone(pid_t pid)
+{
+    assert_true(kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+static void what_left_its_group_ends_with_its_run(void **state)
 {
     (void)state;
     int file = output_make();
@@ -53,11 +63,98 @@ static void what_left_its_group_ends_with_the_last_child(void **state)
     struct family family = family_await(file);
     launcher_kill(launcher, &kid.child, SIGKILL);
     (void)kid_await_end(&kid);
-    assert_true(process_is_dead(family.member));
-    assert_false(process_is_dead(family.stray)); /* the other one's, for all the zygote knows */
+    assert_gone(family.member);
+    assert_gone(family.stray);
+    kid_await_birth(&other);
+    assert_false(process_is_dead(other.pid));
+    launcher_stop();
+    close(file);
+}
+
+/* Daemons, one the child of the other, without a variable by which they could be known, and orphans before their run
+ * ends. */
+static void daemons_of_a_run_end_with_it_and_those_of_others_do_not(void **state)
+{
+    (void)state;
+    int first_file = output_make(), second_file = output_make();
+    struct kid first, second;
+    script_start(&first, first_file, "(setsid sleep 1000 & echo $!); sleep 1000", NULL);
+    script_start(
+        &second, second_file,
+        "(setsid env -i /bin/sh -c 'setsid env -i /bin/sleep 1000 & echo $!; exec /bin/sleep 1000' & echo $!); "
+        "sleep 1000",
+        NULL);
+    pid_t others = number_await(first_file, 0);
+    pid_t daemons[] = {number_await(second_file, 0), number_await(second_file, 1)};
+    for (unsigned i = 0; i < 2; i++)
+        test_await(getpgid(daemons[i]) == daemons[i]);
+    launcher_kill(launcher, &second.child, SIGKILL);
+    (void)kid_await_end(&second);
+    assert_gone(daemons[0]);
+    assert_gone(daemons[1]);
+    assert_false(process_is_dead(others));
+    kid_await_birth(&first);
+    launcher_kill(launcher, &first.child, SIGKILL);
+    (void)kid_await_end(&first);
+    assert_gone(others);
+    close(first_file);
+    close(second_file);
+}
+
+/* It takes a while to give back its memory. */
+static void an_end_is_told_when_the_last_stray_is_gone(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid other, kid;
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    script_start(&kid, file, "setsid dd if=/dev/zero of=/dev/null bs=200M & echo $!; wait", NULL);
+    pid_t stray = number_await(file, 0);
+    test_await(strtol(process_status(stray, "VmRSS"), NULL, 10) > 190 * 1024);
+    launcher_kill(launcher, &kid.child, SIGKILL);
+    (void)kid_await_end(&kid);
+    assert_gone(stray);
+    launcher_stop();
+    close(file);
+}
+
+/* Forked without an exec, as a handler in a runner process does it. */
+static void a_daemon_of_a_runner_process_ends_with_it(void **state)
+{
+    (void)state;
+    struct kid other, kid;
+    char answer[32] = "";
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    int socket = kid_start_runner(&kid, NULL);
+    kid_await_birth(&kid);
+    assert_int_equal(write(socket, "daemon", 6), 6);
+    assert_true(read(socket, answer, sizeof answer - 1) > 0);
+    pid_t stray = (pid_t)strtol(answer, NULL, 10);
+    assert_int_equal(getpgid(stray), stray);
+    close(socket);
+    (void)kid_await_end(&kid);
+    assert_gone(stray);
+    launcher_stop();
+}
+
+/* Who has taken the mark off is not known any more: nobody of others must be killed for it. */
+static void a_stray_without_a_mark_ends_with_the_last_child(void **state)
+{
+    (void)state;
+    int file = output_make();
+    struct kid other, kid;
+    kid_start(&other, -1, (const char *const[]){"/bin/sleep", "1000", NULL});
+    script_start(&kid, file, "(setsid prlimit --locks=7:7 sleep 1000 & echo $!); sleep 1000", NULL);
+    pid_t stray = number_await(file, 0);
+    struct rlimit limit = {0};
+    test_await(prlimit(stray, RLIMIT_LOCKS, NULL, &limit) == 0 && limit.rlim_cur == 7);
+    launcher_kill(launcher, &kid.child, SIGKILL);
+    (void)kid_await_end(&kid);
+    assert_false(process_is_dead(stray));
+    kid_await_birth(&other);
     launcher_kill(launcher, &other.child, SIGKILL);
     (void)kid_await_end(&other);
-    assert_true(process_is_dead(family.stray));
+    assert_gone(stray);
     close(file);
 }
 
@@ -246,7 +343,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         launcher_test(at_the_end_of_a_program_nobody_of_its_group_is_left),
         launcher_test(an_end_is_told_when_the_last_of_the_group_is_gone),
-        launcher_test(what_left_its_group_ends_with_the_last_child),
+        launcher_test(what_left_its_group_ends_with_its_run),
+        launcher_test(daemons_of_a_run_end_with_it_and_those_of_others_do_not),
+        launcher_test(an_end_is_told_when_the_last_stray_is_gone),
+        launcher_test(a_daemon_of_a_runner_process_ends_with_it),
+        launcher_test(a_stray_without_a_mark_ends_with_the_last_child),
         launcher_test(strays_of_strays_end_with_the_zygote),
         launcher_test(a_signal_goes_to_the_whole_group),
         launcher_test(who_ignores_TERM_is_killed_when_its_time_is_over),

@@ -61,6 +61,16 @@ static int runner_obey(const char *word)
     return (int)strtol(word, NULL, 10);
 }
 
+static void daemon_begin(int socket)
+{
+    if (fork() != 0)
+        return;
+    setsid();
+    dprintf(socket, "%d", (int)getpid());
+    for (;;)
+        pause();
+}
+
 int fixture_runner(struct board *shared, int socket)
 {
     (void)shared;
@@ -70,7 +80,9 @@ int fixture_runner(struct board *shared, int socket)
         word[length] = '\0';
         if (strcmp(word, "crash") == 0 || strcmp(word, "hang") == 0 || (word[0] >= '0' && word[0] <= '9'))
             return runner_obey(word);
-        if (write(socket, word, (size_t)length) != length)
+        if (strcmp(word, "daemon") == 0)
+            daemon_begin(socket);
+        else if (write(socket, word, (size_t)length) != length)
             return 1;
     }
     return 0;

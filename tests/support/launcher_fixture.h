@@ -19,7 +19,8 @@ int launcher_tear_down(void **state);
 void launcher_stop(void);
 
 /* What a runner process does in tests: "NUMBER" written to its socket makes it exit with that, "hang" makes it sleep
- * with all signals blocked, "crash" abort; each other word is answered with itself. */
+ * with all signals blocked, "crash" abort; "daemon" is answered by a child that has left its group, with its pid; each
+ * other word is answered with itself. */
 int fixture_runner(struct board *shared, int socket);
 
 struct kid {

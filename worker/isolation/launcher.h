@@ -9,11 +9,11 @@
  * what it forks is sound (fork in a process with threads is not). Each child leads a process group of its own, dies
  * when the zygote dies, cannot gain privileges, has all signals at their defaults and unblocked, and none of the
  * zygote's descriptors but those of its plan (0 to 2 are there in any case). Before `exited` is told, the child was
- * reaped, and the rest of its group was killed and is gone too (ten seconds are waited for what cannot die).
+ * reaped, and the rest of its group and descendants that left it were killed and are gone too (ten seconds are waited
+ * for what cannot die).
  *
  * The zygote kills by itself the occupant of a berth whose time is over (board.h), and all groups when the worker
- * closes its end or dies (with a word in the log about what was running). Descendants of children that left their
- * groups cannot be told from each other: they are killed when no child is alive any more, at the latest at its end.
+ * closes its end or dies (with a word in the log about what was running).
  *
  * Threads: the loop's, but for zygote_start, which belongs to a main thread that is alone. If the zygote dies,
  * `lost` is told once; all children die with it, and no `exited` follows: their locks are left to expire. */

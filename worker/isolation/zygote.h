@@ -1,7 +1,7 @@
 /* Inside the zygote (launcher.h says what it is for): one thread, no libuv, hardly any memory of its own. Its loop:
  *
  *     look at the board, kill whose time is over, set the alarm for the next   zygote_deadlines.c
- *     report what became of children                                          zygote_children.c
+ *     report what became of children                                          zygote_children.c, zygote_strays.c
  *     wait for an order, a child's end, the alarm, or the worker's death      zygote.c
  *     one order                                                               zygote_orders.c, zygote_child.c
  *
@@ -31,14 +31,15 @@ struct zygote_child {
     enum {
         BIRTH_FAILED, /* there is no process */
         BIRTH_ALIVE,
-        BIRTH_LINGERS, /* reaped and killed, but the rest of its group is not gone yet */
+        BIRTH_LINGERS, /* reaped and killed, but what it left behind is not gone yet */
         BIRTH_ENDED,
     } state;
     bool is_announced; /* the worker was told of its birth */
     bool is_killed;    /* because its time was over */
     int failure;
     struct child_exit end;
-    struct instant lingers_until; /* then its end is told whatever is left of its group */
+    bool has_strays;              /* as of the last look */
+    struct instant lingers_until; /* then its end is told whatever is left of it */
 };
 
 struct zygote_process {
@@ -58,13 +59,24 @@ struct zygote_process {
 struct zygote_child *zygote_child_add(struct zygote_process *zygote, uint64_t number);
 /* NULL when it is not, or no longer, alive. */
 struct zygote_child *zygote_child_find(struct zygote_process *zygote, uint64_t number);
-/* Reaps all that have died, and what is left of their groups. */
+/* The leader that is alive, or not reaped, with this pid. */
+struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, pid_t pid);
+/* Reaps all that have died, and what they have left behind. */
 void zygote_children_reap(struct zygote_process *zygote);
 /* As much as the socket takes. */
 void zygote_children_tell(struct zygote_process *zygote);
 void zygote_children_kill_all(struct zygote_process *zygote);
-/* Kills descendants that left their groups, level by level, and reaps them; false when some are left after `limit_ns`.
- * Only when no child is alive. */
+/* Reaps who has died; false when there are no children at all, not even strays. */
+bool zygote_dead_reap(struct zygote_process *zygote);
+
+/* --- zygote_strays.c: descendants that left their groups --------------------------------------------------------- */
+
+/* What the child of this number is born with, for birth->mark. */
+uint64_t zygote_mark(uint64_t number);
+/* Those of children that linger; has_strays says of each whether there were any. */
+void zygote_strays_kill(struct zygote_process *zygote);
+/* Kills all descendants, level by level, and reaps them; false when some are left after `limit_ns`. Only when no child
+ * is alive. */
 bool zygote_strays_end(struct zygote_process *zygote, int64_t limit_ns);
 
 /* --- zygote_child.c: the last steps of a child -------------------------------------------------------------------- */
@@ -76,6 +88,7 @@ struct zygote_birth {
     unsigned descriptor_count;
     char **arguments, **environment; /* of a program */
     pid_t zygote;
+    uint64_t mark; /* zygote_strays.c */
     volatile int failure;
 };
 

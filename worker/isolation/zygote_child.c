@@ -55,6 +55,16 @@ BARE static bool limit_set(int resource, int64_t wanted)
     return syscall(SYS_prlimit64, 0, resource, &limit, NULL) == 0;
 }
 
+/* Where it may not be set, strays of this child have no mark. */
+BARE static void mark_set(uint64_t mark)
+{
+    struct rlimit limit;
+    if (syscall(SYS_prlimit64, 0, RLIMIT_LOCKS, NULL, &limit) != 0 || limit.rlim_max < mark)
+        return;
+    limit.rlim_cur = mark;
+    syscall(SYS_prlimit64, 0, RLIMIT_LOCKS, &limit, NULL);
+}
+
 /* A zygote that died before its child could ask to die with it cannot be the parent any more. */
 BARE static bool child_settle(const struct zygote_birth *birth)
 {
@@ -62,6 +72,7 @@ BARE static bool child_settle(const struct zygote_birth *birth)
         return false;
     if (syscall(SYS_getppid) != birth->zygote)
         syscall(SYS_exit_group, EXIT_NOT_BORN);
+    mark_set(birth->mark);
     for (unsigned i = 0; i < birth->descriptor_count; i++)
         if (syscall(SYS_dup3, birth->descriptors[i], i, 0) < 0)
             return false;

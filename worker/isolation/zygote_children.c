@@ -2,14 +2,10 @@
  *
  * A child leads a process group. When it has ended, the group is killed while the dead leader is still unreaped, so
  * that its number cannot belong to anybody else; then the leader is reaped. Others of the group become the zygote's
- * children as their parents die (it is a subreaper) and are reaped like them; the end is told when the group is empty.
- * What left its group belongs to nobody any more: it is killed when no child is alive, at the latest at the end. */
+ * children as their parents die (it is a subreaper) and are reaped like them, and so does what left its group: a stray
+ * (zygote_strays.c). The end is told when the group is empty and no stray is left. */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,7 +14,7 @@
 #include "base/memory.h"
 #include "worker/isolation/zygote.h"
 
-enum { CAPACITY_FIRST = 64, STRAY_POLL_MS = 5 };
+enum { CAPACITY_FIRST = 64 };
 
 static const int64_t LINGER_NS = 10 * NS_PER_S;
 static const int64_t STRAYS_NS = NS_PER_S / 5;
@@ -51,7 +47,7 @@ void zygote_children_kill_all(struct zygote_process *zygote)
 
 /* --- reaping ---------------------------------------------------------------------------------------------------- */
 
-static struct zygote_child *child_of_pid(struct zygote_process *zygote, pid_t pid)
+struct zygote_child *zygote_child_of_pid(struct zygote_process *zygote, pid_t pid)
 {
     for (unsigned i = 0; i < zygote->count; i++)
         if (zygote->children[i].pid == pid && zygote->children[i].state == BIRTH_ALIVE)
@@ -75,7 +71,7 @@ static void end_record(struct zygote_child *child, int wait_status, const struct
 
 static void dead_reap(struct zygote_process *zygote, pid_t pid)
 {
-    struct zygote_child *child = child_of_pid(zygote, pid);
+    struct zygote_child *child = zygote_child_of_pid(zygote, pid);
     if (child != NULL)
         kill(-pid, SIGKILL);
     int status = 0;
@@ -92,14 +88,18 @@ static void dead_reap(struct zygote_process *zygote, pid_t pid)
     zygote->lingering++;
 }
 
-/* A number that still names a group cannot be given to another process. */
+/* A number that still names a group cannot be given to another process. Who has been reaped by now has left all its
+ * children to the zygote, so the strays are looked for after that. */
 static void lingering_look(struct zygote_process *zygote)
 {
+    if (zygote->lingering > 0)
+        zygote_strays_kill(zygote);
     for (unsigned i = 0; i < zygote->count && zygote->lingering > 0; i++) {
         struct zygote_child *child = &zygote->children[i];
         if (child->state != BIRTH_LINGERS)
             continue;
-        if (kill(-child->pid, 0) == 0 && !instant_reached(instant_now(), child->lingers_until))
+        bool has_left = child->has_strays || kill(-child->pid, 0) == 0;
+        if (has_left && !instant_reached(instant_now(), child->lingers_until))
             continue;
         child->state = BIRTH_ENDED;
         zygote->lingering--;
@@ -107,8 +107,7 @@ static void lingering_look(struct zygote_process *zygote)
     }
 }
 
-/* False when there are no children at all, not even strays. */
-static bool dead_reap_all(struct zygote_process *zygote)
+bool zygote_dead_reap(struct zygote_process *zygote)
 {
     for (;;) {
         siginfo_t info = {0};
@@ -122,45 +121,10 @@ static bool dead_reap_all(struct zygote_process *zygote)
 
 void zygote_children_reap(struct zygote_process *zygote)
 {
-    bool has_others = dead_reap_all(zygote);
+    bool has_others = zygote_dead_reap(zygote);
     if (has_others && zygote->alive == 0)
         (void)zygote_strays_end(zygote, STRAYS_NS);
     lingering_look(zygote);
-}
-
-/* --- strays ----------------------------------------------------------------------------------------------------- */
-
-static void strays_kill(void)
-{
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = '\0';
-    /* A number that was cut off has no space behind it; the rest is read the next time. */
-    char *at = text, *end;
-    for (long pid; (pid = strtol(at, &end, 10)) > 0 && *end == ' '; at = end)
-        kill((pid_t)pid, SIGKILL);
-}
-
-/* Each that dies leaves its own children to the zygote, so there may be as many rounds as there are levels. */
-bool zygote_strays_end(struct zygote_process *zygote, int64_t limit_ns)
-{
-    struct instant limit = instant_after(instant_now(), limit_ns);
-    while (dead_reap_all(zygote)) {
-        if (instant_reached(instant_now(), limit))
-            return false;
-        strays_kill();
-        struct pollfd signals = {.fd = ZYGOTE_SIGNALS, .events = POLLIN};
-        if (poll(&signals, 1, STRAY_POLL_MS) > 0) {
-            char told[512];
-            (void)!read(ZYGOTE_SIGNALS, told, sizeof told);
-        }
-    }
-    return true;
 }
 
 /* --- reports ---------------------------------------------------------------------------------------------------- */

@@ -83,6 +83,7 @@ static pid_t child_bear(struct zygote_process *zygote, ssize_t length)
     if (!zygote_order_is_sound(&in.order, (size_t)length, in.descriptor_count))
         return -EBADMSG;
     struct zygote_birth birth = {.options = &zygote->options, .order = &in.order, .zygote = getpid()};
+    birth.mark = zygote_mark(in.order.number);
     if (in.order.child_kind == CHILD_PROGRAM) {
         int failure = words_fetch();
         if (failure != 0)
