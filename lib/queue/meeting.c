@@ -21,9 +21,10 @@ static void keys_request(struct buffer *out, const char *space)
 
 void meeting_request(struct buffer *out, const struct meeting_call *call)
 {
-    redis_request_script(out, &queue_script_meet_guests, 3, 4);
+    redis_request_script(out, &queue_script_meet_guests, 3, 5);
     keys_request(out, call->space);
     redis_request_bytes(out, call->run.bytes, call->run.length);
+    redis_request_text(out, call->state);
     redis_request_integer(out, call->ttl_ms);
     redis_request_text(out, call->taken);
     redis_request_integer(out, call->batches);
@@ -85,33 +86,37 @@ static bool records_read(const struct redis_reply *batches, const struct meeting
     return batches != NULL;
 }
 
-bool meeting_read(const struct redis_reply *reply, const struct meeting_visitor *visitor,
-                  char taken[MEETING_RECORD_ID_MAX], int64_t *node_us)
+bool meeting_read(const struct redis_reply *reply, const struct meeting_visitor *visitor, struct meeting_answer *answer)
 {
-    if (!time_read(reply, node_us))
+    const struct redis_reply *is_there = element_of(reply, 3, REDIS_INTEGER);
+    if (is_there == NULL || !time_read(reply, &answer->node_us))
         return false;
+    answer->is_there = is_there->integer != 0;
     return guests_read(element_of(reply, 1, REDIS_ARRAY), visitor) &&
-           records_read(element_of(reply, 2, REDIS_ARRAY), visitor, taken);
+           records_read(element_of(reply, 2, REDIS_ARRAY), visitor, answer->taken);
 }
 
 void meeting_visit_request(struct buffer *out, const struct meeting_visit *visit)
 {
-    redis_request_script(out, &queue_script_meet_host, 3, 5);
+    redis_request_script(out, &queue_script_meet_host, 3, 6);
     keys_request(out, visit->space);
     redis_request_text(out, visit->name);
     redis_request_bytes(out, visit->beat.bytes, visit->beat.length);
     redis_request_integer(out, visit->ttl_ms);
     redis_request_integer(out, (int64_t)visit->number);
     redis_request_bytes(out, visit->records.bytes, visit->records.length);
+    redis_request_integer(out, visit->waiting_max);
 }
 
-bool meeting_visit_read(const struct redis_reply *reply, struct text_span *run, int64_t *node_us)
+bool meeting_visit_read(const struct redis_reply *reply, struct text_span *state, uint64_t *left, int64_t *node_us)
 {
     const struct redis_reply *time = element_of(reply, 0, REDIS_INTEGER);
     const struct redis_reply *text = element_of(reply, 1, REDIS_STRING);
+    const struct redis_reply *number = element_of(reply, 2, REDIS_INTEGER);
     if (time == NULL)
         return false;
     *node_us = time->integer;
-    *run = text != NULL ? span_of(text) : (struct text_span){NULL, 0};
+    *state = text != NULL ? span_of(text) : (struct text_span){NULL, 0};
+    *left = number != NULL && number->integer > 0 ? (uint64_t)number->integer : 0;
     return true;
 }

@@ -9,6 +9,8 @@
 #include "tests/support/one_server.h"
 #include "tests/support/queue_probe.h"
 
+enum { WAITING_MAX = 3 };
+
 #define SPACE "hf:2:dry:00112233aabb:"
 
 static struct loop *loop;
@@ -20,8 +22,9 @@ struct question {
     bool is_answered;
     bool is_understood;
     int64_t node_us;
-    char taken[MEETING_RECORD_ID_MAX];
-    char run[64];
+    struct meeting_answer answer; /* to the host */
+    uint64_t left;                /* to a guest */
+    char state[64];
 };
 
 static void guest_seen(void *context, const char *name, struct text_span beat)
@@ -43,18 +46,19 @@ static void host_answered(struct redis_call *call, const struct redis_result *re
     question->is_understood =
         result->outcome == REDIS_VALUE &&
         meeting_read(result->reply, &(struct meeting_visitor){.guest = guest_seen, .records = records_seen},
-                     question->taken, &question->node_us);
+                     &question->answer);
 }
 
 static void guest_answered(struct redis_call *call, const struct redis_result *result)
 {
     struct question *question = list_owner(call, struct question, call);
-    struct text_span run;
+    struct text_span state;
     question->is_answered = true;
-    question->is_understood =
-        result->outcome == REDIS_VALUE && meeting_visit_read(result->reply, &run, &question->node_us);
+    question->is_understood = result->outcome == REDIS_VALUE &&
+                              meeting_visit_read(result->reply, &state, &question->left, &question->node_us);
     if (question->is_understood)
-        snprintf(question->run, sizeof question->run, "%.*s", (int)run.length, run.bytes != NULL ? run.bytes : "");
+        snprintf(question->state, sizeof question->state, "%.*s", (int)state.length,
+                 state.bytes != NULL ? state.bytes : "");
 }
 
 static bool is_answered(void *context)
@@ -78,20 +82,32 @@ static void ask(struct question *question, const struct buffer *request)
 }
 
 /* What the host is told by a call that says that it has taken `taken`, which becomes the last. */
-static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches)
+static const char *host_brings(const char *run, char taken[MEETING_RECORD_ID_MAX], unsigned batches, bool *is_there)
 {
     struct question question = {.call.done = host_answered};
     struct buffer request = {0};
-    memcpy(question.taken, taken, sizeof question.taken);
-    meeting_request(
-        &request,
-        &(struct meeting_call){.space = SPACE, .run = {"RUN", 3}, .ttl_ms = 60000, .taken = taken, .batches = batches});
+    memcpy(question.answer.taken, taken, sizeof question.answer.taken);
+    meeting_request(&request, &(struct meeting_call){.space = SPACE,
+                                                     .run = {run, strlen(run)},
+                                                     .state = "STATE",
+                                                     .ttl_ms = 60000,
+                                                     .taken = taken,
+                                                     .batches = batches});
     buffer_clear(&seen);
     ask(&question, &request);
     buffer_fini(&request);
-    assert_true(question.node_us > 0);
-    memcpy(taken, question.taken, sizeof question.taken);
+    assert_true(question.answer.node_us > 0);
+    memcpy(taken, question.answer.taken, sizeof question.answer.taken);
+    *is_there = question.answer.is_there;
     return buffer_text(&seen);
+}
+
+static const char *host_asks(char taken[MEETING_RECORD_ID_MAX], unsigned batches)
+{
+    bool is_there;
+    const char *told = host_brings("RUN", taken, batches, &is_there);
+    assert_true(is_there);
+    return told;
 }
 
 static struct question guest_visits(const char *name, uint64_t number, const char *records)
@@ -103,7 +119,8 @@ static struct question guest_visits(const char *name, uint64_t number, const cha
                                                             .beat = {"{}", 2},
                                                             .ttl_ms = 60000,
                                                             .number = number,
-                                                            .records = {records, strlen(records)}});
+                                                            .records = {records, strlen(records)},
+                                                            .waiting_max = WAITING_MAX});
     ask(&question, &request);
     buffer_fini(&request);
     return question;
@@ -135,7 +152,7 @@ static int tear_down(void **state)
 static void a_guest_of_no_run_leaves_nothing(void **state)
 {
     (void)state;
-    assert_string_equal(guest_visits("south", 1, "abc").run, "");
+    assert_string_equal(guest_visits("south", 1, "abc").state, "");
     assert_int_equal(queue_probe_number(server, "DBSIZE"), 0);
 }
 
@@ -144,7 +161,7 @@ static void guests_hear_the_run_and_the_host_hears_of_them(void **state)
     (void)state;
     char taken[MEETING_RECORD_ID_MAX] = "0";
     assert_string_equal(host_asks(taken, 10), "");
-    assert_string_equal(guest_visits("south", 1, "").run, "RUN");
+    assert_string_equal(guest_visits("south", 1, "").state, "STATE");
     assert_string_equal(host_asks(taken, 10), "guest south {}\n");
 }
 
@@ -174,6 +191,50 @@ static void what_was_not_taken_is_answered_again(void **state)
     assert_int_equal(queue_probe_number(server, "XLEN " SPACE "hf:2:meeting:records"), 0);
 }
 
+static void assert_run(const char *wanted)
+{
+    char *run = redis_server_command(server, "GET " SPACE "hf:2:meeting:run");
+    assert_string_equal(run, wanted);
+    free(run);
+}
+
+static void the_run_is_written_once_and_again_when_it_is_gone(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0";
+    bool is_there;
+    host_brings("", taken, 10, &is_there);
+    assert_false(is_there);
+    assert_string_equal(guest_visits("south", 1, "").state, "");
+    host_brings("RUN", taken, 10, &is_there);
+    assert_true(is_there);
+    free(redis_server_command(server, "PEXPIRE " SPACE "hf:2:meeting:run 30000"));
+    host_brings("", taken, 10, &is_there);
+    assert_true(is_there);
+    assert_run("RUN");
+    assert_true(queue_probe_number(server, "PTTL " SPACE "hf:2:meeting:run") > 30000); /* it was made longer */
+    free(redis_server_command(server, "DEL " SPACE "hf:2:meeting:run"));
+    host_brings("", taken, 10, &is_there);
+    assert_false(is_there);
+}
+
+/* A host that leads and stands still is no reason to fill the node up. */
+static void what_too_many_wait_before_is_kept_by_its_guest(void **state)
+{
+    (void)state;
+    char taken[MEETING_RECORD_ID_MAX] = "0";
+    host_asks(taken, 10);
+    for (uint64_t number = 1; number <= WAITING_MAX; number++)
+        assert_int_equal(guest_visits("south", number, "old").left, number);
+    assert_int_equal(guest_visits("south", WAITING_MAX + 1, "new").left, WAITING_MAX);
+    assert_int_equal(guest_visits("north", 1, "other").left, 0);
+    assert_int_equal(queue_probe_number(server, "XLEN " SPACE "hf:2:meeting:records"), WAITING_MAX);
+    host_asks(taken, WAITING_MAX);
+    host_asks(taken, WAITING_MAX);
+    assert_int_equal(guest_visits("south", WAITING_MAX + 1, "new").left, WAITING_MAX + 1);
+    assert_non_null(strstr(host_asks(taken, WAITING_MAX), "records south new\n"));
+}
+
 static void all_of_it_has_a_time_to_live(void **state)
 {
     (void)state;
@@ -193,6 +254,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(guests_hear_the_run_and_the_host_hears_of_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_brought_twice_arrives_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_not_taken_is_answered_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_run_is_written_once_and_again_when_it_is_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_too_many_wait_before_is_kept_by_its_guest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_of_it_has_a_time_to_live, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);

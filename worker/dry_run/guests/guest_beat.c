@@ -61,15 +61,26 @@ void run_state_write(struct buffer *out, enum run_state state, const struct dry_
     json_append(out, json_pack("{s:s, s:o}", "state", state_names[state], "plan", plan_to_json(plan)));
 }
 
-static bool state_read(const json_t *object, enum run_state *state)
+const char *run_state_name(enum run_state state)
 {
-    const char *name = json_string_value(json_object_get(object, "state"));
-    for (unsigned i = 0; name != NULL && i < sizeof state_names / sizeof state_names[0]; i++)
-        if (strcmp(name, state_names[i]) == 0) {
+    return state_names[state];
+}
+
+bool run_state_named(struct text_span name, enum run_state *state)
+{
+    for (unsigned i = 0; i < sizeof state_names / sizeof state_names[0]; i++)
+        if (strlen(state_names[i]) == name.length && memcmp(name.bytes, state_names[i], name.length) == 0) {
             *state = (enum run_state)i;
             return true;
         }
     return false;
+}
+
+static bool state_read(const json_t *object, enum run_state *state)
+{
+    const json_t *name = json_object_get(object, "state");
+    return json_is_string(name) &&
+           run_state_named((struct text_span){json_string_value(name), json_string_length(name)}, state);
 }
 
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error)
@@ -78,7 +89,7 @@ bool run_state_read(struct text_span text, enum run_state *state, struct dry_run
     bool is_one = state_read(object, state);
     if (!is_one)
         error_set(error, "it is not the record of a dry run");
-    else if (plan != NULL)
+    else
         is_one = plan_from_json(json_object_get(object, "plan"), plan, error);
     json_decref(object);
     return is_one;

@@ -22,8 +22,12 @@ bool guest_beat_read(struct text_span text, struct guest_beat *beat);
 
 enum run_state { RUN_GATHERS, RUN_GOES_ON, RUN_ENDS };
 
+const char *run_state_name(enum run_state state);
+/* False when it is the name of none. */
+bool run_state_named(struct text_span name, enum run_state *state);
+
 void run_state_write(struct buffer *out, enum run_state state, const struct dry_run_plan *plan);
-/* `plan` may be NULL: then only the state is read. The caller frees it with dry_run_plan_fini. */
+/* The caller frees the plan with plan_fini. */
 bool run_state_read(struct text_span text, enum run_state *state, struct dry_run_plan *plan, struct error *error);
 
 /* A shipment is any number of these: the number of a process, and records of it. */

@@ -22,9 +22,11 @@ struct reception {
     struct loop_timer timer;
     struct buffer request, run;
     struct instant asked;
-    char taken[MEETING_RECORD_ID_MAX];
-    bool had_records; /* the last answer */
+    struct meeting_answer answer; /* the last */
+    bool had_records;             /* in it */
+    enum run_state state;
     unsigned changes, changes_sent, changes_heard;
+    bool is_written, is_sent; /* the node has the run as it is; the call that is outstanding brings it */
     struct node_clock clock;
     struct reception_guest guests[RECEPTION_GUESTS_MAX];
     unsigned guest_count;
@@ -79,31 +81,36 @@ static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct reception *reception = list_owner(call, struct reception, call);
     const struct meeting_visitor visitor = {.guest = guest_beats, .records = records_come, .context = reception};
-    int64_t node_us;
     look_again(reception, INTERVAL_NS);
     if (result->outcome != REDIS_VALUE)
         return;
     reception->had_records = false;
-    if (!meeting_read(result->reply, &visitor, reception->taken, &node_us)) {
+    if (!meeting_read(result->reply, &visitor, &reception->answer)) {
         log_event(LOG_WARN, "meeting_unreadable",
                   "advice=\"something else has written where the hosts of this dry "
                   "run meet\"");
         return;
     }
-    node_clock_note(&reception->clock, reception->asked, loop_now(reception->loop), node_us);
-    reception->changes_heard = reception->changes_sent;
-    if (reception->had_records)
+    node_clock_note(&reception->clock, reception->asked, loop_now(reception->loop), reception->answer.node_us);
+    if (reception->is_sent || !reception->answer.is_there)
+        reception->is_written = reception->answer.is_there && reception->changes_sent == reception->changes;
+    if (reception->answer.is_there)
+        reception->changes_heard = reception->changes_sent;
+    if (reception->had_records || !reception->is_written)
         look_again(reception, 0);
 }
 
 static void look(struct loop_timer *timer)
 {
     struct reception *reception = list_owner(timer, struct reception, timer);
+    reception->is_sent = !reception->is_written;
     buffer_clear(&reception->request);
     meeting_request(&reception->request, &(struct meeting_call){.space = reception->options.space,
-                                                                .run = {reception->run.bytes, reception->run.length},
+                                                                .run = {reception->run.bytes,
+                                                                        reception->is_sent ? reception->run.length : 0},
+                                                                .state = run_state_name(reception->state),
                                                                 .ttl_ms = TTL_MS,
-                                                                .taken = reception->taken,
+                                                                .taken = reception->answer.taken,
                                                                 .batches = BATCHES});
     reception->asked = instant_now();
     reception->changes_sent = reception->changes;
@@ -123,7 +130,7 @@ struct reception *reception_create(struct loop *loop, const struct reception_opt
     reception->loop = loop;
     reception->options = *options;
     reception->call.done = answered;
-    snprintf(reception->taken, sizeof reception->taken, "0");
+    snprintf(reception->answer.taken, sizeof reception->answer.taken, "0");
     loop_timer_init(&reception->timer, look);
     reception->node = redis_node_create(loop, &node);
     reception_tell(reception, RUN_GATHERS);
@@ -147,6 +154,8 @@ void reception_tell(struct reception *reception, enum run_state state)
 {
     buffer_clear(&reception->run);
     run_state_write(&reception->run, state, reception->options.plan);
+    reception->state = state;
+    reception->is_written = false;
     reception->changes++;
     if (!redis_call_is_outstanding(&reception->call))
         look_again(reception, 0);

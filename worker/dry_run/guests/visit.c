@@ -23,10 +23,11 @@
 /* A shipment is a little larger: what was in the last ring that was read comes whole, and one has 4 MB at most. */
 enum {
     TTL_MS = 120000,
+    WAITING_MAX =
+        64, /* shipments that the host has not taken yet; then this one waits, and at last its rings are full */
     RECORDS_MAX = 5000,
     SHIPMENT_BYTES = 1024 * 1024,
-    REQUEST_BYTES_MAX = 16 * 1024 * 1024,
-    REPLY_BYTES_MAX = 16 * 1024 * 1024 /* the plan, which may have many names of resources in it */
+    REQUEST_BYTES_MAX = 16 * 1024 * 1024
 };
 
 /* --- before there is a loop --------------------------------------------------------------------------------------- */
@@ -114,11 +115,10 @@ static void stop(struct visit *visit)
     visit->is_stopping = true;
 }
 
-static void state_heard(struct visit *visit, struct text_span run)
+static void state_heard(struct visit *visit, struct text_span state)
 {
-    struct error error = ERROR_NONE;
     enum run_state before = visit->state;
-    if (run.bytes == NULL || !run_state_read(run, &visit->state, NULL, &error))
+    if (state.bytes == NULL || !run_state_named(state, &visit->state))
         visit->state = RUN_ENDS; /* the host that leads it is gone */
     if (visit->state == RUN_GOES_ON && before == RUN_GATHERS)
         workforce_go(visit->terms.workforce);
@@ -134,18 +134,20 @@ static void call_after(struct visit *visit, int64_t ns)
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct visit *visit = list_owner(call, struct visit, call);
-    struct text_span run;
+    struct text_span state;
+    uint64_t left;
     int64_t node_us;
     call_after(visit, INTERVAL_NS);
-    if (result->outcome != REDIS_VALUE || !meeting_visit_read(result->reply, &run, &node_us))
+    if (result->outcome != REDIS_VALUE || !meeting_visit_read(result->reply, &state, &left, &node_us))
         return;
     visit->heard = loop_now(visit->loop);
     node_clock_note(&visit->clock, visit->asked, visit->heard, node_us);
-    buffer_clear(&visit->underway);
+    if (left >= visit->number || state.bytes == NULL)
+        buffer_clear(&visit->underway);
     if (visit->said_last)
         over(visit, true);
     else
-        state_heard(visit, run);
+        state_heard(visit, state);
 }
 
 static void beat_write(struct visit *visit)
@@ -169,7 +171,7 @@ static void call_out(struct loop_timer *timer)
         visit->gathered = empty;
         visit->number++;
     }
-    visit->said_last = visit->is_parting && visit->gathered.length == 0;
+    visit->said_last = visit->is_parting && visit->underway.length == 0;
     beat_write(visit);
     buffer_clear(&visit->request);
     meeting_visit_request(&visit->request,
@@ -178,6 +180,7 @@ static void call_out(struct loop_timer *timer)
                                                   .beat = {visit->beat.bytes, visit->beat.length},
                                                   .ttl_ms = TTL_MS,
                                                   .number = visit->number,
+                                                  .waiting_max = WAITING_MAX,
                                                   .records = {visit->underway.bytes, visit->underway.length}});
     visit->asked = instant_now();
     if (!redis_node_call(visit->node, &visit->request, loop_after(visit->loop, PATIENCE_NS), &visit->call))
@@ -249,7 +252,6 @@ static bool visit_open(struct visit *visit, struct error *error)
     node.scripts = meeting_scripts;
     node.script_count = MEETING_SCRIPTS;
     node.unanswered_limit = REQUEST_BYTES_MAX;
-    node.reply_limit = REPLY_BYTES_MAX;
     visit->node = redis_node_create(visit->loop, &node);
     visit->call.done = answered;
     visit->heard = instant_now();

@@ -1,0 +1,119 @@
+/* The host that leads a dry run tells its guests what the run is: once, and again when that is gone. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "tests/support/loop_until.h"
+#include "tests/support/one_server.h"
+#include "tests/support/queue_probe.h"
+#include "worker/dry_run/guests/reception.h"
+
+#define SPACE "hf:2:dry:00112233aabb:"
+#define RUN   SPACE "hf:2:meeting:run"
+
+static struct loop *loop;
+static struct dry_run_plan plan;
+static struct reception *reception;
+
+static void brought(void *context, unsigned guest, unsigned process, struct text_span records)
+{
+    (void)context, (void)guest, (void)process, (void)records;
+}
+
+static void missed(void *context, unsigned guest)
+{
+    (void)context, (void)guest;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static struct config_node node = {.name = "queue", .host = "127.0.0.1"};
+    free(redis_server_command(server, "FLUSHALL"));
+    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    node.port = redis_server_port(server);
+    node.call_timeout_ns = node.connect_timeout_ns = 10 * NS_PER_S;
+    plan_init(&plan);
+    loop = loop_create(NULL);
+    reception =
+        reception_create(loop, &(struct reception_options){
+                                   .node = &node, .space = SPACE, .plan = &plan, .brought = brought, .missed = missed});
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    reception_destroy(reception);
+    loop_destroy(loop);
+    plan_fini(&plan);
+    return 0;
+}
+
+static unsigned long calls_of(const char *command)
+{
+    char wanted[64];
+    char *stats = redis_server_command(server, "INFO commandstats");
+    snprintf(wanted, sizeof wanted, "cmdstat_%s:calls=", command);
+    const char *found = strstr(stats, wanted);
+    unsigned long calls = found != NULL ? strtoul(found + strlen(wanted), NULL, 10) : 0;
+    free(stats);
+    return calls;
+}
+
+static bool is_heard(void *context)
+{
+    (void)context;
+    return reception_is_heard(reception);
+}
+
+static bool is_there(void *context)
+{
+    (void)context;
+    return queue_probe_number(server, "EXISTS " RUN) == 1;
+}
+
+/* It goes on looking, and writes no more. (A call that is not answered in time is made again, as often as that is.) */
+static bool is_quiet(void *context)
+{
+    static unsigned long sets, since;
+    unsigned long looks = calls_of("hgetall");
+    (void)context;
+    if (calls_of("set") != sets || looks < since) {
+        sets = calls_of("set");
+        since = looks;
+    }
+    return looks >= since + 3;
+}
+
+static void assert_written(const char *part)
+{
+    char *run = redis_server_command(server, "GET " RUN);
+    assert_contains(run, part);
+    free(run);
+}
+
+static void the_plan_is_written_when_it_changes_and_when_it_is_gone(void **state)
+{
+    (void)state;
+    assert_true(loop_until(loop, is_heard, NULL, TEST_PATIENCE_NS));
+    assert_true(loop_until(loop, is_quiet, NULL, TEST_PATIENCE_NS));
+    assert_written("\"gathers\"");
+
+    reception_tell(reception, RUN_GOES_ON);
+    assert_true(loop_until(loop, is_heard, NULL, TEST_PATIENCE_NS));
+    assert_written("\"goes on\"");
+
+    free(redis_server_command(server, "DEL " RUN));
+    assert_true(loop_until(loop, is_there, NULL, TEST_PATIENCE_NS));
+    assert_true(loop_until(loop, is_quiet, NULL, TEST_PATIENCE_NS));
+    assert_written("\"goes on\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_plan_is_written_when_it_changes_and_when_it_is_gone, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("reception", tests, one_server_set_up, one_server_tear_down);
+}
