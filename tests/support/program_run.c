@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 
-enum { ARGUMENTS_MAX = 32, PATIENCE_S = 30 };
+enum { ARGUMENTS_MAX = 32, PATIENCE_S = 120 };
 
 static void child_run(const char *const *arguments, int input, int out, int error)
 {

@@ -9,7 +9,7 @@ struct program_result {
     char *out, *error;
 };
 
-/* `line` holds the arguments, separated by single spaces. Ends the program after half a minute. */
+/* `line` holds the arguments, separated by single spaces. Ends a program that hangs after two minutes. */
 struct program_result program_run(const char *line);
 void program_result_free(struct program_result *result);
 

@@ -16,6 +16,15 @@ static void task_found(void *context, const struct shadow_task *found)
     trial->pushed++;
 }
 
+static void fleet_copied(void *context)
+{
+    struct trial *trial = context;
+    struct shadow_counts counts = shadow_counts(trial->shadow);
+    trial_say(trial, "Copied %llu running, %llu queued and %llu scheduled tasks; what comes now is followed.",
+              (unsigned long long)counts.running, (unsigned long long)counts.queued,
+              (unsigned long long)counts.scheduled);
+}
+
 void trial_shadow_begin(struct trial *trial)
 {
     const struct dry_run_plan *plan = trial->plan;
@@ -25,6 +34,7 @@ void trial_shadow_begin(struct trial *trial)
                                                            .plugins = trial->terms.plugins,
                                                            .plan = plan,
                                                            .found = task_found,
+                                                           .copied = fleet_copied,
                                                            .context = trial});
     shadow_begin(trial->shadow);
 }

@@ -65,7 +65,7 @@ struct shadow *shadow_create(const struct shadow_options *options)
     node.element_limit = REPLY_ELEMENTS_MAX;
     shadow->options = *options;
     shadow->rate = options->plan->copy_rate;
-    shadow->is_first = true;
+    shadow->is_opening = shadow->is_first = true;
     shadow->total_first = -1;
     shadow->limits = config_task_limits(options->live);
     shadow->known = class_resources_create(options->live, options->plugins, &findings);

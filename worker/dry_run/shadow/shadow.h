@@ -7,10 +7,11 @@
  *     shadow_end(shadow);              nothing more is read or told
  *     shadow_destroy(shadow);
  *
- * First running tasks are told, then each queue in the order in which it will be emptied; then the shadow looks again
- * every 100 ms: at the left end of each queue until it finds what it knows, at the schedule, at the claims. A task that
- * is pushed, run and gone between two looks is missed; shadow_counts tells how many that may have been. Pages of a
- * queue are read from its left end on, so that what is pushed meanwhile is seen twice, and nothing is skipped.
+ * First running tasks are told, then each queue in the order in which it will be emptied, then who waits for its time or
+ * for a lock; `copied` says that this is done. Then the shadow looks again every 100 ms: at the left end of
+ * each queue until it finds what it knows, at the claims, at the schedule. A task that is pushed, run and gone between
+ * two looks is missed; shadow_counts tells how many that may have been. Pages of a queue are read from its left end on,
+ * so that what is pushed meanwhile is seen twice, and nothing is skipped.
  *
  * It reads at most `copy_rate` entries a second, and tells at most as many tasks a second as shadow_limit says, so that
  * what they cause stays within its share of the nodes (admission.h).
@@ -41,6 +42,7 @@ struct shadow_options {
     const struct plugins *plugins; /* that serve its classes */
     const struct dry_run_plan *plan;
     void (*found)(void *context, const struct shadow_task *task);
+    void (*copied)(void *context); /* all that was there has been read; who is found from now on came meanwhile */
     void *context;
 };
 
@@ -59,7 +61,6 @@ struct shadow_counts {
     uint64_t waiting;                              /* were read, and are not told yet */
     uint64_t invalid;                              /* are no tasks, or nobody here serves their class or queue */
     uint64_t missed;                               /* may have come and gone unseen: by the fleet's own count of runs */
-    uint64_t looks, requests;
 };
 struct shadow_counts shadow_counts(const struct shadow *shadow);
 

@@ -1,18 +1,23 @@
-/* One look at the live fleet after the other, a request at a time: who is there, what each runs, each queue, the
- * schedule now and then. What is asked changes nothing. */
+/* One look at the live fleet after the other, a request at a time: each queue, who is there, what each runs, the schedule.
+ * That is the way that tasks go, from a queue to a claim and, when their lock is held, from there to the schedule: so
+ * who moves on during a look is not missed by it. Before the first look the claims are read, because what runs there is
+ * to run here first. What is asked changes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "worker/dry_run/shadow/shadow_private.h"
 
-#define PAUSE_NS    (100 * NS_PER_MS)
-#define SCHEDULE_NS (5 * NS_PER_S)
-#define PATIENCE_NS (5 * NS_PER_S)
+#define PAUSE_NS (100 * NS_PER_MS)
+/* An entry of the schedule that was read costs so long until it is read again: a short one is part of every look, a
+ * long one takes a fifth of the default --copy-rate. */
+#define SCHEDULE_EACH_NS (5 * NS_PER_MS)
+#define PATIENCE_NS      (5 * NS_PER_S)
 /* Who waits for a lock and is not the first of them is in the schedule for so long ahead. */
 #define PARKED_US (2 * 3600 * US_PER_S)
 enum { PAGE = 100, CLAIM_HEAD = CLAIM_ID_BYTES, PROCESSES_MAX = 10000 };
-/* Entries of the schedule that a later look reads: what is due soon; the rest is seen when it comes to its queue. */
+/* Entries of the schedule, and of those that wait there for a lock, that a later look reads; the rest is seen when it
+ * comes to its queue. */
 enum { SCHEDULE_AGAIN = 1000 };
 
 void shadow_processes_forget(struct shadow *shadow)
@@ -31,15 +36,19 @@ static const char *queue_of(const struct shadow *shadow)
     return shadow->options.live->worker.queues.items[shadow->place];
 }
 
+/* What is due during the run; or behind that, where those are that wait for a lock. */
 static void range_request(struct shadow *shadow, const char *key)
 {
-    char until[32];
-    int64_t until_us = shadow->schedule_until_us + (shadow->is_first ? PARKED_US : 0);
-    snprintf(until, sizeof until, "%.6f", (double)until_us / (double)US_PER_S);
+    char from[40] = "-inf", until[32];
+    bool is_parked = shadow->step == SHADOW_PARKED;
+    int64_t end_us = shadow->schedule_until_us;
+    if (is_parked)
+        snprintf(from, sizeof from, "(%.6f", (double)end_us / (double)US_PER_S);
+    snprintf(until, sizeof until, "%.6f", (double)(end_us + (is_parked ? PARKED_US : 0)) / (double)US_PER_S);
     redis_request_begin(&shadow->request, 8);
     redis_request_text(&shadow->request, "ZRANGEBYSCORE");
     redis_request_text(&shadow->request, key);
-    redis_request_text(&shadow->request, "-inf");
+    redis_request_text(&shadow->request, from);
     redis_request_text(&shadow->request, until);
     redis_request_text(&shadow->request, "WITHSCORES");
     redis_request_text(&shadow->request, "LIMIT");
@@ -77,6 +86,7 @@ static void request_make(struct shadow *shadow)
         redis_request_integer(out, shadow->offset + PAGE - 1);
         break;
     case SHADOW_SCHEDULE:
+    case SHADOW_PARKED:
         range_request(shadow, shadow->keys.schedule);
         break;
     case SHADOW_RETRY:
@@ -100,9 +110,7 @@ void shadow_look(struct loop_timer *timer)
 {
     struct shadow *shadow = list_owner(timer, struct shadow, look);
     request_make(shadow);
-    if (redis_node_call(shadow->node, &shadow->request, loop_after(shadow->options.loop, PATIENCE_NS), &shadow->call))
-        shadow->counts.requests++;
-    else
+    if (!redis_node_call(shadow->node, &shadow->request, loop_after(shadow->options.loop, PATIENCE_NS), &shadow->call))
         look_after(shadow, PAUSE_NS);
 }
 
@@ -115,28 +123,43 @@ static void step_enter(struct shadow *shadow, enum shadow_step step, size_t plac
     shadow->offset = 0;
 }
 
-/* The first that there is anything to ask for, from this one on. */
+static void schedule_enter(struct shadow *shadow)
+{
+    bool is_time = instant_before(shadow->schedule_again, loop_now(shadow->options.loop));
+    shadow->schedule_entries = 0;
+    step_enter(shadow, is_time ? SHADOW_SCHEDULE : SHADOW_TOTAL, 0);
+}
+
+static void schedule_leave(struct shadow *shadow)
+{
+    shadow->schedule_again = loop_after(shadow->options.loop, (int64_t)shadow->schedule_entries * SCHEDULE_EACH_NS);
+    step_enter(shadow, SHADOW_TOTAL, 0);
+}
+
 static void queue_enter(struct shadow *shadow, size_t place)
 {
-    if (place < shadow->options.live->worker.queues.count) {
+    if (place < shadow->options.live->worker.queues.count)
         step_enter(shadow, SHADOW_LENGTH, place);
-        return;
-    }
-    struct instant now = loop_now(shadow->options.loop);
-    bool is_time = shadow->is_first || instant_since(shadow->scheduled, now) > SCHEDULE_NS;
-    if (is_time)
-        shadow->scheduled = now;
-    step_enter(shadow, is_time ? SHADOW_SCHEDULE : SHADOW_TOTAL, 0);
+    else
+        step_enter(shadow, SHADOW_PROCESSES, 0);
+}
+
+static void look_enter(struct shadow *shadow)
+{
+    shadow->lengths = 0;
+    queue_enter(shadow, 0);
 }
 
 static void claims_enter(struct shadow *shadow, size_t place)
 {
-    if (place == 0)
-        shadow->lengths = 0;
-    if (place < shadow->process_count)
+    if (place < shadow->process_count) {
         step_enter(shadow, SHADOW_CLAIMS, place);
-    else
-        queue_enter(shadow, 0);
+    } else if (shadow->is_opening) {
+        shadow->is_opening = false;
+        look_enter(shadow);
+    } else {
+        schedule_enter(shadow);
+    }
 }
 
 /* --- what is there ------------------------------------------------------------------------------------------------ */
@@ -230,24 +253,35 @@ static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
     return reply->count;
 }
 
+static void scheduled_take(struct shadow *shadow, const struct redis_reply *task, const struct redis_reply *score)
+{
+    double score_us = strtod(score->bytes, NULL) * (double)US_PER_S; /* may be -inf */
+    int64_t at_us = score_us > (double)wall_now().us ? (int64_t)score_us : 0;
+    struct shadow_entry *entry = shadow_take(shadow, NULL, task->bytes, task->length, at_us);
+    bool is_parked = shadow->envelope.parked_at.us > 0;
+    if (is_parked)
+        shadow->lengths++;
+    if (entry == NULL)
+        return;
+    if (!is_parked)
+        shadow->timed++;
+    entry_wait(shadow, entry, &shadow->counts.scheduled);
+}
+
 static size_t schedule_take(struct shadow *shadow, const struct redis_reply *reply)
 {
-    for (size_t i = 0; i + 1 < reply->count; i += 2) {
-        const struct redis_reply *task = &reply->elements[i], *score = &reply->elements[i + 1];
-        if (task->kind != REDIS_STRING || score->kind != REDIS_STRING)
-            continue;
-        double score_us = strtod(score->bytes, NULL) * (double)US_PER_S; /* may be -inf */
-        int64_t at_us = score_us > (double)wall_now().us ? (int64_t)score_us : 0;
-        struct shadow_entry *entry = shadow_take(shadow, NULL, task->bytes, task->length, at_us);
-        if (entry == NULL)
-            continue;
-        shadow->timed++;
-        entry_wait(shadow, entry, &shadow->counts.scheduled);
-    }
+    for (size_t i = 0; i + 1 < reply->count; i += 2)
+        if (reply->elements[i].kind == REDIS_STRING && reply->elements[i + 1].kind == REDIS_STRING)
+            scheduled_take(shadow, &reply->elements[i], &reply->elements[i + 1]);
     shadow->offset += PAGE;
+    shadow->schedule_entries += reply->count / 2;
     int64_t most = shadow->is_first ? SHADOW_QUEUE_MAX : SCHEDULE_AGAIN;
-    if (reply->count < 2 * (size_t)PAGE || shadow->offset >= most)
-        step_enter(shadow, shadow->step == SHADOW_SCHEDULE ? SHADOW_RETRY : SHADOW_TOTAL, 0);
+    if (reply->count == 2 * (size_t)PAGE && shadow->offset < most)
+        return reply->count / 2;
+    if (shadow->step == SHADOW_RETRY)
+        schedule_leave(shadow);
+    else
+        step_enter(shadow, shadow->step == SHADOW_SCHEDULE ? SHADOW_PARKED : SHADOW_RETRY, 0);
     return reply->count / 2;
 }
 
@@ -261,9 +295,10 @@ static size_t total_take(struct shadow *shadow, const struct redis_reply *reply)
     long long unseen = total - shadow->total_first + shadow->lengths - (long long)(shadow->seen.count - shadow->timed);
     if (unseen > (long long)shadow->counts.missed)
         shadow->counts.missed = (uint64_t)unseen;
-    shadow->counts.looks++;
+    if (shadow->is_first)
+        shadow->options.copied(shadow->options.context);
     shadow->is_first = false;
-    step_enter(shadow, SHADOW_PROCESSES, 0);
+    look_enter(shadow);
     return 1;
 }
 
@@ -282,6 +317,7 @@ static size_t reply_take(struct shadow *shadow, const struct redis_reply *reply)
     case SHADOW_PAGE:
         return page_take(shadow, list);
     case SHADOW_SCHEDULE:
+    case SHADOW_PARKED:
     case SHADOW_RETRY:
         return schedule_take(shadow, list);
     case SHADOW_TOTAL:
@@ -302,6 +338,6 @@ void shadow_answered(struct redis_call *call, const struct redis_result *result)
     }
     size_t entries = reply_take(shadow, result->outcome == REDIS_VALUE ? result->reply : &nothing);
     int64_t paced_ns = (int64_t)((double)entries / shadow->options.plan->copy_rate * (double)NS_PER_S);
-    bool is_new_look = shadow->step == SHADOW_PROCESSES;
+    bool is_new_look = shadow->step == SHADOW_LENGTH && shadow->place == 0;
     look_after(shadow, is_new_look && paced_ns < PAUSE_NS ? PAUSE_NS : paced_ns);
 }

@@ -26,6 +26,7 @@ enum shadow_step {
     SHADOW_LENGTH,    /* of a queue */
     SHADOW_PAGE,      /* of it */
     SHADOW_SCHEDULE,
+    SHADOW_PARKED, /* those in the schedule that wait for a lock */
     SHADOW_RETRY,
     SHADOW_TOTAL, /* how many tasks the fleet has run */
 };
@@ -42,6 +43,7 @@ struct shadow {
     bool is_ended;
     /* the look that goes on */
     enum shadow_step step;
+    bool is_opening;  /* before the first look */
     bool is_first;    /* the first look at everything */
     size_t place;     /* which process, which queue */
     int64_t offset;   /* in it */
@@ -49,10 +51,11 @@ struct shadow {
     struct list page; /* of this queue, the oldest first */
     char **processes; /* identities */
     size_t process_count;
-    int64_t lengths;          /* of all queues, in this look */
-    struct instant scheduled; /* when the schedule was looked at */
+    int64_t lengths; /* of all queues, and how many wait for a lock, in this look */
+    struct instant schedule_again;
+    size_t schedule_entries; /* that this look has read of it */
     int64_t schedule_until_us;
-    uint64_t timed;        /* tasks that were found in the schedule, or for a retry */
+    uint64_t timed;        /* tasks that were found waiting for their time */
     long long total_first; /* -1 = not known yet */
     /* what was found */
     struct seen_set seen;
