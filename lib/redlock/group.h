@@ -70,7 +70,8 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
-    bool is_guest; /* markers are for others to write */
+    int64_t pass_ns; /* how long passes that were refused have taken lately */
+    bool is_guest;   /* markers are for others to write */
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told; /* changes of it are news from now on */

@@ -25,14 +25,15 @@
 #include "redlock/lock_swap.h"
 
 /* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
- * them comes; so each more makes it wider, and the first comes when a pass of somebody quicker would be over. */
-#define WAKE_SPREAD_NS     (10 * NS_PER_MS)
-#define WAKE_SPREAD_MAX_NS (100 * NS_PER_MS)
-#define WAKE_SPREAD_ONE_NS ((int64_t)2500 * NS_PER_US)
-#define EXPIRY_SPREAD_NS   (50 * NS_PER_MS)
-#define LONG_MAX_NS        (60 * NS_PER_S)
-#define POLL_MIN_NS        (20 * NS_PER_MS)
-#define POLL_MAX_NS        (1 * NS_PER_S)
+ * them comes; so each more makes it wider by about a pass, and the first comes when a pass of somebody quicker would be
+ * over. How long that is depends on how far the nodes are, and on what else the machines do. */
+#define WAKE_PASS_MIN_NS ((int64_t)2500 * NS_PER_US)
+#define WAKE_PASS_MAX_NS (50 * NS_PER_MS)
+enum { WAKE_PASSES_MIN = 4, WAKE_PASSES_MAX = 40 };
+#define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
+#define LONG_MAX_NS      (60 * NS_PER_S)
+#define POLL_MIN_NS      (20 * NS_PER_MS)
+#define POLL_MAX_NS      (1 * NS_PER_S)
 enum { HINT_NODES = 2 };
 
 struct lock_want {
@@ -169,6 +170,21 @@ static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
     return instant_after(within(lock, EXPIRY_SPREAD_NS), at_most + NS_PER_MS);
 }
 
+/* A pass of this process, as they are lately. */
+static int64_t pass_of(const struct redlock_lock *lock)
+{
+    int64_t pass_ns = lock->group->pass_ns;
+    return pass_ns < WAKE_PASS_MIN_NS ? WAKE_PASS_MIN_NS : pass_ns > WAKE_PASS_MAX_NS ? WAKE_PASS_MAX_NS : pass_ns;
+}
+
+static struct instant after_release(const struct redlock_lock *lock, int64_t listeners)
+{
+    int64_t passes = listeners < WAKE_PASSES_MIN   ? WAKE_PASSES_MIN
+                     : listeners > WAKE_PASSES_MAX ? WAKE_PASSES_MAX
+                                                   : listeners;
+    return within(lock, passes * pass_of(lock));
+}
+
 /* When a pass that somebody else's hold refused is worth repeating. */
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
@@ -179,7 +195,7 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
         return poll_at(lock);
     /* A release before it was listened to, or while this pass was under way, may have been missed. */
     if (instant_before(asked, live_since(lock)) || !instant_before(wait->freed_at, asked))
-        return within(lock, WAKE_SPREAD_NS);
+        return after_release(lock, 1);
     wait->polls = 0;
     /* The holder has extended it. Others who wait for the same moment need not find that out. */
     if (by_expiry)
@@ -193,6 +209,7 @@ void lock_wait_plan(struct redlock_lock *lock)
     if (wait->planned_round == lock->lease.round)
         return;
     wait->planned_round = lock->lease.round;
+    lock->group->pass_ns += (instant_since(lock->lease.validity_from, now_of(lock)) - lock->group->pass_ns) / 4;
     bool by_expiry = wait->is_long;
     wait->is_long = false;
     if (wait->is_silent && lock->lease.refusal != LEASE_SPLIT) {
@@ -234,18 +251,10 @@ static struct instant asks_at(const struct redlock_lock *lock)
 
 /* --- what is heard ------------------------------------------------------------------------------------------------ */
 
-static int64_t spread_of(int64_t listeners)
-{
-    if (listeners > WAKE_SPREAD_MAX_NS / WAKE_SPREAD_ONE_NS)
-        return WAKE_SPREAD_MAX_NS;
-    int64_t spread = listeners * WAKE_SPREAD_ONE_NS;
-    return spread > WAKE_SPREAD_NS ? spread : WAKE_SPREAD_NS;
-}
-
 static void free_heard(struct redlock_lock *lock, int64_t listeners)
 {
     lock->wait.is_long = false;
-    ask_at(lock, instant_earlier(asks_at(lock), within(lock, spread_of(listeners))));
+    ask_at(lock, instant_earlier(asks_at(lock), after_release(lock, listeners)));
 }
 
 /* The last refusal was another holder's, so it tells nobody any more who has it (E12). */
@@ -337,7 +346,7 @@ static void has_turn(struct turn_claim *claim)
         return;
     }
     turn_claim_restart(claim);
-    wait->row_began = wait->starts_at = within(lock, WAKE_SPREAD_NS);
+    wait->row_began = wait->starts_at = after_release(lock, 1);
     if (wait->limit_ns > 0)
         listen_for_release(lock); /* and for whoever is quicker */
     timer_follow(lock);

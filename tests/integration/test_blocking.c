@@ -96,7 +96,7 @@ static void a_held_lock_is_extended_behind_its_holder(void **state)
     (void)state;
     struct redlock_counters counters;
     struct redlock_held *held = NULL;
-    terms.ttl_ns = REDLOCK_MS(600);
+    terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     do {
         redlock_client_counters(client, &counters);
@@ -110,7 +110,7 @@ static void the_holder_sees_that_a_majority_hangs(void **state)
 {
     (void)state;
     struct redlock_held *held = NULL;
-    terms.ttl_ns = REDLOCK_MS(600);
+    terms.ttl_ns = REDLOCK_MS(4 * CLUSTER_TIMEOUT_MS);
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     pause_first(QUORUM);
     assert_true(redlock_held_valid_for_ns(held) < terms.ttl_ns);

@@ -85,7 +85,7 @@ static void a_held_lock_is_confirmed_and_extended(void **state)
 static void a_deleted_lock_is_not_confirmed(void **state)
 {
     (void)state;
-    ask_first(QUORUM, "DEL lock:account:1");
+    lock_cluster_take_away(&cluster, "lock:account:1");
     assert_int_equal(trip_run("[\"verify\"]"), HF_DISCARD);
     assert_int_equal(probe.losses, 1);
 }

@@ -97,8 +97,7 @@ static void neighbours_await(const struct row *row)
 static void lock_take_away(void)
 {
     test_await(fleet_noted(&fleet, "begin late") == 1);
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL lock:late"), "1");
+    lock_cluster_take_away(&fleet.locks, "lock:late");
 }
 
 /* --- the worker ------------------------------------------------------------------------------------------------- */

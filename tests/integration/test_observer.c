@@ -233,8 +233,7 @@ static void a_lock_that_is_lost_is_told(void **state)
     unsigned worker = observed_work(NULL);
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(fleet_noted(&fleet, "begin a") == 1);
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "DEL lock:x");
+    lock_cluster_take_away(&fleet.locks, "lock:x");
     const struct seen_task *a = left_first("a");
     assert_int_equal(a->task.ending, FLOW_LOCK_LOST);
     assert_true(a->task.was_lost);

@@ -201,7 +201,7 @@ static void hold_and_answer(int from, int to)
 {
     char reason[256];
     const char *resource = "r";
-    struct redlock_terms short_terms = quick_terms(1000, 3);
+    struct redlock_terms short_terms = quick_terms(4 * CLUSTER_TIMEOUT_MS, 3);
     struct redlock_request request = {.resources = &resource, .resource_count = 1};
     struct redlock_held *held = NULL;
     struct redlock_client *client = redlock_client_open(&cluster.options, reason, sizeof reason);
@@ -260,5 +260,5 @@ int main(void)
         lock_test(a_nested_acquire_of_the_same_owner_is_refused_as_anybody_elses),
         lock_test(a_process_that_was_stopped_for_too_long_wakes_without_its_lock),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -212,7 +212,7 @@ static void a_lost_lock_can_be_acquired_again_after_its_release(void **state)
 {
     (void)state;
     have("r");
-    ask_first(NODES, "DEL lock:r");
+    lock_cluster_take_away(&cluster, "lock:r");
     loop_await(loop, mine.losses == 1);
     (void)lock_probe_release(&mine);
     have("r");

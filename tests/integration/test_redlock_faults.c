@@ -61,7 +61,7 @@ static void a_minority_that_hangs_is_not_noticed(void **state)
     cycles_go_on();
     pause_first(MINORITY);
     cycles_go_on();
-    loop_for(loop, REDLOCK_MS(60)); /* longer than the nodes' timeout */
+    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
     cycles_go_on();
     resume_first(MINORITY);
     loop_await(loop, lock_cluster_keys(&cluster) == 0);
@@ -81,7 +81,7 @@ static void a_node_that_hangs_is_sent_no_more_grants_until_it_answers(void **sta
     unsigned before = calls_of_first();
     pause_first(1);
     cycles_go_on(); /* these are sent */
-    loop_for(loop, REDLOCK_MS(60));
+    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
     for (int i = 0; i < 10; i++)
         cycles_go_on(); /* these are not */
     resume_first(1);
@@ -245,7 +245,7 @@ static void a_grant_that_is_executed_after_its_pass_is_undone(void **state)
     (void)state;
     redis_server_pause(cluster.servers[0]);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
-    loop_for(loop, REDLOCK_MS(60));
+    loop_for(loop, REDLOCK_MS(CLUSTER_TIMEOUT_MS + 50));
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
     redis_server_resume(cluster.servers[0]);
     loop_await(loop, lock_cluster_keys(&cluster) == 0);

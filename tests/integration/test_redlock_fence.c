@@ -360,5 +360,5 @@ int main(void)
         lock_test(one_bad_counter_does_not_harm_others_in_the_same_call),
         lock_test(a_proposal_far_ahead_is_cut_to_a_minute_from_now),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -310,5 +310,5 @@ int main(void)
         lock_test(the_client_says_which_limit_was_broken),
         lock_test(limits_at_their_ends_work),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

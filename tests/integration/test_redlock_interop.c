@@ -250,5 +250,5 @@ int main(void)
         lock_test(of_ours_and_a_textbook_client_at_once_one_has_it_at_most),
         lock_test(tokens_rise_over_the_holds_of_textbook_clients),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

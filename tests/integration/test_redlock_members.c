@@ -183,5 +183,5 @@ int main(void)
         members_test(nodes_of_other_groups_do_not_make_one),
         members_test(a_replaced_node_and_a_node_that_missed_the_replacement_have_no_vote),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -292,5 +292,5 @@ int main(void)
         lock_test(a_replant_that_comes_late_or_to_another_marker_does_nothing),
         lock_test(a_key_that_is_released_in_the_same_turn_is_not_planted_again),
     };
-    return cmocka_run_group_tests(tests, one_cluster_patient_set_up, one_cluster_tear_down);
+    return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
 }

@@ -28,7 +28,9 @@ void lock_cluster_start_group(struct lock_cluster *cluster, unsigned count, int6
     *cluster = (struct lock_cluster){.count = count, .max_ttl_ms = max_ttl_ms};
     for (unsigned i = 0; i < count; i++) {
         cluster->servers[i] = redis_server_start(NULL);
-        cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1", .port = redis_server_port(cluster->servers[i])};
+        cluster->nodes[i] = (struct redlock_node){.host = "127.0.0.1",
+                                                  .port = redis_server_port(cluster->servers[i]),
+                                                  .timeout_ns = REDLOCK_MS(CLUSTER_TIMEOUT_MS)};
     }
     group_make(cluster);
     cluster->options = (struct redlock_options){
@@ -98,6 +100,13 @@ unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key)
     char command[600];
     snprintf(command, sizeof command, "EXISTS %s", key);
     return sum(cluster, command);
+}
+
+void lock_cluster_take_away(struct lock_cluster *cluster, const char *key)
+{
+    test_await(lock_cluster_holders(cluster, key) == cluster->count);
+    for (unsigned i = 0; i < cluster->count; i++)
+        assert_string_equal(lock_cluster_ask(cluster, i, "DEL %s", key), "1");
 }
 
 unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command)

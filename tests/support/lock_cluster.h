@@ -9,7 +9,8 @@
 #include "redlock/redlock_loop.h"
 #include "tests/support/redis_server.h"
 
-enum { CLUSTER_MAX = 5, CLUSTER_MAX_TTL_MS = 60000 };
+/* A node may take that long to answer: on a loaded machine servers are slow without being at fault. */
+enum { CLUSTER_MAX = 5, CLUSTER_MAX_TTL_MS = 60000, CLUSTER_TIMEOUT_MS = 500 };
 
 /* Servers that live as long as the test program; the options are what a group or a client over them wants. */
 struct lock_cluster {
@@ -37,6 +38,8 @@ const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, cons
     __attribute__((format(printf, 3, 4)));
 /* How many of the servers that run have the key. */
 unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key);
+/* Waits until every server has the key, as some get it after the majority that decided, and deletes it everywhere. */
+void lock_cluster_take_away(struct lock_cluster *cluster, const char *key);
 /* How often all servers together have run commands of this name. */
 unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command);
 

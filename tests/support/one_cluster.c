@@ -9,14 +9,6 @@ int one_cluster_set_up(void **state)
     return 0;
 }
 
-int one_cluster_patient_set_up(void **state)
-{
-    (void)one_cluster_set_up(state);
-    for (unsigned i = 0; i < NODES; i++)
-        cluster.nodes[i].timeout_ns = REDLOCK_MS(200);
-    return 0;
-}
-
 int one_cluster_tear_down(void **state)
 {
     (void)state;

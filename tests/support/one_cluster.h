@@ -10,9 +10,6 @@ extern struct lock_cluster cluster;
 
 /* For the whole group of tests. */
 int one_cluster_set_up(void **state);
-/* The same with nodes that may take long to answer, for tests in which every answer counts: on a loaded machine servers
- * are slow without being at fault. */
-int one_cluster_patient_set_up(void **state);
 int one_cluster_tear_down(void **state);
 
 /* What is done to the first `count` servers. */

@@ -26,8 +26,8 @@
 #include "redis/reader.h"
 #include "redis/request.h"
 
-static const int64_t start_limit_ns = 10 * NS_PER_S;
-enum { COMMAND_LIMIT_S = 10, START_ATTEMPTS = 10 };
+static const int64_t start_limit_ns = 60 * NS_PER_S;
+enum { COMMAND_LIMIT_S = 100, START_ATTEMPTS = 10 };
 
 struct redis_server {
     char *directory, *config_path, *unix_path, *password;
