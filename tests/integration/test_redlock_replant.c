@@ -13,7 +13,7 @@
 
 /* The quarantine (of the usual 60 s) is longer than any wait here: what comes back to a node comes from the hold,
  * not from a new grant. */
-enum { TTL_MS = 3000, SHORT_TTL_MS = 1000 };
+enum { TTL_MS = 3000, SHORT_TTL_MS = 4 * CLUSTER_TIMEOUT_MS };
 
 static void terms_change(int64_t ttl_ms, bool unfenced)
 {

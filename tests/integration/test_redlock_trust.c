@@ -11,14 +11,12 @@
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
 
-enum { MAX_TTL_MS = 1500, TTL_MS = 1000 };
+enum { MAX_TTL_MS = 2500, TTL_MS = 4 * CLUSTER_TIMEOUT_MS };
 
 static int all_set_up(void **state)
 {
     (void)state;
     lock_cluster_start_group(&cluster, NODES, MAX_TTL_MS);
-    for (unsigned i = 0; i < NODES; i++)
-        cluster.nodes[i].timeout_ns = REDLOCK_MS(200);
     return 0;
 }
 
@@ -332,7 +330,7 @@ static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **s
     struct redlock_request request = {.resources = &resource, .resource_count = 1};
     terms_change(MAX_TTL_MS + 1, 1);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_INVALID);
-    assert_contains(mine.reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    assert_contains(mine.reason, "its ttl of 2501 ms is above the max_ttl of the lock group, 2500 ms");
     assert_true(redlock_lock_is_free(mine.lock));
     assert_int_equal(redlock_group_counters(group)->invalid, 1);
     lock_probe_ask(&mine, "r"); /* and given up before the answer */
@@ -341,7 +339,7 @@ static void a_ttl_above_the_groups_longest_is_invalid_and_sends_nothing(void **s
     struct redlock_client *client = redlock_client_open(&cluster.options, reason, sizeof reason);
     assert_non_null(client);
     assert_int_equal(redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason), REDLOCK_INVALID);
-    assert_contains(reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    assert_contains(reason, "its ttl of 2501 ms is above the max_ttl of the lock group, 2500 ms");
     redlock_client_close(client);
     assert_int_equal(lock_cluster_keys(&cluster), 0);
     terms_change(MAX_TTL_MS, 1);
@@ -359,7 +357,7 @@ static void a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_befo
     assert_non_null(fresh);
     lock_probe_create(&early, loop, fresh, &longer);
     assert_int_equal(lock_probe_acquire(&early, "r"), REDLOCK_INVALID);
-    assert_contains(early.reason, "its ttl of 1501 ms is above the max_ttl of the lock group, 1500 ms");
+    assert_contains(early.reason, "its ttl of 2501 ms is above the max_ttl of the lock group, 2500 ms");
     assert_true(redlock_group_voters(fresh) > 0);
     lock_probe_destroy(&early);
     redlock_group_destroy(fresh);
