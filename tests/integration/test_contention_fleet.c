@@ -289,22 +289,41 @@ static unsigned commands_sent(void)
     return count;
 }
 
-/* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. Every 15 s
- * the oldest that waits has a try, of two passes at three nodes. */
+static void wait_for(int64_t ns)
+{
+    struct instant end = instant_after(instant_now(), ns);
+    test_await(instant_reached(instant_now(), end));
+}
+
+/* Some nodes are asked a little after the majority that decided. */
+static bool lock_nodes_are_quiet(void)
+{
+    unsigned before = lock_node_scripts();
+    wait_for(200 * NS_PER_MS);
+    return lock_node_scripts() == before;
+}
+
+/* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. When it has
+ * waited for 15 s, and again and again, the oldest has a try, of two passes at five nodes; so there is none here, unless
+ * the machine is slow. */
 static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
 {
     (void)state;
-    enum { CROWD = 10000, SECONDS = 5, TRY = 2 * 3, STRAGGLERS = 3 };
+    enum { CROWD = 10000, SECONDS = 5, TRY = 2 * 5, TRY_EVERY_S = 15 };
     resource_hold("r1");
     fleet_push_many(&fleet, "hold", CROWD, 0, 1);
+    struct instant began = instant_now();
     for (unsigned i = 0; i < 2; i++)
         contended_start(&(struct fleet_setup){.threads = 8, .lock = LOCK("1m", "")});
     test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "ZCARD schedule") == CROWD);
+    test_await(lock_nodes_are_quiet());
     statistics_reset();
-    struct instant end = instant_after(instant_now(), SECONDS * NS_PER_S);
-    test_await(instant_reached(instant_now(), end));
-    assert_in_range(lock_node_scripts(), 0, TRY + STRAGGLERS);
-    assert_in_range(commands_sent(), 1, 10 * SECONDS);
+    struct instant reset = instant_now();
+    wait_for(SECONDS * NS_PER_S);
+    unsigned scripts = lock_node_scripts(), commands = commands_sent();
+    unsigned tries = (unsigned)(instant_since(began, instant_now()) / (TRY_EVERY_S * NS_PER_S));
+    assert_in_range(scripts, 0, tries * TRY);
+    assert_in_range(commands, 1, 10 * (uint64_t)instant_since(reset, instant_now()) / NS_PER_S);
 }
 
 int main(void)

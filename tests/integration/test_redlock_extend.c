@@ -49,14 +49,14 @@ static void a_held_lock_outlives_many_ttl(void **state)
     ttl_change(2000); /* nobody may keep this program from running for so long */
     have("r");
     int64_t first_deadline = deadline();
-    int64_t end = instant_now().ns + 2 * terms.ttl_ns;
+    int64_t end = instant_now().ns + 4 * terms.ttl_ns;
     while (instant_now().ns < end) {
         loop_for(loop, terms.ttl_ns / 5);
         assert_true(lock_cluster_holders(&cluster, "lock:r") >= QUORUM);
     }
     assert_int_equal(mine.losses, 0);
-    assert_true(mine.extended >= 2);
-    assert_true(deadline() >= first_deadline + terms.ttl_ns);
+    assert_true(mine.extended >= 8);
+    assert_true(deadline() >= first_deadline + 3 * terms.ttl_ns);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }
 
@@ -74,9 +74,9 @@ static void many_locks_are_extended_by_few_calls(void **state)
     }
     loop_await(loop, redlock_group_counters(group)->acquired == MANY);
     unsigned before = lock_cluster_calls(&cluster, "evalsha");
-    loop_await(loop, redlock_group_counters(group)->extensions >= 2 * MANY);
+    loop_await(loop, redlock_group_counters(group)->extensions >= 4 * MANY);
     unsigned calls = lock_cluster_calls(&cluster, "evalsha") - before;
-    assert_true(calls < NODES * 2 * MANY / 4);
+    assert_true(calls < NODES * 4 * MANY / 4);
     for (unsigned i = 0; i < MANY; i++)
         redlock_lock_release(many[i].lock);
     for (unsigned i = 0; i < MANY; i++) {
