@@ -200,6 +200,17 @@ static void inheritance_failed(struct slot *slot)
                &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
 }
 
+/* Others may have been refused by what is left of it, and believe that somebody holds the lock. A process that ends
+ * tells them now, or nobody will. */
+static void remnants_tell(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    departures_doubt(worker->departures, slot->waiting.names, slot->waiting.resource_count);
+    if (worker->stopping)
+        queue_free(worker->queue,
+                   &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
+}
+
 static void lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
@@ -207,6 +218,8 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
     enum flow_refusal refusal = was_heir && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
     if (was_heir)
         inheritance_failed(slot);
+    if (event->may_obstruct || (was_heir && event->passes > 0))
+        remnants_tell(slot);
     slot->is_heir = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;

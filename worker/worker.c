@@ -262,7 +262,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->pool == NULL)
         return false;
     queue_build(worker);
-    worker->departures = departures_create(worker->loop, worker->queue);
+    worker->departures = departures_create(worker->loop, worker->queue, &worker->terms);
     if (!periodic_build(worker, error))
         return false;
     worker->lock_metrics = lock_metrics_create();

@@ -65,6 +65,7 @@ struct lease_step lease_acquire(struct lease *lease, const struct lease_terms *t
     invariant(lease->state == LEASE_FREE);
     lease->tries_left = terms->tries;
     lease->splits = 0;
+    lease->may_obstruct = false;
     return pass_start(lease, terms, now);
 }
 
@@ -158,10 +159,9 @@ static struct lease_step release_judge(struct lease *lease, const struct lease_t
 
 struct lease_step lease_release(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
-    (void)terms;
     invariant(lease->state != LEASE_FREE && lease->state != LEASE_RELEASING);
     if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING || lease->state == LEASE_WAITING)
-        return pass_cancel(lease);
+        return pass_cancel(lease, terms);
     lease->state = LEASE_RELEASING;
     lease->extending = false;
     round_begin(lease, lease->reached, now);

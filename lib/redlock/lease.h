@@ -116,6 +116,9 @@ struct lease {
     node_set asked;   /* of this round */
     node_set yes, no, foreign, unknown;
     bool extending; /* HELD: the round is an undecided extension */
+    /* Of this acquire: a majority may have granted a pass that failed, so others may have been refused by that, or are
+     * until its release has arrived. */
+    bool may_obstruct;
     bool in_danger;
     unsigned tries_left;
     unsigned splits;                   /* split votes in a row, for the doubling of their wait */

@@ -52,6 +52,13 @@ static enum lease_refusal pass_refusal(const struct lease *lease, const struct l
     return LEASE_SPLIT;
 }
 
+/* Before the votes are forgotten. A raise that was denied does not take a grant back. */
+static void obstruction_note(struct lease *lease, const struct lease_terms *terms, node_set granted)
+{
+    if (lease->state == LEASE_FENCING || has_quorum(terms, (node_set)(granted & lease->reached)))
+        lease->may_obstruct = true;
+}
+
 /* A split vote resolves itself within a round trip or two, so its wait starts short; what is held takes longer. */
 static int64_t pass_retry_wait(struct lease *lease, const struct lease_terms *terms, enum lease_refusal refusal)
 {
@@ -70,6 +77,8 @@ struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms
 {
     enum lease_refusal refusal = pass_refusal(lease, terms);
     struct lease_step step = {.abandon = lease->reached};
+    /* Who was refused before all had answered will be refused by the others, too: no doubt worth looking into. */
+    obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown));
     lease->refusal = refusal;
     round_next(lease);
     lease->asked = 0;
@@ -182,9 +191,10 @@ struct lease_step pass_judge(struct lease *lease, const struct lease_terms *term
     return lease->state == LEASE_ACQUIRING ? granting_judge(lease, terms, now) : fencing_judge(lease, terms, now);
 }
 
-struct lease_step pass_cancel(struct lease *lease)
+struct lease_step pass_cancel(struct lease *lease, const struct lease_terms *terms)
 {
     struct lease_step step = {.abandon = lease->reached, .news = LEASE_NEWS_REFUSED, .refusal = LEASE_CANCELLED};
+    obstruction_note(lease, terms, (node_set)(lease->yes | lease->unknown | outstanding(lease)));
     lease->state = LEASE_FREE;
     lease->refusal = LEASE_CANCELLED;
     lease->asked = 0;

@@ -42,7 +42,7 @@ struct lease_step pass_start(struct lease *lease, const struct lease_terms *term
 struct lease_step pass_judge(struct lease *lease, const struct lease_terms *terms,
                              struct instant now); /* ACQUIRING, FENCING */
 struct lease_step pass_fail(struct lease *lease, const struct lease_terms *terms, struct instant now);
-struct lease_step pass_cancel(struct lease *lease);
+struct lease_step pass_cancel(struct lease *lease, const struct lease_terms *terms);
 
 /* lease_hold.c */
 struct lease_step hold_begin(struct lease *lease, const struct lease_terms *terms);

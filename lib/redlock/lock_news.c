@@ -166,6 +166,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
     event->remaining_ns = answer == REDLOCK_BUSY ? remaining_ns(lock) : 0;
     event->resource = answer == REDLOCK_BUSY && lock->refused_key < lock->key_count ? lock->refused_key : 0;
     event->passes = lock->passes;
+    event->may_obstruct = answer != REDLOCK_ACQUIRED && lock->passes > 0 && lock->lease.may_obstruct;
     event->waited_ns = instant_since(lock->asked_at, loop_now(lock->group->loop));
     answer_count(&lock->group->counters, answer);
 }

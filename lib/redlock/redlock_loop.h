@@ -53,6 +53,9 @@ struct redlock_event {
     int64_t waited_ns;    /* of ANSWER: since redlock_lock_acquire */
     bool handed_over;     /* of ANSWER = ACQUIRED: straight from another lock of this process; it was never free */
     int64_t held_ns;      /* of LOST, RELEASED: since the acquisition */
+    /* of ANSWER, but for ACQUIRED: a majority may have granted it all the same, and refuses others until the release
+     * has arrived there */
+    bool may_obstruct;
 };
 
 /* `event` runs on the loop and may call anything here, release and destroy of this lock included. Terms must have

@@ -364,6 +364,45 @@ static void a_lock_that_is_lost_under_its_handler_is_not_kept_from_others(void *
     fleet_wait(&fleet, worker);
 }
 
+static void lock_nodes_have_memory(bool have)
+{
+    for (unsigned i = 1; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "CONFIG SET maxmemory %d", have ? 0 : 1), "OK");
+}
+
+/* Somebody has r at all lock nodes, and goes without a word, as what is left of a lock does when its late release
+ * arrives. Who waits for it believes in a holder; until when, in seconds of the queue node's clock, is the answer. */
+static long long given_who_believes_in_a_holder(const char *jid)
+{
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:r left PX 29000"), "OK");
+    contended_push(jid, "[0]", "r");
+    test_await(waiting_count("resource:r") == 1);
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "DEL lock:r"), "1");
+    return fleet_number(&fleet, "EVAL \"return math.floor(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])\" 1 "
+                                "schedule");
+}
+
+/* It was refused, and nobody knows whether nodes have granted it, and refuse others for that: those are woken, and need
+ * not wait until a ttl is over. */
+static void whom_the_rest_of_a_refused_lock_may_have_refused_is_woken(void **state)
+{
+    (void)state;
+    contended_start(NULL);
+    contended_start(&(struct fleet_setup){.queues = "\"others\""});
+    contended_push_to("others", "hold", "warm", "[0]", "elsewhere");
+    test_await(is_noted("end warm"));
+    long long believed_until = given_who_believes_in_a_holder("waits");
+    lock_nodes_have_memory(false);
+    contended_push_to("others", "hold", "asks", "[0]", "r");
+    test_await(waiting_count("resource:r") == 2);
+    lock_nodes_have_memory(true);
+    test_await(is_noted("end waits"));
+    assert_true(fleet_number(&fleet, "EVAL \"return tonumber(redis.call('TIME')[1])\" 0") < believed_until);
+    test_await(is_noted("end asks"));
+}
+
 /* What is claimed goes back, what is parked stays; whoever comes next goes on in the same order. */
 static void a_worker_that_stops_leaves_what_waits_in_order(void **state)
 {
@@ -402,6 +441,7 @@ int main(void)
         fleet_test(a_lock_that_is_lost_is_not_handed_over),
         fleet_test(a_lock_that_is_deleted_goes_to_the_heir_or_to_nobody),
         fleet_test(a_lock_that_is_lost_under_its_handler_is_not_kept_from_others),
+        fleet_test(whom_the_rest_of_a_refused_lock_may_have_refused_is_woken),
         fleet_test(a_worker_that_stops_leaves_what_waits_in_order),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

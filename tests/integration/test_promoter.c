@@ -454,10 +454,21 @@ static void test_an_entry_that_somebody_moved_is_not_moved_again(void **state)
 {
     (void)state;
     static const char promote[] = "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a";
-    free(redis_server_command(server, "ZADD schedule 9999999999 entry"));
+    free(redis_server_command(server, "ZADD schedule 1 entry"));
     assert_reply(server, "1", promote, queue_script_promote.sha1);
     assert_reply(server, "0", promote, queue_script_promote.sha1);
     assert_reply(server, "1", "LLEN queue:a");
+}
+
+/* It was due when it was seen, and was claimed and parked again since: moved before its time it loses its place. */
+static void test_an_entry_that_is_not_due_any_more_stays(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "ZADD schedule 9999999999 entry"));
+    assert_reply(server, "0", "EVALSHA %s 4 schedule queues dead queue:a 100 100 entry text a",
+                 queue_script_promote.sha1);
+    assert_reply(server, "0", "LLEN queue:a");
+    assert_reply(server, "9999999999", "ZSCORE schedule entry");
 }
 
 int main(void)
@@ -471,6 +482,7 @@ int main(void)
         promoter_test(test_burying_trims),
         promoter_test(test_two_processes_promote_each_entry_once),
         promoter_test(test_an_entry_that_somebody_moved_is_not_moved_again),
+        promoter_test(test_an_entry_that_is_not_due_any_more_stays),
         promoter_test(test_a_foreign_key_swallows_no_entry),
         promoter_test(test_entries_of_other_queues_stay),
         promoter_test(test_foreign_entries_are_not_buried),

@@ -108,6 +108,63 @@ static void test_e13_cancelling_between_passes_has_nothing_left_to_clean_up(void
     assert_int_equal(lease.state, LEASE_FREE);
 }
 
+/* --- what a refused one may leave in the way of others --------------------------------------------------------- */
+
+static bool obstructs_after(unsigned nodes, const char *letters)
+{
+    struct lease_terms terms = terms_of(nodes);
+    struct lease lease = asked(&terms);
+    votes(&lease, &terms, letters, START);
+    if (lease.state != LEASE_FREE)
+        lease_release(&lease, &terms, START);
+    return lease.may_obstruct;
+}
+
+static void test_whoever_a_majority_may_have_granted_may_obstruct_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *letters;
+        bool obstructs;
+    } passes[] = {{"aaa", false},   {"yyaaa", false}, {"yyaab", false}, {"xxxyy", false}, {"aauaa", false},
+                  {"yaaua", false}, {"yyuaa", true},  {"yuaaa", false}, {"uuuaa", true},  {"uuu", true},
+                  {"yuuxx", true},  {"xxxyu", false}, {"yy   ", true},  {"  aa ", true},  {"x  aa", false}};
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        if (obstructs_after(5, passes[i].letters) != passes[i].obstructs)
+            fail_msg("%s", passes[i].letters);
+    assert_true(obstructs_after(1, "u"));
+    assert_false(obstructs_after(1, "a"));
+}
+
+static void test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.tries = 2;
+    struct lease lease = asked(&terms);
+    votes(&lease, &terms, "uu", START);
+    assert_true(lease.may_obstruct);
+    lease_tick(&lease, &terms, lease_next(&lease, &terms));
+    assert_int_equal(votes(&lease, &terms, "aa", lease.pass_started).refusal, LEASE_BUSY);
+    assert_true(lease.may_obstruct);
+    lease_acquire(&lease, &terms, START);
+    assert_false(lease.may_obstruct);
+}
+
+/* A majority granted it, and its token was not agreed upon. */
+static void test_who_was_to_raise_its_token_obstructs(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    terms.fenced = true;
+    struct lease lease = asked(&terms);
+    for (unsigned node = 0; node < 3; node++)
+        lease_vote(&lease, &terms, node, lease.round, LEASE_YES, 10 + node, START);
+    assert_int_equal(lease.state, LEASE_FENCING);
+    assert_int_equal(votes(&lease, &terms, "nn", START).news, LEASE_NEWS_REFUSED);
+    assert_true(lease.may_obstruct);
+}
+
 static void acquire_twice(void)
 {
     struct lease_terms terms = terms_of(3);
@@ -214,6 +271,9 @@ int main(void)
         cmocka_unit_test(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo),
         cmocka_unit_test(test_e13_a_cancelled_pass_is_cleaned_up),
         cmocka_unit_test(test_e13_cancelling_between_passes_has_nothing_left_to_clean_up),
+        cmocka_unit_test(test_whoever_a_majority_may_have_granted_may_obstruct_others),
+        cmocka_unit_test(test_what_an_earlier_pass_left_obstructs_whatever_the_last_one_ends_with),
+        cmocka_unit_test(test_who_was_to_raise_its_token_obstructs),
         cmocka_unit_test(test_the_driver_says_when_the_next_pass_begins),
         cmocka_unit_test(test_only_a_wait_can_be_moved),
         cmocka_unit_test(test_the_last_try_ends_with_the_pass_under_way),

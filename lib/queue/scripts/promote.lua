@@ -1,5 +1,6 @@
 -- Moves due entries of a sorted set to their queues. Whoever removes an entry moves it, so several processes may try.
--- An entry whose target holds a foreign value stays where it is.
+-- An entry whose target holds a foreign value stays where it is. So does one that is not due: since it was looked up, its
+-- task was claimed, and parked again with the same text.
 --
 -- KEYS: the sorted set, `queues`, `dead`, then one list an entry.
 -- ARGV: the longest age in seconds and the greatest number of entries of `dead`, then for each entry its text, the
@@ -12,7 +13,9 @@ for i = 4, #KEYS do
     local at = (i - 4) * 3 + 3
     local bury = ARGV[at + 2] == ''
     local target = bury and redis.pcall('ZCARD', KEYS[3]) or redis.pcall('LLEN', KEYS[i])
-    if type(target) == 'number' and redis.call('ZREM', KEYS[1], ARGV[at]) == 1 then
+    local due = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[at]))
+    if type(target) == 'number' and due and due <= now then
+        redis.call('ZREM', KEYS[1], ARGV[at])
         moved = moved + 1
         if bury then
             -- Scores differ, because dashboards address an entry by its score.

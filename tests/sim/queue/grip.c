@@ -242,8 +242,11 @@ static enum flow_refusal refusal_of(enum lease_refusal refusal)
 
 static void grip_refused(struct grip *grip, enum lease_refusal refusal)
 {
+    bool was_heir = grip->seat != NULL && grip->seat->is_heir;
     if (refusal == LEASE_NO_QUORUM || refusal == LEASE_TOO_SLOW)
         scene_of(grip)->is_undecided[grip->resource] = true;
+    if (grip->lease.may_obstruct || was_heir)
+        staff_doubt(grip->crew, grip->resource);
     if (grip->seat != NULL)
         seat_refused(grip->seat, refusal_of(refusal));
     successor_begin(grip);
@@ -256,6 +259,8 @@ static void grip_released(struct grip *grip, enum lease_ending ending)
     scene->is_undecided[grip->resource] = scene->is_undecided[grip->resource] || ending == LEASE_ENDED_UNKNOWN;
     bool is_late = instant_since(grip->let_go_at, scene->now) > LATE_NS;
     scene->counters->slow_releases += is_late;
+    if (grip->frees_again && ending == LEASE_ENDED_UNKNOWN)
+        staff_doubt(grip->crew, grip->resource);
     if (!is_late || !grip->frees_again || scene->bug == BUG_NEVER_FREES_AGAIN)
         return;
     scene->counters->freed_again++;

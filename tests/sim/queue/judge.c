@@ -8,10 +8,11 @@
  *       tasks that an operator or another program moved, deleted or brought back early, tasks whose process died while
  *       they had the lock, and tasks with a twin of the same jid (both on either side).
  *   S4  A lost wake: the lock of a resource is free and all of its tasks are parked for longer than WAKE_NS and the
- *       messages under way. Allowed exceptions: where processes die or messages get lost, or a majority of lock nodes
- *       did not answer a pass or a release in time, a ttl and a look (LOOK_NS); once the queue was paused, the next
- *       round of the sweep (SWEEP_NS), because nobody is woken into a paused queue; once an operator or another
- *       program changed the list, also the time for which one that was woken counts as on its way (OUT_NS).
+ *       messages under way. Allowed exceptions: where a majority of lock nodes did not answer a pass or a release in
+ *       time, about as long as that was late (UNDECIDED_NS); where processes die or messages get lost, a ttl and a
+ *       look (LOOK_NS); once the queue was paused, the next round of the sweep (SWEEP_NS), because nobody is woken
+ *       into a paused queue; once an operator or another program changed the list, also the time for which one that
+ *       was woken counts as on its way (OUT_NS).
  *   S5  A retry that no failed run has cost.
  *   S6  A task that has not ended long after the last fault.
  *   S7  A script that answers with an error.
@@ -27,6 +28,7 @@
 #include "tests/sim/queue/scene.h"
 
 #define WAKE_NS       (250 * NS_PER_MS)
+#define UNDECIDED_NS  (800 * NS_PER_MS) /* twice the time that a release is late at most */
 #define LOOK_NS       (7 * NS_PER_S)
 #define SWEEP_NS      (20 * NS_PER_S)
 #define OUT_NS        (90 * NS_PER_S)
@@ -281,7 +283,8 @@ void judge_watch(struct scene *scene)
             *since = INSTANT_NEVER;
         else if (since->ns == INSTANT_NEVER.ns)
             *since = scene->now;
-        int64_t bound = scene->is_quiet && !scene->is_undecided[r] ? WAKE_NS + 4 * scene->delay_max_ns : LOOK_NS;
+        int64_t late_ns = scene->is_undecided[r] ? UNDECIDED_NS : 0;
+        int64_t bound = scene->is_quiet ? WAKE_NS + 4 * scene->delay_max_ns + late_ns : LOOK_NS;
         bound = scene->relaxed[r] ? OUT_NS : scene->was_paused ? SWEEP_NS : bound;
         bool is_lost = sleeps && instant_since(*since, scene->now) > bound;
         if (is_lost)

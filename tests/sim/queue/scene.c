@@ -12,9 +12,13 @@
 #define PATIENCE_NS (240 * NS_PER_S) /* for everything to end after the last fault */
 #define WATCH_NS    (20 * NS_PER_MS)
 
-const char *const scene_bug_names[BUGS] = {
-    [BUG_NONE] = "none",          [BUG_IGNORES_RETRY] = "retry",      [BUG_NEVER_FREES_AGAIN] = "again",
-    [BUG_SEEN_TOO_LATE] = "seen", [BUG_BELIEVES_HEARSAY] = "hearsay", [BUG_FORGETS_DUE] = "due"};
+const char *const scene_bug_names[BUGS] = {[BUG_NONE] = "none",
+                                           [BUG_IGNORES_RETRY] = "retry",
+                                           [BUG_NEVER_FREES_AGAIN] = "again",
+                                           [BUG_SEEN_TOO_LATE] = "seen",
+                                           [BUG_BELIEVES_HEARSAY] = "hearsay",
+                                           [BUG_FORGETS_DUE] = "due",
+                                           [BUG_LEAVES_REMNANTS] = "remnants"};
 
 struct scene *scene_create(void)
 {

@@ -23,6 +23,7 @@
 #include "tests/sim/queue/script_host.h"
 #include "worker/contention.h"
 #include "worker/flow.h"
+#include "worker/remnants.h"
 
 enum {
     CREWS_MAX = 3,
@@ -46,6 +47,7 @@ enum scene_bug {
     BUG_SEEN_TOO_LATE,     /* a park names the time of its own claim, not that of the refusal it rests on */
     BUG_BELIEVES_HEARSAY,  /* that a lock is held is still believed when the queue node says that it was freed */
     BUG_FORGETS_DUE,       /* what is due soon is looked for when it is time anyway */
+    BUG_LEAVES_REMNANTS,   /* what is left of refused locks, and of releases without an answer, is told to nobody */
     BUGS,
 };
 extern const char *const scene_bug_names[BUGS];
@@ -138,7 +140,8 @@ struct staff {
     struct seat seats[SEATS_MAX];
     struct contention *contention;
     struct list grips;
-    struct event beat, look, start, bell;
+    struct remnants *remnants;
+    struct event beat, look, start, bell, retell;
     struct instant expected[EXPECTED_MAX];
     unsigned expected_count;
 };
@@ -179,6 +182,7 @@ struct violation {
     X(heirs)                                                                                                           \
     X(handed_over)                                                                                                     \
     X(freed_again)                                                                                                     \
+    X(retold)                                                                                                          \
     X(woken)                                                                                                           \
     X(refused_busy)                                                                                                    \
     X(refused_undecided)                                                                                               \
@@ -277,6 +281,7 @@ void staff_start(struct staff *crew);
 void staff_die(struct staff *crew, int64_t back_in_ns);
 void staff_end(struct staff *crew);
 void staff_expect(struct staff *crew, int64_t due_ns);
+void staff_doubt(struct staff *crew, unsigned resource); /* departures_doubt */
 
 /* --- seat.c */
 void seat_init(struct seat *seat, struct staff *crew, unsigned number);

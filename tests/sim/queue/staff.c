@@ -132,6 +132,42 @@ void staff_expect(struct staff *crew, int64_t due_ns)
         heap_set(&crew->scene->heap, &crew->look.item, due);
 }
 
+/* --- what may be left of locks ------------------------------------------------------------------------------------ */
+
+static const char *list_name(unsigned resource)
+{
+    static const char *const names[RESOURCES_MAX] = {"resource:r0", "resource:r1"};
+    return names[resource];
+}
+
+static void retell_follow(struct staff *crew)
+{
+    struct instant next = remnants_next(crew->remnants);
+    if (next.ns == INSTANT_NEVER.ns)
+        heap_remove(&crew->scene->heap, &crew->retell.item);
+    else
+        heap_set(&crew->scene->heap, &crew->retell.item, next);
+}
+
+static void staff_retells(struct event *event)
+{
+    struct staff *crew = list_owner(event, struct staff, retell);
+    const char *list = NULL;
+    while ((list = remnants_due(crew->remnants, crew->scene->now)) != NULL) {
+        crew->scene->counters->retold++;
+        call_free(crew, strcmp(list, list_name(0)) != 0, NULL, false);
+    }
+    retell_follow(crew);
+}
+
+void staff_doubt(struct staff *crew, unsigned resource)
+{
+    if (crew->scene->bug == BUG_LEAVES_REMNANTS)
+        return;
+    remnants_note(crew->remnants, list_name(resource), crew->scene->now, crew->scene->terms.ttl_ns);
+    retell_follow(crew);
+}
+
 /* --- dead processes ---------------------------------------------------------------------------------------------- */
 
 static void recover(struct staff *crew, const char *identity, const struct reply *orphans)
@@ -301,6 +337,7 @@ void staff_start(struct staff *crew)
     crew->is_alive = true;
     crew->expected_count = 0;
     crew->contention = contention_create(crew->life);
+    crew->remnants = remnants_create();
     for (unsigned i = 0; i < scene->seat_count; i++)
         seat_init(&crew->seats[i], crew, i);
     scene_trace(scene, "%s starts", crew->identity);
@@ -322,7 +359,9 @@ void staff_end(struct staff *crew)
     grips_forget(crew);
     contention_destroy(crew->contention);
     crew->contention = NULL;
-    struct event *const events[] = {&crew->beat, &crew->look, &crew->bell};
+    remnants_destroy(crew->remnants);
+    crew->remnants = NULL;
+    struct event *const events[] = {&crew->beat, &crew->look, &crew->bell, &crew->retell};
     for (unsigned i = 0; i < sizeof events / sizeof events[0]; i++)
         heap_remove(&scene->heap, &events[i]->item);
     for (unsigned i = 0; i < scene->seat_count; i++)
@@ -349,6 +388,7 @@ void staff_init(struct staff *crew, struct scene *scene, unsigned index)
     crew->beat.happens = staff_beats;
     crew->look.happens = staff_looks;
     crew->bell.happens = staff_rung;
+    crew->retell.happens = staff_retells;
     crew->start.happens = staff_starts;
     event_set_in(scene, &crew->start, chance_below(&scene->chance, 50 * NS_PER_MS));
 }

@@ -1,0 +1,135 @@
+/* What may be left of locks, and when those who wait are told again that they are free. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/remnants.h"
+
+#define TTL_NS (10 * NS_PER_S)
+
+static struct instant at(int64_t ms)
+{
+    return (struct instant){1000 * NS_PER_S + ms * NS_PER_MS};
+}
+
+static int set_up(void **state)
+{
+    *state = remnants_create();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    remnants_destroy(*state);
+    return 0;
+}
+
+static void assert_told_at(struct remnants *table, int64_t ms, const char *list)
+{
+    assert_int_equal(remnants_next(table).ns, at(ms).ns);
+    assert_null(remnants_due(table, instant_after(at(ms), -1)));
+    const char *told = remnants_due(table, at(ms));
+    assert_non_null(told);
+    assert_string_equal(told, list);
+}
+
+static void assert_nothing_left(struct remnants *table)
+{
+    assert_int_equal(remnants_next(table).ns, INSTANT_NEVER.ns);
+    assert_null(remnants_due(table, at(3600000)));
+}
+
+static void nothing_is_due_where_nothing_is_noted(void **state)
+{
+    assert_nothing_left(*state);
+    remnants_destroy(NULL);
+}
+
+static void pauses_grow_until_the_ttl_is_over(void **state)
+{
+    struct remnants *table = *state;
+    remnants_note(table, "resource:a", at(0), 5 * NS_PER_S);
+    static const int64_t told[] = {100, 300, 700, 1500, 2500, 3500, 4500};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        assert_told_at(table, told[i], "resource:a");
+    assert_nothing_left(table);
+}
+
+static void who_is_told_late_is_told_once(void **state)
+{
+    struct remnants *table = *state;
+    remnants_note(table, "resource:a", at(0), TTL_NS);
+    assert_string_equal(remnants_due(table, at(5000)), "resource:a");
+    assert_null(remnants_due(table, at(5000)));
+    assert_told_at(table, 5200, "resource:a");
+}
+
+static void noted_again_it_stays_longer_and_is_told_no_faster(void **state)
+{
+    struct remnants *table = *state;
+    remnants_note(table, "resource:a", at(0), NS_PER_S);
+    assert_told_at(table, 100, "resource:a");
+    remnants_note(table, "resource:a", at(250), NS_PER_S);
+    assert_told_at(table, 300, "resource:a");
+    remnants_note(table, "resource:a", at(300), 2 * NS_PER_S);
+    assert_told_at(table, 700, "resource:a");
+    assert_told_at(table, 1500, "resource:a");
+    assert_nothing_left(table);
+    remnants_note(table, "resource:a", at(4000), NS_PER_S); /* that was another time */
+    assert_told_at(table, 4100, "resource:a");
+}
+
+static void a_shorter_time_does_not_end_a_longer_one(void **state)
+{
+    struct remnants *table = *state;
+    remnants_note(table, "resource:a", at(0), TTL_NS);
+    remnants_note(table, "resource:a", at(0), 150 * NS_PER_MS);
+    assert_told_at(table, 100, "resource:a");
+    assert_told_at(table, 300, "resource:a");
+}
+
+static void lists_are_told_in_the_order_of_their_times(void **state)
+{
+    struct remnants *table = *state;
+    remnants_note(table, "resource:a", at(0), 250 * NS_PER_MS);
+    remnants_note(table, "resource:b", at(20), 250 * NS_PER_MS);
+    assert_told_at(table, 100, "resource:a");
+    assert_told_at(table, 120, "resource:b");
+    assert_nothing_left(table);
+    remnants_note(table, "class:c", at(0), 250 * NS_PER_MS); /* what was forgotten is used again */
+    assert_told_at(table, 100, "class:c");
+}
+
+static void of_too_many_the_oldest_is_forgotten(void **state)
+{
+    struct remnants *table = *state;
+    char list[32];
+    for (int i = 0; i < REMNANTS_MAX; i++) {
+        snprintf(list, sizeof list, "resource:%d", i);
+        remnants_note(table, list, at(i), 150 * NS_PER_MS);
+    }
+    remnants_note(table, "resource:0", at(REMNANTS_MAX), 150 * NS_PER_MS); /* not the oldest any more */
+    remnants_note(table, "resource:new", at(REMNANTS_MAX), 150 * NS_PER_MS);
+    unsigned told = 0;
+    for (const char *due = NULL; (due = remnants_due(table, at(10000))) != NULL; told++)
+        assert_string_not_equal(due, "resource:1");
+    assert_int_equal(told, REMNANTS_MAX);
+    assert_nothing_left(table);
+}
+
+#define remnants_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        remnants_test(nothing_is_due_where_nothing_is_noted),
+        remnants_test(pauses_grow_until_the_ttl_is_over),
+        remnants_test(who_is_told_late_is_told_once),
+        remnants_test(noted_again_it_stays_longer_and_is_told_no_faster),
+        remnants_test(a_shorter_time_does_not_end_a_longer_one),
+        remnants_test(lists_are_told_in_the_order_of_their_times),
+        remnants_test(of_too_many_the_oldest_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
