@@ -6,40 +6,41 @@
 #include "base/memory.h"
 
 /* Places are 1-based: the children of place p are 2p and 2p + 1, its parent is p / 2. */
-
-static void put(struct heap *heap, size_t place, struct heap_item *item)
+static struct heap_slot *at_place(const struct heap *heap, size_t place)
 {
-    heap->items[place - 1] = item;
-    item->place = place;
+    return &heap->slots[place - 1];
 }
 
-static struct heap_item *at_place(const struct heap *heap, size_t place)
+static void put(struct heap *heap, size_t place, struct heap_slot slot)
 {
-    return heap->items[place - 1];
+    *at_place(heap, place) = slot;
+    slot.item->place = place;
 }
 
 static void move_up(struct heap *heap, struct heap_item *item, size_t place)
 {
+    struct heap_slot slot = {item->at, item};
     while (place > 1) {
-        struct heap_item *parent = at_place(heap, place / 2);
-        if (!instant_before(item->at, parent->at))
+        struct heap_slot parent = *at_place(heap, place / 2);
+        if (!instant_before(slot.at, parent.at))
             break;
         put(heap, place, parent);
         place /= 2;
     }
-    put(heap, place, item);
+    put(heap, place, slot);
 }
 
 static void move_down(struct heap *heap, struct heap_item *item, size_t place)
 {
+    struct heap_slot slot = {item->at, item};
     for (size_t child; (child = 2 * place) <= heap->count; place = child) {
-        if (child < heap->count && instant_before(at_place(heap, child + 1)->at, at_place(heap, child)->at))
-            child++;
-        if (!instant_before(at_place(heap, child)->at, item->at))
+        if (child < heap->count)
+            child += instant_before(at_place(heap, child + 1)->at, at_place(heap, child)->at);
+        if (!instant_before(at_place(heap, child)->at, slot.at))
             break;
-        put(heap, place, at_place(heap, child));
+        put(heap, place, *at_place(heap, child));
     }
-    put(heap, place, item);
+    put(heap, place, slot);
 }
 
 /* Puts the item where it belongs, starting at a place that is free for it. */
@@ -54,22 +55,22 @@ static void settle(struct heap *heap, struct heap_item *item, size_t place)
 void heap_fini(struct heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++)
-        heap->items[i]->place = 0;
-    free(heap->items);
-    *heap = (struct heap){.items = NULL};
+        heap->slots[i].item->place = 0;
+    free(heap->slots);
+    *heap = (struct heap){.slots = NULL};
 }
 
 void heap_set(struct heap *heap, struct heap_item *item, struct instant at)
 {
     item->at = at;
     if (item->place != 0) {
-        invariant(item->place <= heap->count && at_place(heap, item->place) == item);
+        invariant(item->place <= heap->count && at_place(heap, item->place)->item == item);
         settle(heap, item, item->place);
         return;
     }
     if (heap->count == heap->capacity) {
         heap->capacity = heap->capacity == 0 ? 64 : 2 * heap->capacity;
-        heap->items = memory_resize(heap->items, heap->capacity, sizeof *heap->items);
+        heap->slots = memory_resize(heap->slots, heap->capacity, sizeof *heap->slots);
     }
     heap->count++;
     move_up(heap, item, heap->count);
@@ -80,9 +81,9 @@ void heap_remove(struct heap *heap, struct heap_item *item)
     size_t place = item->place;
     if (place == 0)
         return;
-    invariant(place <= heap->count && at_place(heap, place) == item);
+    invariant(place <= heap->count && at_place(heap, place)->item == item);
 
-    struct heap_item *last = at_place(heap, heap->count);
+    struct heap_item *last = at_place(heap, heap->count)->item;
     heap->count--;
     item->place = 0;
     if (last != item)
@@ -91,5 +92,5 @@ void heap_remove(struct heap *heap, struct heap_item *item)
 
 struct heap_item *heap_first(const struct heap *heap)
 {
-    return heap->count == 0 ? NULL : heap->items[0];
+    return heap->count == 0 ? NULL : heap->slots[0].item;
 }

@@ -9,12 +9,18 @@
 #include "base/clock.h"
 
 struct heap_item {
+    struct instant at; /* changed by heap_set only */
+    size_t place;      /* 1-based place in the heap; 0 = in no heap */
+};
+
+/* The deadline stands beside the pointer, so that a comparison need not visit the item, which may be anywhere. */
+struct heap_slot {
     struct instant at;
-    size_t place; /* 1-based place in the heap; 0 = in no heap */
+    struct heap_item *item;
 };
 
 struct heap {
-    struct heap_item **items;
+    struct heap_slot *slots;
     size_t count, capacity;
 };
 

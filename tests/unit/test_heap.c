@@ -15,7 +15,7 @@ static struct instant at(int64_t ns)
 static void an_empty_heap_has_no_first(void **state)
 {
     (void)state;
-    struct heap heap = {.items = NULL};
+    struct heap heap = {.slots = NULL};
     struct heap_item item = {.place = 0};
     assert_null(heap_first(&heap));
     assert_false(heap_holds(&item));
@@ -36,8 +36,10 @@ static void check_first(const struct heap *heap, const struct heap_item *items)
             smallest = &items[i];
     }
     assert_int_equal(heap->count, held);
+    for (size_t place = 1; place <= held; place++)
+        assert_int_equal(heap->slots[place - 1].at.ns, heap->slots[place - 1].item->at.ns);
     for (size_t place = 2; place <= held; place++)
-        assert_true(heap->items[place / 2 - 1]->at.ns <= heap->items[place - 1]->at.ns);
+        assert_true(heap->slots[place / 2 - 1].at.ns <= heap->slots[place - 1].at.ns);
     if (smallest == NULL)
         assert_null(heap_first(heap));
     else
@@ -48,7 +50,7 @@ static void first_is_the_earliest_whatever_is_set_moved_and_removed(void **state
 {
     (void)state;
     static struct heap_item items[ITEMS];
-    struct heap heap = {.items = NULL};
+    struct heap heap = {.slots = NULL};
     for (int round = 0; round < 5000; round++) {
         struct heap_item *item = &items[random_between(0, ITEMS - 1)];
         if (random_between(0, 2) == 0) {
@@ -67,7 +69,7 @@ static void items_leave_in_the_order_of_their_deadlines(void **state)
 {
     (void)state;
     static struct heap_item items[ITEMS];
-    struct heap heap = {.items = NULL};
+    struct heap heap = {.slots = NULL};
     for (size_t i = 0; i < ITEMS; i++)
         heap_set(&heap, &items[i], at(random_between(INT64_MIN, INT64_MAX)));
 
@@ -85,7 +87,7 @@ static void items_leave_in_the_order_of_their_deadlines(void **state)
 static void setting_twice_moves(void **state)
 {
     (void)state;
-    struct heap heap = {.items = NULL};
+    struct heap heap = {.slots = NULL};
     struct heap_item a = {.place = 0}, b = {.place = 0};
     heap_set(&heap, &a, at(10));
     heap_set(&heap, &b, at(20));
@@ -100,7 +102,7 @@ static void setting_twice_moves(void **state)
 
 static void an_item_of_another_heap_aborts(void)
 {
-    struct heap mine = {.items = NULL}, other = {.items = NULL};
+    struct heap mine = {.slots = NULL}, other = {.slots = NULL};
     struct heap_item item = {.place = 0};
     heap_set(&other, &item, at(1));
     heap_set(&mine, &item, at(2));
