@@ -5,19 +5,6 @@
  * while the process does (a virtual machine that is stopped); what is planned by it then happens later by that much. */
 #include "tests/sim/world.h"
 
-/* --- its clock -------------------------------------------------------------------------------------------------- */
-
-struct instant client_now(const struct sim_client *client)
-{
-    struct instant shown = client->clock_stands ? client->froze_at : client->world->now;
-    return instant_after(shown, -client->stood_ns);
-}
-
-struct instant client_to_world(const struct sim_client *client, struct instant at)
-{
-    return instant_after(at, client->stood_ns);
-}
-
 /* --- its life --------------------------------------------------------------------------------------------------- */
 
 static int64_t wall_draw(struct world *world)

@@ -25,19 +25,9 @@ void event_init(struct event *event, enum event_kind kind)
     *event = (struct event){.kind = kind};
 }
 
-void event_set(struct world *world, struct event *event, struct instant at)
-{
-    heap_set(&world->heap, &event->item, instant_before(at, world->now) ? world->now : at);
-}
-
 void event_clear(struct world *world, struct event *event)
 {
     heap_remove(&world->heap, &event->item);
-}
-
-struct instant world_in(const struct world *world, int64_t ns)
-{
-    return instant_after(world->now, ns);
 }
 
 uint16_t world_marker_number(struct world *world, const char *text, uint16_t guess)
@@ -50,11 +40,6 @@ uint16_t world_marker_number(struct world *world, const char *text, uint16_t gue
     invariant(world->marker_count < MARKERS_MAX);
     snprintf(world->markers[world->marker_count], MARKER_TEXT_MAX, "%s", text);
     return (uint16_t)world->marker_count++;
-}
-
-void world_note(struct world *world, uint64_t what)
-{
-    world->digest = chance_mix(world->digest ^ what);
 }
 
 void world_print(const struct world *world, const char *format, ...)

@@ -302,11 +302,7 @@ void world_destroy(struct world *world);
 void world_play(struct world *world, uint64_t seed, enum model_bug bug, struct counters *counters);
 
 void event_init(struct event *event, enum event_kind kind);
-void event_set(struct world *world, struct event *event, struct instant at); /* never before now */
 void event_clear(struct world *world, struct event *event);
-/* Some nanoseconds from now. */
-struct instant world_in(const struct world *world, int64_t ns);
-void world_note(struct world *world, uint64_t what); /* into the digest */
 /* The number of a marker's text; "" is MODEL_NO_MARKER. */
 uint16_t world_marker_number(struct world *world, const char *text, uint16_t guess);
 
@@ -341,9 +337,6 @@ void message_execute(struct message *message);
 /* --- client.c */
 void client_init(struct sim_client *client, struct world *world, unsigned index);
 void client_start(struct sim_client *client); /* also that of a successor */
-struct instant client_now(const struct sim_client *client);
-/* When everybody's clock shows what the client's will show at `at`, if it does not stand still. */
-struct instant client_to_world(const struct sim_client *client, struct instant at);
 void client_turn_end(struct sim_client *client);
 void client_pause(struct sim_client *client, int64_t ns, bool clock_stands);
 void client_resume(struct sim_client *client);
@@ -446,6 +439,35 @@ void oracle_process_died(struct sim_lock *lock);
 /* --- oracle_tokens.c */
 void oracle_acquired(struct sim_lock *lock);
 void oracle_written(struct sim_lock *lock); /* what it wrote arrives */
+
+/* Never before now. */
+static inline void event_set(struct world *world, struct event *event, struct instant at)
+{
+    heap_set(&world->heap, &event->item, instant_before(at, world->now) ? world->now : at);
+}
+
+/* Some nanoseconds from now. */
+static inline struct instant world_in(const struct world *world, int64_t ns)
+{
+    return instant_after(world->now, ns);
+}
+
+/* Into the digest. */
+static inline void world_note(struct world *world, uint64_t what)
+{
+    world->digest = chance_mix(world->digest ^ what);
+}
+
+static inline struct instant client_now(const struct sim_client *client)
+{
+    return instant_after(client->clock_stands ? client->froze_at : client->world->now, -client->stood_ns);
+}
+
+/* When everybody's clock shows what the client's will show at `at`, if it does not stand still. */
+static inline struct instant client_to_world(const struct sim_client *client, struct instant at)
+{
+    return instant_after(at, client->stood_ns);
+}
 
 static inline bool set_has(unsigned set, unsigned member)
 {
