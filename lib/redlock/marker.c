@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
+
 _Static_assert(MARKER_PLACES_MAX *(MARKER_ID_DIGITS + 1) + MARKER_GROUP_DIGITS + MARKER_RUN_DIGITS + 100 <
                    MARKER_TEXT_MAX,
                "every marker fits, with its words and numbers");
@@ -20,16 +22,28 @@ static const char *place_text(const char *id)
     return id[0] != '\0' ? id : "-";
 }
 
+/* All of a marker fits (above). */
+static size_t append(char text[MARKER_TEXT_MAX], size_t length, const char *what)
+{
+    size_t more = strlen(what);
+    invariant(length + more < MARKER_TEXT_MAX);
+    memcpy(text + length, what, more + 1);
+    return length + more;
+}
+
 size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX])
 {
     size_t length =
         (size_t)snprintf(text, MARKER_TEXT_MAX, "1 group=%s generation=%u max_ttl_ms=%lld places=", marker->group,
                          (unsigned)marker->generation, (long long)marker->max_ttl_ms);
-    for (unsigned i = 0; i < marker->place_count; i++)
-        length += (size_t)snprintf(text + length, MARKER_TEXT_MAX - length, "%s%s", i > 0 ? "," : "",
-                                   place_text(marker->places[i]));
-    return length + (size_t)snprintf(text + length, MARKER_TEXT_MAX - length, " self=%s run=%s", marker->self,
-                                     place_text(marker->run));
+    for (unsigned i = 0; i < marker->place_count; i++) {
+        length = append(text, length, i > 0 ? "," : "");
+        length = append(text, length, place_text(marker->places[i]));
+    }
+    length = append(text, length, " self=");
+    length = append(text, length, marker->self);
+    length = append(text, length, " run=");
+    return append(text, length, place_text(marker->run));
 }
 
 /* A number of at most 10 digits, or -1. A leading zero is noticed when the marker is written again. */

@@ -89,10 +89,16 @@ static bool may_adopt(const struct trust *trust, unsigned index)
     return places_named(trust, index) >= quorum(trust);
 }
 
+static bool is_of_group(const struct trust *trust, unsigned index)
+{
+    const struct trust_node *node = &trust->node[index];
+    return trust->has_group && node->has_marker && marker_same_membership(&node->marker, &trust->group);
+}
+
 static void adopt_group(struct trust *trust)
 {
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (may_adopt(trust, i)) {
+        if (!is_of_group(trust, i) && may_adopt(trust, i)) {
             trust->has_group = true;
             trust->group = trust->node[i].marker;
         }
@@ -102,8 +108,8 @@ static void adopt_group(struct trust *trust)
 
 static bool names_place(const struct trust *trust, const struct trust_node *node, const char *id)
 {
-    return node->has_marker && strcmp(node->marker.group, trust->group.group) == 0 &&
-           strcmp(node->marker.self, id) == 0;
+    return node->has_marker && strcmp(node->marker.self, id) == 0 &&
+           strcmp(node->marker.group, trust->group.group) == 0;
 }
 
 /* The later of two addresses of one server. */

@@ -57,7 +57,7 @@ static void message_free(struct message *message)
     event_clear(world, &message->event);
     list_remove(&message->inbox);
     list_remove(&message->link);
-    list_append(&world->idle_messages, &message->link);
+    list_prepend(&world->idle_messages, &message->link); /* the next one takes what is still in the cache */
     world->messages -= message->request.kind < REQUEST_INSPECT;
 }
 
