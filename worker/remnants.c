@@ -39,9 +39,9 @@ void remnants_destroy(struct remnants *table)
 {
     if (table == NULL)
         return;
+    heap_fini(&table->heap); /* it lets go of its items */
     remnants_free(&table->noted);
     remnants_free(&table->idle);
-    heap_fini(&table->heap);
     free(table);
 }
 
