@@ -25,7 +25,7 @@
 #include "redlock/lock_swap.h"
 
 /* What those who heard a release wait, at random, so that they do not meet. The more there are, the sooner the first of
- * them comes; so each more makes it wider by about a pass, and the first comes when a pass of somebody quicker would be
+ * them comes; so each more makes it wider by two passes, and the first comes when a pass of somebody quicker would be
  * over. How long that is depends on how far the nodes are, and on what else the machines do. */
 #define WAKE_PASS_MIN_NS ((int64_t)2500 * NS_PER_US)
 #define WAKE_PASS_MAX_NS (50 * NS_PER_MS)
@@ -170,10 +170,10 @@ static struct instant expiry_at(struct redlock_lock *lock, int64_t remaining_ns)
     return instant_after(within(lock, EXPIRY_SPREAD_NS), at_most + NS_PER_MS);
 }
 
-/* A pass of this process, as they are lately. */
+/* Passes of this process, as they are lately. */
 static int64_t pass_of(const struct redlock_lock *lock)
 {
-    int64_t pass_ns = lock->group->pass_ns;
+    int64_t pass_ns = 2 * lock->group->pass_ns;
     return pass_ns < WAKE_PASS_MIN_NS ? WAKE_PASS_MIN_NS : pass_ns > WAKE_PASS_MAX_NS ? WAKE_PASS_MAX_NS : pass_ns;
 }
 
