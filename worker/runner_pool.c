@@ -1,6 +1,7 @@
 #include "worker/runner_pool.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,56 +11,80 @@
 #include "base/memory.h"
 #include "worker/crash_note.h"
 
+/* Each sleeps on a semaphore of its own. A condition variable costs about as much again for each wake: who comes back
+ * from it gives up its mutex as if somebody waited for that, and often somebody does. */
+struct runner {
+    struct runner_pool *pool;
+    struct list link; /* among `asleep` */
+    sem_t woken;
+    pthread_t thread;
+};
+
 struct runner_pool {
     struct loop *loop;
     struct list submitted; /* the loop's own, until the end of the turn */
     struct loop_hook flush;
     pthread_mutex_t mutex; /* guards everything below */
-    pthread_cond_t work_or_stop;
     struct list ready;
-    unsigned asleep;
-    bool waking; /* a signal was sent and the runner it woke has not run yet */
+    struct list asleep; /* who fell asleep last comes first: the caches know it best */
+    bool waking;        /* a runner was woken and has not run yet */
     bool stopping;
     unsigned threads;
-    pthread_t runners[];
+    struct runner runners[];
 };
 
-/* With the mutex held. One at a time: the woken runner wakes the next if there is more. */
-static void wake_one(struct runner_pool *pool)
+/* With the mutex held: who is to be woken when that is given up, NULL = nobody. One at a time: the woken runner wakes
+ * the next if there is more. */
+static struct runner *next_choose(struct runner_pool *pool)
 {
-    if (list_is_empty(&pool->ready) || pool->waking || pool->asleep == 0)
-        return;
-    pool->waking = true;
-    pthread_cond_signal(&pool->work_or_stop);
+    if (list_is_empty(&pool->ready) || pool->waking)
+        return NULL;
+    struct list *first = list_take_first(&pool->asleep);
+    pool->waking = first != NULL;
+    return first != NULL ? list_owner(first, struct runner, link) : NULL;
 }
 
-static struct work *work_wait(struct runner_pool *pool)
+static void next_wake(struct runner *chosen)
 {
-    while (list_is_empty(&pool->ready) && !pool->stopping) {
-        pool->asleep++;
-        pthread_cond_wait(&pool->work_or_stop, &pool->mutex);
-        pool->asleep--;
-        pool->waking = false;
-    }
+    if (chosen != NULL)
+        invariant(sem_post(&chosen->woken) == 0);
+}
+
+/* With the mutex held, which is given up meanwhile. Whoever takes it out of `asleep` wakes it. */
+static void runner_sleep(struct runner *runner)
+{
+    struct runner_pool *pool = runner->pool;
+    list_prepend(&pool->asleep, &runner->link);
+    pthread_mutex_unlock(&pool->mutex);
+    while (sem_wait(&runner->woken) != 0)
+        ; /* a signal was caught */
+    pthread_mutex_lock(&pool->mutex);
+    pool->waking = false;
+}
+
+static struct work *work_await(struct runner *runner)
+{
+    struct runner_pool *pool = runner->pool;
+    pthread_mutex_lock(&pool->mutex);
+    while (list_is_empty(&pool->ready) && !pool->stopping)
+        runner_sleep(runner);
     struct list *first = list_take_first(&pool->ready);
-    wake_one(pool);
+    struct runner *next = next_choose(pool);
+    pthread_mutex_unlock(&pool->mutex);
+    next_wake(next);
     return first != NULL ? list_owner(first, struct work, link) : NULL;
 }
 
 static void *runner_run(void *argument)
 {
-    struct runner_pool *pool = argument;
+    struct runner *runner = argument;
     struct work *work = NULL;
     struct crash_stack stack;
     crash_note_thread_begin(&stack);
-    pthread_mutex_lock(&pool->mutex);
-    while ((work = work_wait(pool)) != NULL) {
-        pthread_mutex_unlock(&pool->mutex);
+    while ((work = work_await(runner)) != NULL) {
         work->run(work);
-        loop_post(pool->loop, &work->done);
-        pthread_mutex_lock(&pool->mutex);
+        loop_post(runner->pool->loop, &work->done);
     }
-    pthread_mutex_unlock(&pool->mutex);
     return NULL;
 }
 
@@ -70,8 +95,9 @@ static void pool_flush(struct loop_hook *hook)
     pthread_mutex_lock(&pool->mutex);
     while ((link = list_take_first(&pool->submitted)) != NULL)
         list_append(&pool->ready, link);
-    wake_one(pool);
+    struct runner *next = next_choose(pool);
     pthread_mutex_unlock(&pool->mutex);
+    next_wake(next);
 }
 
 void runner_pool_submit(struct runner_pool *pool, struct work *work)
@@ -97,12 +123,18 @@ static bool runner_start(struct runner_pool *pool, unsigned number)
     char name[16];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&pool->runners[number], NULL, runner_run, pool);
+    struct runner *runner = &pool->runners[number];
+    *runner = (struct runner){.pool = pool};
+    list_init(&runner->link);
+    invariant(sem_init(&runner->woken, 0, 0) == 0);
+    int failure = pthread_create(&runner->thread, NULL, runner_run, runner);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failure != 0)
+    if (failure != 0) {
+        sem_destroy(&runner->woken);
         return false;
+    }
     snprintf(name, sizeof name, "hf-run-%u", number + 1);
-    pthread_setname_np(pool->runners[number], name);
+    pthread_setname_np(runner->thread, name);
     pool->threads++;
     return true;
 }
@@ -113,9 +145,9 @@ struct runner_pool *runner_pool_create(struct loop *loop, unsigned threads, stru
     pool->loop = loop;
     list_init(&pool->submitted);
     list_init(&pool->ready);
+    list_init(&pool->asleep);
     loop_hook_init(&pool->flush, pool_flush);
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work_or_stop, NULL);
     for (unsigned i = 0; i < threads; i++) {
         if (runner_start(pool, i))
             continue;
@@ -132,11 +164,13 @@ void runner_pool_destroy(struct runner_pool *pool)
     loop_hook_cancel(&pool->flush);
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->work_or_stop);
+    for (struct list *link; (link = list_take_first(&pool->asleep)) != NULL;)
+        next_wake(list_owner(link, struct runner, link));
     pthread_mutex_unlock(&pool->mutex);
     for (unsigned i = 0; i < pool->threads; i++)
-        pthread_join(pool->runners[i], NULL);
-    pthread_cond_destroy(&pool->work_or_stop);
+        pthread_join(pool->runners[i].thread, NULL);
+    for (unsigned i = 0; i < pool->threads; i++)
+        sem_destroy(&pool->runners[i].woken);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

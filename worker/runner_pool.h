@@ -3,8 +3,9 @@
  * The loop submits work and flushes once a turn; a runner takes the oldest, runs it, posts it back to the loop and
  * takes the next without sleeping if there is one. Runners are woken one by one: a runner that was woken wakes the
  * next only if there is still work, so a burst of short tasks is run by few threads, while long ones get a thread each
- * within a few wake-ups. There is one mutex (the list of ready work), held for a few instructions and never together
- * with another; results come back by loop_post.
+ * within a few wake-ups. Who fell asleep last is woken first: its stack and its processor are warm. There is one mutex
+ * (the lists of ready work and of sleepers), held for a few instructions and given up before the next is woken; results
+ * come back by loop_post.
  *
  * Start and stop: runner_pool_create starts all threads or none; runner_pool_destroy waits for the runs in progress. */
 #ifndef WORKER_RUNNER_POOL_H

@@ -3,7 +3,9 @@
  * A program is started as posix_spawn does it: the child borrows the zygote's memory (on a stack of its own) until
  * execve, so nothing is copied, and tells through it why execve failed. Meanwhile it does nothing but system calls,
  * made directly: what a sanitizer puts around libc's functions would write into the zygote's books. The zygote waits
- * for its execve, so a program on a file system that hangs holds up all other starts, and kills.
+ * for its execve, so a program on a file system that hangs holds up all other starts, and kills. It could go on only
+ * with a child that has memory of its own, which costs half as much again for each program; or with a thread that waits
+ * instead, and then what it forks would not be sound.
  *
  * A runner process is a plain fork of the zygote: it has this program in memory already.
  *
