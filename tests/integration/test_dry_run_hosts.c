@@ -152,6 +152,47 @@ static void the_janitor_removes_all_of_one_that_is_killed(void **state)
     pictures_forget(&before);
 }
 
+static void may_scan(bool may)
+{
+    free(redis_server_command(locks.servers[2], "ACL SETUSER default %s", may ? "+scan" : "-scan"));
+}
+
+static pid_t janitor_find(void)
+{
+    char name[32];
+    pid_t found_pid = 0;
+    DIR *all = opendir("/proc");
+    assert_non_null(all);
+    for (struct dirent *entry; found_pid == 0 && (entry = readdir(all)) != NULL;)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            proc_read(entry->d_name, "comm", name, sizeof name) > 0 && strcmp(name, "hf-janitor\n") == 0 &&
+            is_of_a_run(entry->d_name))
+            found_pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    closedir(all);
+    return found_pid;
+}
+
+/* A node does not let the run look for its keys; the janitor, which is kept until then, may. */
+static void what_a_run_has_no_time_to_remove_the_janitor_removes(void **state)
+{
+    (void)state;
+    struct pictures before = pictures_take();
+    may_scan(false);
+    struct program program =
+        run_start("-c %s --for 3s --rate 100/s --resources 3 --hold exp:3ms --threads 4 --json", configuration);
+    pid_t janitor = 0;
+    test_await((janitor = janitor_find()) != 0);
+    kill(janitor, SIGSTOP);
+    assert_int_equal(run_end(&program), 0);
+    may_scan(true);
+    kill(janitor, SIGCONT);
+    assert_contains(printed.error, "still has keys of this run, about ");
+    assert_contains(printed.error, "a janitor process goes on removing them");
+    test_await(are_same(&before));
+    pictures_forget(&before);
+    await_that_nothing_is_left();
+}
+
 static void without_a_quorum_nothing_begins(void **state)
 {
     (void)state;
@@ -249,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(nothing_of_others_changes, set_up),
         cmocka_unit_test_setup(the_janitor_removes_all_of_one_that_is_killed, set_up),
+        cmocka_unit_test_setup(what_a_run_has_no_time_to_remove_the_janitor_removes, set_up),
         cmocka_unit_test_setup(without_a_quorum_nothing_begins, set_up),
         cmocka_unit_test_setup(nodes_of_others_get_no_faults, set_up),
         cmocka_unit_test_setup(two_hosts_are_in_one_report, set_up),

@@ -1,5 +1,6 @@
 #include "worker/dry_run/trial.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -39,9 +40,11 @@ static void all_deleted(void *context, const struct removal_end *end)
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
         trial->keys_left[i] = end->nodes[i].left;
         if (end->nodes[i].trouble != NULL && trial->terms.nodes == NULL)
-            trial_say(trial, "%s still has keys of this run, which the next dry run removes: %s", end->nodes[i].name,
-                      end->nodes[i].trouble);
+            trial_say(trial,
+                      "%s still has keys of this run, about %" PRIu64 ": a janitor process goes on removing them (%s)",
+                      end->nodes[i].name, end->nodes[i].left, end->nodes[i].trouble);
     }
+    *trial->terms.leaves_names |= !end->is_clean;
     over(trial);
 }
 

@@ -35,7 +35,8 @@ struct trial_terms {
     FILE *says;                  /* sentences: troubles, and the id of the run; NULL = none */
     FILE *progress;              /* a terminal, for numbers that are drawn again and again; NULL = none */
     const char *host;            /* this one's name */
-    bool *leaves_names;          /* set when a further interrupt ended it before its names were removed */
+    bool *leaves_names; /* set when it ended before its names were removed: by a further interrupt, or there was
+                           no time for all of them */
 };
 
 /* False only when there could be no run at all; `result` is then empty. The caller frees it with result_fini. */

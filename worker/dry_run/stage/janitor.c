@@ -19,8 +19,10 @@
 #include "worker/dry_run/stage/name_space.h"
 #include "worker/dry_run/stage/temporary_directory.h"
 
-enum { LIFE_S = 60, WATCHED_MAX = 512, PIPE_END = STDERR_FILENO + 1, OWNER_END };
-#define REMOVAL_LIMIT_NS (25 * NS_PER_S)
+enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, WATCHED_MAX = 512, PIPE_END = STDERR_FILENO + 1, OWNER_END };
+/* To walk through all keys of production takes its time; but a node that is not there is not waited for. */
+#define REMOVAL_LIMIT_NS (3600 * NS_PER_S)
+#define SILENCE_NS       (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
 #define LOOK_MS          20
 /* Guests hear that the run is over when its record is gone, and have their last words then. */
@@ -122,6 +124,7 @@ static bool names_remove(const struct janitor_options *options)
                                                                             .config = options->config,
                                                                             .run = options->run,
                                                                             .node_share = NODE_SHARE,
+                                                                            .silence_ns = SILENCE_NS,
                                                                             .context = &cleaning});
     name_space_delete(space, REMOVAL_LIMIT_NS, removed);
     loop_run(cleaning.loop);
@@ -132,6 +135,7 @@ static bool names_remove(const struct janitor_options *options)
 
 static void nodes_clean(const struct janitor_options *options)
 {
+    alarm(REMOVAL_LIFE_S);
     (void)names_remove(options);
     poll(NULL, 0, GUESTS_LIMIT_MS);
     if (!names_remove(options))

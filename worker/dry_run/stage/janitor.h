@@ -7,9 +7,10 @@
  *     ...
  *     janitor_dismiss(janitor);                         after everything was removed; or janitor_leave, if it was not
  *
- * It is in a session of its own and hears neither SIGINT nor SIGTERM nor SIGHUP. It outlives the coordinator by a
- * minute at most. Nothing depends on it: what it does not remove has a ttl, or is removed by the next dry run
- * (name_space.h).
+ * It is in a session of its own and hears neither SIGINT nor SIGTERM nor SIGHUP. It outlives the coordinator by some
+ * seconds, a minute when nodes do not answer, and longer only where nodes have so many keys that walking through them
+ * takes longer, with a fifth of their time: an hour for each of two walks at most. Nothing depends on it: what it does
+ * not remove has a ttl, or is removed by the next dry run (name_space.h).
  *
  * Threads: the one of the coordinator. janitor_watch, _dismiss and _leave do nothing in a process that was forked from
  * it. If the janitor dies, nobody notices. */

@@ -214,6 +214,7 @@ static void removal_begin(struct name_space *space, const char *run, const char 
                                                              .lock_prefix = lock_prefix,
                                                              .node_share = space->options.node_share,
                                                              .deadline = deadline,
+                                                             .silence_ns = space->options.silence_ns,
                                                              .done = done,
                                                              .context = space});
 }

@@ -37,7 +37,8 @@ struct name_space_options {
     struct loop *loop;
     const struct config *config; /* its nodes, and lock.prefix of production; must live as long */
     const char *run;
-    double node_share; /* of a node's time that keeping and removing may take, up to 1; 0 = NAME_SPACE_SHARE */
+    double node_share;  /* of a node's time that keeping and removing may take, up to 1; 0 = NAME_SPACE_SHARE */
+    int64_t silence_ns; /* so long a node may be silent while the run is removed; 0 = as long as there is patience */
     /* Somebody took the run for dead, because this process stood still for a minute: it has to end. */
     void (*lost)(void *context);
     void *context;

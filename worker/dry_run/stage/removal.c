@@ -73,6 +73,7 @@ struct removal *removal_start(const struct removal_options *options)
     const struct sweep_options common = {.loop = options->loop,
                                          .share = options->node_share,
                                          .deadline = options->deadline,
+                                         .silence_ns = options->silence_ns,
                                          .done = sweep_done,
                                          .context = removal};
     removal->options = *options;

@@ -16,9 +16,9 @@
 /* What became of one node. */
 struct removal_node {
     const char *name;
-    bool is_clean; /* it was walked through, and there was nothing more */
-    uint64_t deleted, left;
-    const char *trouble; /* why it is not clean, for people; NULL = it is */
+    bool is_clean;          /* it was walked through, and there was nothing more */
+    uint64_t deleted, left; /* left: about so many */
+    const char *trouble;    /* why it is not clean, for people; NULL = it is */
 };
 
 struct removal_end {
@@ -35,6 +35,7 @@ struct removal_options {
     const char *lock_prefix; /* what stands before all its resources: lock.prefix, then dry:RUN: */
     double node_share;       /* of a node's time, 0 to 1 */
     struct instant deadline;
+    int64_t silence_ns; /* a node that answers nothing for so long is given up; 0 = not before the deadline */
     void (*done)(void *context, const struct removal_end *end);
     void *context;
 };

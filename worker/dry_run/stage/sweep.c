@@ -29,9 +29,29 @@ struct sweep {
     size_t found_count;
     uint64_t found_in_walk, deleted_in_walk;
     unsigned walks;
-    struct instant asked;
+    struct instant asked, answered; /* last */
     struct sweep_state state;
 };
+
+/* --- what is left ------------------------------------------------------------------------------------------------- */
+
+/* The cursor of a SCAN counts the buckets of the table with its bits in reverse. So what it has seen, as a fraction of
+ * all buckets, is that number behind the point, however many bits the table has. */
+static double share_seen(const char *cursor)
+{
+    uint64_t bits = strtoull(cursor, NULL, 10);
+    double share = 0;
+    for (double weight = 0.5; bits != 0; bits >>= 1, weight /= 2)
+        share += (bits & 1) != 0 ? weight : 0;
+    return share;
+}
+
+uint64_t sweep_estimate(uint64_t found, uint64_t deleted, const char *cursor)
+{
+    double seen = share_seen(cursor);
+    uint64_t known = found > deleted ? found - deleted : 0;
+    return seen > 0 && seen < 1 ? known + (uint64_t)((double)found * (1 - seen) / seen) : known;
+}
 
 /* --- its end ------------------------------------------------------------------------------------------------------ */
 
@@ -47,8 +67,7 @@ static void sweep_end(struct sweep *sweep, const char *trouble)
         return;
     sweep->state.is_over = true;
     sweep->state.is_clean = trouble == NULL;
-    uint64_t found = sweep->found_in_walk, deleted = sweep->deleted_in_walk;
-    sweep->state.left = found > deleted ? found - deleted : 0;
+    sweep->state.left = sweep_estimate(sweep->found_in_walk, sweep->deleted_in_walk, sweep->cursor);
     snprintf(sweep->state.trouble, sizeof sweep->state.trouble, "%s", trouble != NULL ? trouble : "");
     redis_call_cancel(&sweep->call);
     loop_timer_clear(sweep->options.loop, &sweep->rest);
@@ -56,9 +75,22 @@ static void sweep_end(struct sweep *sweep, const char *trouble)
     loop_at_turn_end(sweep->options.loop, LOOP_GATHER, &sweep->over);
 }
 
+/* The deadline, or the end of its patience as things are now. */
+static struct instant end_of(const struct sweep *sweep)
+{
+    const struct sweep_options *options = &sweep->options;
+    return options->silence_ns > 0
+               ? instant_earlier(options->deadline, instant_after(sweep->answered, options->silence_ns))
+               : options->deadline;
+}
+
 static void deadline_fire(struct loop_timer *timer)
 {
     struct sweep *sweep = list_owner(timer, struct sweep, deadline);
+    if (instant_before(instant_now(), end_of(sweep))) {
+        loop_timer_set(sweep->options.loop, timer, end_of(sweep));
+        return;
+    }
     const char *reason = redis_node_reason(sweep->node);
     bool is_up = redis_node_state(sweep->node) == REDIS_NODE_UP;
     char text[SWEEP_TROUBLE_MAX];
@@ -173,9 +205,10 @@ static void step_answered(struct redis_call *call, const struct redis_result *re
 {
     struct sweep *sweep = list_owner(call, struct sweep, call);
     struct loop *loop = sweep->options.loop;
-    if (result->outcome == REDIS_VALUE)
+    if (result->outcome == REDIS_VALUE) {
+        sweep->answered = instant_now();
         step_take(sweep, result->reply);
-    else if (result->outcome == REDIS_ERROR && result->reply != NULL && !redis_error_is_passing(result->error))
+    } else if (result->outcome == REDIS_ERROR && result->reply != NULL && !redis_error_is_passing(result->error))
         sweep_end(sweep, result->reason);
     else
         loop_timer_set(loop, &sweep->rest, loop_after(loop, RETRY_NS));
@@ -216,7 +249,8 @@ struct sweep *sweep_open(const struct sweep_options *options)
     loop_timer_init(&sweep->rest, rest_over);
     loop_timer_init(&sweep->deadline, deadline_fire);
     loop_hook_init(&sweep->over, sweep_over);
-    loop_timer_set(options->loop, &sweep->deadline, options->deadline);
+    sweep->answered = instant_now();
+    loop_timer_set(options->loop, &sweep->deadline, end_of(sweep));
     struct redis_node_options node = options->node;
     node.changed = node_changed;
     node.context = sweep;

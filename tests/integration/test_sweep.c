@@ -1,0 +1,89 @@
+/* Removing keys from one node with long patience: for as long as it answers, and no longer. */
+#include "tests/support/test.h"
+
+#include "tests/support/loop_until.h"
+#include "tests/support/one_server.h"
+#include "tests/support/queue_probe.h"
+#include "worker/dry_run/stage/sweep.h"
+
+/* Longer than a machine may keep anybody waiting, and shorter than the walk of the first test. */
+#define SILENCE_NS (4 * NS_PER_S)
+
+static struct loop *loop;
+static struct sweep *sweep;
+static bool is_done;
+
+static int set_up(void **state)
+{
+    (void)state;
+    free(redis_server_command(server, "FLUSHALL"));
+    is_done = false;
+    loop = loop_create(NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    sweep_close(sweep);
+    loop_destroy(loop);
+    return 0;
+}
+
+static void done(void *context)
+{
+    (void)context;
+    is_done = true;
+}
+
+static bool is_over(void *context)
+{
+    (void)context;
+    return is_done;
+}
+
+static void sweep_begin(unsigned port, double share, int64_t silence_ns)
+{
+    sweep = sweep_open(&(struct sweep_options){.loop = loop,
+                                               .node = {.name = "node", .host = "127.0.0.1", .port = port},
+                                               .prefixes = {"mine:"},
+                                               .unlinks = true,
+                                               .share = share,
+                                               .deadline = instant_after(instant_now(), 3600 * NS_PER_S),
+                                               .silence_ns = silence_ns,
+                                               .done = done});
+    assert_true(loop_until(loop, is_over, NULL, TEST_PATIENCE_NS));
+}
+
+/* It rests for a second after each step. */
+static void a_walk_goes_on_for_as_long_as_there_are_answers(void **state)
+{
+    (void)state;
+    free(redis_server_command(
+        server, "EVAL \"for i = 1, 3000 do redis.call('SET', (i %% 2 == 0 and 'mine:' or 'other:') .. i, 1) end\" 0"));
+    sweep_begin(redis_server_port(server), 1e-6, SILENCE_NS);
+    assert_string_equal(sweep_state(sweep)->trouble, "");
+    assert_true(sweep_state(sweep)->is_clean);
+    assert_int_equal(sweep_state(sweep)->deleted, 1500);
+    assert_int_equal(sweep_state(sweep)->left, 0);
+    assert_int_equal(queue_probe_number(server, "DBSIZE"), 1500);
+}
+
+static void a_node_that_is_not_there_is_not_waited_for(void **state)
+{
+    (void)state;
+    sweep_begin(1, 1, NS_PER_S);
+    assert_false(sweep_state(sweep)->is_clean);
+    assert_string_not_equal(sweep_state(sweep)->trouble, "");
+}
+
+#define SWEEP_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(a_walk_goes_on_for_as_long_as_there_are_answers),
+        SWEEP_TEST(a_node_that_is_not_there_is_not_waited_for),
+    };
+    return cmocka_run_group_tests_name("sweep", tests, one_server_set_up, one_server_tear_down);
+}
