@@ -304,8 +304,8 @@ static bool lock_nodes_are_quiet(void)
 }
 
 /* These are the looks at what is due, every half second, and the beats of a process that has nothing to do. When it has
- * waited for 15 s, and again and again, the oldest has a try, of two passes at five nodes; so there is none here, unless
- * the machine is slow. */
+ * waited for 15 s, and again and again, the oldest has a try, of two passes at five nodes; so there is none here,
+ * unless the machine is slow. */
 static void ten_thousand_that_wait_cost_next_to_nothing(void **state)
 {
     (void)state;

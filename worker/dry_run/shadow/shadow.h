@@ -7,8 +7,8 @@
  *     shadow_end(shadow);              nothing more is read or told
  *     shadow_destroy(shadow);
  *
- * First running tasks are told, then each queue in the order in which it will be emptied, then who waits for its time or
- * for a lock; `copied` says that this is done. Then the shadow looks again every 100 ms: at the left end of
+ * First running tasks are told, then each queue in the order in which it will be emptied, then who waits for its time
+ * or for a lock; `copied` says that this is done. Then the shadow looks again every 100 ms: at the left end of
  * each queue until it finds what it knows, at the claims, at the schedule. A task that is pushed, run and gone between
  * two looks is missed; shadow_counts tells how many that may have been. Pages of a queue are read from its left end on,
  * so that what is pushed meanwhile is seen twice, and nothing is skipped.
