@@ -251,7 +251,7 @@ static void workers_are_frozen_and_killed(void **state)
     loop_await(loop, result()->was_done);
     faults_undo(faults);
     assert_string_equal(calls, "k1 ");
-    assert_string_equal(result()->text, "worker process 1 was killed");
+    assert_string_equal(result()->text, "worker process 1 was killed, and no other took its place");
 }
 
 static void a_worker_that_is_gone_is_told(void **state)

@@ -223,7 +223,7 @@ static void worker_fault_begin(struct fault *fault)
     if (!is_done)
         did_not(fault, "worker process %u does not run any more", number);
     else if (kills)
-        did(fault, "worker process %u was killed", number);
+        did(fault, "worker process %u was killed, and no other took its place", number);
     else
         did(fault, "worker process %u was stopped for %.1f s", number, SECONDS(fault->wanted->lasts_ns));
 }
