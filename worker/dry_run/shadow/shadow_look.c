@@ -1,7 +1,7 @@
 /* One look at the live fleet after the other, a request at a time: each queue, who is there, what each runs, the
- * schedule. That is the way that tasks go, from a queue to a claim and, when their lock is held, from there to the schedule: so
- * who moves on during a look is not missed by it. Before the first look the claims are read, because what runs there is
- * to run here first. What is asked changes nothing. */
+ * schedule. That is the way that tasks go, from a queue to a claim and, when their lock is held, from there to the
+ * schedule: so who moves on during a look is not missed by it. Before the first look the claims are read, because what
+ * runs there is to run here first. What is asked changes nothing. */
 #include <stdlib.h>
 #include <string.h>
 
