@@ -57,6 +57,7 @@ static const struct {
     {"ticks", "tests/integration/test_periodic.c"},
     {"call", "tests/integration/test_control.c"},     /* moves no task */
     {"cancel", "tests/integration/test_iteration.c"}, /* moves no task */
+    {"culprit", "tests/integration/test_culprit.c"},  /* moves no task */
     {"skip", "tests/integration/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
     {"dry_lease", "tests/integration/test_name_space.c"},
