@@ -52,20 +52,26 @@ static uint64_t holds(void)
 
 /* --- what it counts ----------------------------------------------------------------------------------------------- */
 
+/* What a node did not answer in time, it may never have seen. */
 static void nodes_agree(void)
 {
     unsigned lock_nodes = 0;
+    uint64_t counted = 0;
     assert_int_equal(found.node_count, 6);
     for (unsigned i = 0; i < found.node_count; i++) {
         const struct result_node *node = &found.nodes[i];
         assert_int_equal(node->keys_at_end, 0);
-        assert_true(node->commands_counted > found.done);
-        if (node->is_queue_node)
+        if (node->is_queue_node) {
+            assert_true(node->commands_counted > found.done);
             continue;
+        }
         lock_nodes++;
-        assert_int_equal(node->commands_counted, node->commands_sent);
+        counted += node->commands_counted;
+        if (node->timeouts + node->errors == 0)
+            assert_int_equal(node->commands_counted, node->commands_sent);
     }
     assert_int_equal(lock_nodes, 5);
+    assert_true(counted >= 3 * found.done); /* each was locked on a majority */
 }
 
 static void page_is_whole(void)
