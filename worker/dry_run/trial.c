@@ -8,15 +8,14 @@
 #include "worker/dry_run/trial_private.h"
 
 /* Records are looked for so often: a closed loop pushes the next task when it has seen the end of one. */
-#define TICK_NS      (1 * NS_PER_MS)
-#define GATHER_NS    (60 * NS_PER_S)
-#define START_NS     (30 * NS_PER_S)
-#define DRAIN_MIN_NS (2 * NS_PER_S)
-#define DRAIN_MAX_NS (10 * NS_PER_S)
-#define END_NS       (15 * NS_PER_S)
-#define LOOK_NS      (3 * NS_PER_S)
-#define CLEAN_NS     (30 * NS_PER_S)
-#define SECOND_NS    NS_PER_S
+#define TICK_NS   (1 * NS_PER_MS)
+#define GATHER_NS (60 * NS_PER_S)
+#define START_NS  (30 * NS_PER_S)
+#define DRAIN_NS  (10 * NS_PER_S)
+#define END_NS    (15 * NS_PER_S)
+#define LOOK_NS   (3 * NS_PER_S)
+#define CLEAN_NS  (30 * NS_PER_S)
+#define SECOND_NS NS_PER_S
 /* Two signals that come closer together are one: a terminal, a shell and timeout(1) may each send theirs. */
 #define AGAIN_NS NS_PER_S
 
@@ -86,14 +85,12 @@ static void ending_enter(struct trial *trial)
 
 static void draining_enter(struct trial *trial)
 {
-    int64_t limit_ns = trial->plan->for_ns / 2;
     trial_load_end(trial);
     if (trial->faults != NULL)
         faults_undo(trial->faults);
     trial_measure_end(trial);
     tally_load_ended(trial->tally, loop_now(trial->loop));
-    limit_ns = limit_ns < DRAIN_MIN_NS ? DRAIN_MIN_NS : limit_ns > DRAIN_MAX_NS ? DRAIN_MAX_NS : limit_ns;
-    phase_enter(trial, TRIAL_DRAINING, limit_ns);
+    phase_enter(trial, TRIAL_DRAINING, DRAIN_NS);
     if (trial->was_interrupted)
         ending_enter(trial);
 }
