@@ -278,10 +278,13 @@ void slot_lock_take(struct slot *slot)
     names_take(slot);
     slot_observe_asking(slot);
     slot->lock = redlock_lock_create(slot->worker->locks, &terms, lock_event, slot);
+    /* What is parked costs nothing, and is woken at the right moment. */
+    bool is_parked_when_busy = !slot->is_heir && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = owner,
-                                                                            .waits_here = slot->is_heir});
+                                                                            .waits_here = slot->is_heir,
+                                                                            .leaves_when_busy = is_parked_when_busy});
     invariant(taken); /* the limits of a task are the lock's */
 }
 

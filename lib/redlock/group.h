@@ -121,6 +121,7 @@ struct lock_wait {
     bool is_silent;            /* took its turn over from another of this process, and no other process was told */
     bool is_quiet;             /* what is being released is not worth a hint */
     bool waits_here;           /* of the request: for others of this process without limit */
+    bool leaves_when_busy;     /* of the request: one refusal by a holder is the last */
 };
 
 struct lock_swap;

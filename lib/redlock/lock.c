@@ -146,8 +146,19 @@ static void lock_publish(struct redlock_lock *lock)
         validity_publish(lock->elsewhere, until, danger_from);
 }
 
+static void leave_when_busy(struct redlock_lock *lock, struct lease_step *step)
+{
+    struct lease *lease = &lock->lease;
+    if (!lock->wait.leaves_when_busy || lease->state != LEASE_WAITING || lease->refusal != LEASE_BUSY)
+        return;
+    struct lease_step refused = lease_last_try(lease);
+    step->news = refused.news;
+    step->refusal = refused.refusal;
+}
+
 void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 {
+    leave_when_busy(lock, &step);
     if (step.news == LEASE_NEWS_REFUSED)
         lock_wait_end(lock);
     lock->wait.is_quiet = abandon_is_quiet(&lock->lease);
@@ -256,6 +267,7 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
     }
     snprintf(lock->owner, sizeof lock->owner, "%s", request->owner != NULL ? request->owner : "");
     lock->wait.waits_here = request->waits_here;
+    lock->wait.leaves_when_busy = request->leaves_when_busy;
     return true;
 }
 

@@ -101,6 +101,7 @@ struct redlock_request {
     const char *owner; /* for people: "host:pid:slot:jid"; NULL = none */
     bool waits_here;   /* wait for others of this process without limit, also without `wait_ns`; `tries` and `wait_ns`
                           begin to count when none of them is before it any more */
+    bool leaves_when_busy; /* refused at once when somebody holds it: `tries` are for what may be had a moment later */
 };
 
 enum redlock_answer {

@@ -190,17 +190,19 @@ static unsigned worker_of(unsigned point, const char *name, const char *side)
     char fault[64], queues[64];
     snprintf(fault, sizeof fault, "%s:%s:kill", name, side);
     snprintf(queues, sizeof queues, points[point].way == BY_RINGS ? "\"q%u\", \"q%ub\"" : "\"q%u\"", point, point);
-    return fleet_work(&fleet,
-                      &(struct fleet_setup){
-                          .plugin = "ledger",
-                          .threads = points[point].way == BY_RINGS ? 1 : 4,
-                          .worker = LEASED,
-                          .queues = queues,
-                          .fault = fault,
-                          .lock = points[point].way == BY_STOP
-                                      ? "ttl = \"2s\"; tries = 1000; retry_delay = \"20ms\"; prefix = \"lock:\";"
-                                      : NULL,
-                      });
+    return fleet_work(
+        &fleet, &(struct fleet_setup){
+                    .plugin = "ledger",
+                    .threads = points[point].way == BY_RINGS ? 1 : 4,
+                    .worker = LEASED,
+                    .queues = queues,
+                    .fault = fault,
+                    /* It is not parked, but goes on asking until the stop. */
+                    .classes = points[point].way == BY_STOP ? "{ class = \"work\"; on_conflict = \"delay\"; }" : NULL,
+                    .lock = points[point].way == BY_STOP
+                                ? "ttl = \"2s\"; tries = 1000; retry_delay = \"20ms\"; prefix = \"lock:\";"
+                                : NULL,
+                });
 }
 
 static bool has_ended(unsigned worker)

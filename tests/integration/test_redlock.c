@@ -107,6 +107,23 @@ static void who_comes_second_is_told_busy_after_all_its_passes(void **state)
     assert_int_equal(redlock_group_counters(other_group)->acquired, 1);
 }
 
+/* It is refused at the first pass, and only then: what is no holder's refusal may pass. */
+static void who_leaves_when_it_is_busy_asks_once(void **state)
+{
+    (void)state;
+    theirs.leaves_when_busy = true;
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_BUSY);
+    assert_int_equal(theirs.passes, 1);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_acquire(&theirs, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&theirs), REDLOCK_RELEASED);
+    for (unsigned i = 0; i < cluster.count; i++)
+        assert_string_equal(lock_cluster_ask(&cluster, i, "SET hf:fence:lock:other none"), "OK");
+    assert_int_equal(lock_probe_acquire(&theirs, "other"), REDLOCK_NO_QUORUM);
+    assert_int_equal(theirs.passes, 3);
+}
+
 static void release_when_asked(struct lock_probe *probe, const struct redlock_event *event)
 {
     if (event->kind == REDLOCK_EVENT_ANSWER && event->answer == REDLOCK_ACQUIRED)
@@ -266,6 +283,7 @@ int main(void)
         lock_test(the_deadline_word_says_until_when_it_is_held),
         lock_test(requests_outside_the_limits_send_nothing),
         lock_test(who_comes_second_is_told_busy_after_all_its_passes),
+        lock_test(who_leaves_when_it_is_busy_asks_once),
         lock_test(of_many_at_once_all_get_it_in_the_end),
         lock_test(several_resources_are_sorted_and_taken_once),
         lock_test(all_of_several_or_none),

@@ -61,6 +61,7 @@ static void what_waits_for_its_lock_goes_back_to_the_head_in_order(void **state)
     unsigned worker = fleet_work(
         &fleet,
         &(struct fleet_setup){.threads = 4,
+                              .classes = "{ class = \"guarded\"; on_conflict = \"delay\"; }", /* else they park */
                               .lock = "ttl = \"2s\"; tries = 1000; retry_delay = \"50ms\"; retry_jitter = \"5ms\"; "
                                       "prefix = \"lock:\";"});
     test_await(fleet_number(&fleet, "LLEN queue:jobs") == 2);

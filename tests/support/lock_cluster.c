@@ -203,8 +203,11 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources)
     while ((name = strsep(&rest, " ")) != NULL && count < REDLOCK_RESOURCES_MAX)
         names[count++] = name;
     loop_for(probe->loop, 0); /* outside it the loop's clock stands still */
-    struct redlock_request request = {
-        .resources = names, .resource_count = count, .owner = "host:1:2:test", .waits_here = probe->waits_here};
+    struct redlock_request request = {.resources = names,
+                                      .resource_count = count,
+                                      .owner = "host:1:2:test",
+                                      .waits_here = probe->waits_here,
+                                      .leaves_when_busy = probe->leaves_when_busy};
     assert_true(redlock_lock_acquire(probe->lock, &request));
     free(copy);
 }

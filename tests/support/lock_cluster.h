@@ -59,6 +59,7 @@ struct lock_probe {
     int64_t waited_ns;
     bool handed_over;
     enum redlock_loss loss;
+    bool leaves_when_busy;
     bool waits_here;                                                               /* what it asks for */
     char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */

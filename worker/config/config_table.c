@@ -184,7 +184,8 @@ static const struct config_key lock_keys[] = {
      .min = 1,
      .max = 1000,
      .is_reloadable = true,
-     .help = "How often to ask the nodes for a lock that somebody else holds before the task is parked."},
+     .help = "How often to ask the nodes for a lock before the task waits, or ends otherwise. A task that is parked "
+             "when its lock is held asks once then: it is woken when that is free."},
     {.name = "retry_delay",
      .type = CONFIG_DURATION,
      FIELD(retry_delay_ns),
