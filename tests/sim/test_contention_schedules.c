@@ -29,7 +29,7 @@
 #ifdef SANITIZED
 enum { SCHEDULES_DEFAULT = 150, CROWD = 500 };
 #else
-enum { SCHEDULES_DEFAULT = 4000, CROWD = CROWD_MAX };
+enum { SCHEDULES_DEFAULT = 5000, CROWD = CROWD_MAX };
 #endif
 /* Fewer schedules cannot be expected to show everything. */
 enum { SCHEDULES_FOR_COUNTERS = 500 };
