@@ -13,7 +13,8 @@
 #include "tests/support/one_fleet.h"
 #include "tests/support/worker_child.h"
 
-#define SPACE "hf:2:dry:0123456789ab:"
+#define SPACE  "hf:2:dry:0123456789ab:"
+#define DIGEST "0123456789abcdef0123456789abcdef01234567" /* of what may be there once */
 
 static const struct fleet_setup setup = {
     .worker = "lease = \"3s\"; stop_timeout = \"100ms\";",
@@ -37,11 +38,10 @@ static void work_push(const char *space, const char *mark)
         "{\"class\":\"count\",\"args\":[1,3],\"jid\":\"@-counted\"}",
         "{\"class\":\"lonely\",\"args\":[],\"jid\":\"@-once\"}",
         "{\"class\":\"parent\",\"args\":[0,\"{\\\"class\\\":\\\"note\\\",\\\"args\\\":[]}\"],\"jid\":\"@-parent\"}",
-        "{\"class\":\"note\",\"args\":[],\"jid\":\"@-unique\","
-        "\"hf_unique\":\"0123456789abcdef0123456789abcdef01234567\"}",
+        "{\"class\":\"note\",\"args\":[],\"jid\":\"@-unique\",\"hf_unique\":\"" DIGEST "\"}",
     };
     free(fleet_ask(&fleet, "SADD %squeues jobs", space));
-    free(fleet_ask(&fleet, "SET %shf:2:unique:0123456789abcdef0123456789abcdef01234567 %s-unique", space, mark));
+    free(fleet_ask(&fleet, "SET %shf:2:unique:" DIGEST " %s-unique", space, mark));
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         struct buffer task = {0};
         for (const char *at = tasks[i]; *at != '\0'; at++)
@@ -209,7 +209,7 @@ static void everything_is_done(void)
     test_await(fleet_number(&fleet, "ZCARD " SPACE "retry") == 1);
     test_await(fleet_number(&fleet, "EXISTS " SPACE "hf:2:result:dry-parent") == 1);
     test_await(fleet_number(&fleet, "EXISTS " SPACE "hf:2:recovered:dry-recovered") == 1);
-    test_await(fleet_number(&fleet, "EXISTS " SPACE "hf:2:unique:0123456789abcdef0123456789abcdef01234567") == 0);
+    test_await(fleet_number(&fleet, "EXISTS " SPACE "hf:2:unique:" DIGEST) == 0);
     test_await(fleet_number(&fleet, "HLEN " SPACE "hf:2:periodic") == 1);
 }
 
