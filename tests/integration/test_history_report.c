@@ -8,7 +8,7 @@
 #include "tests/support/one_fleet.h"
 #include "tests/support/program_run.h"
 
-enum { TASKS = 60, RESOURCES = 4 };
+enum { TASKS = 60, ALONE = 20, RESOURCES = 4 };
 
 static void logs_of(char paths[400], unsigned workers)
 {
@@ -66,19 +66,25 @@ static char *file_text(const char *path)
 /* `count` workers do all there is and end. */
 static void fleet_drain(unsigned count, const struct fleet_setup *setup)
 {
+    unsigned workers[4];
     for (unsigned i = 0; i < count; i++)
-        fleet_work(&fleet, setup);
+        workers[i] = fleet_work(&fleet, setup);
     for (unsigned i = 0; i < count; i++)
-        assert_int_equal(fleet_wait(&fleet, i), 0);
+        assert_int_equal(fleet_wait(&fleet, workers[i]), 0);
 }
 
 static void locked_work_is_reported_as_it_was(void **state)
 {
     (void)state;
     char paths[400];
-    fleet_push_many(&fleet, "guarded", TASKS, 5, RESOURCES);
-    fleet_drain(2, &(struct fleet_setup){.worker = "log_level = \"debug\";", .arguments = "--drain"});
-    logs_of(paths, 2);
+    static const struct fleet_setup setup = {.worker = "log_level = \"debug\";", .arguments = "--drain"};
+    for (unsigned i = 0; i < ALONE; i++)
+        fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[5],\"jid\":\"a%u\",\"resource\":\"r%u\"}", i,
+                   i % RESOURCES + 1);
+    fleet_drain(1, &setup); /* whoever else is there may be idle */
+    fleet_push_many(&fleet, "guarded", TASKS - ALONE, 5, RESOURCES);
+    fleet_drain(2, &setup);
+    logs_of(paths, 3);
     struct program_result result = report("%s --json --title night --html %s/page.html", paths, fleet.directory);
     assert_int_equal(result.exit_code, 0);
     assert_string_equal(result.error, "");
@@ -98,7 +104,7 @@ static void locked_work_is_reported_as_it_was(void **state)
     if (mistake != NULL)
         fail_msg("the page is not well-formed: %s", mistake);
     assert_contains(page, "<h1>night</h1>");
-    assert_contains(page, "host1:");
+    assert_contains(page, "host0:");
     assert_contains(page, "aria-label=\"r4, ");
     free(page);
     unlink(path);
