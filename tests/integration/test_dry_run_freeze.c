@@ -7,9 +7,8 @@
 
 #include <stdio.h>
 
-#include "tests/support/lock_cluster.h"
+#include "tests/support/dry_config_fixture.h"
 #include "worker/dry_run/count/witness.h"
-#include "worker/dry_run/crew/dry_config.h"
 #include "worker/dry_run/crew/workforce.h"
 #include "worker/dry_run/plan/load.h"
 
@@ -135,22 +134,6 @@ static bool has_other(const struct visit *visit)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void config_make(void)
-{
-    struct findings findings = {0};
-    struct error error = ERROR_NONE;
-    struct dry_config_nodes nodes = {
-        .host = "127.0.0.1", .queue_port = redis_server_port(queue_node), .lock_count = LOCK_NODES};
-    for (unsigned i = 0; i < LOCK_NODES; i++)
-        nodes.lock_ports[i] = redis_server_port(locks.servers[i]);
-    config = dry_config_built_in(&findings);
-    assert_non_null(config);
-    dry_config_use_nodes(config, &nodes);
-    config->lock.ttl_ns = TTL_NS;
-    assert_true(dry_config_turn(config, &plan, &error));
-    dry_config_key_space(&plan, space);
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -170,7 +153,9 @@ static int set_up(void **state)
     plan.hold = (struct distribution){.kind = DISTRIBUTION_FIXED, .mean_s = 600};
     load = load_create(&plan);
     seen.witness = witness_create(&told);
-    config_make();
+    config = dry_config_make(&plan, queue_node, &locks);
+    config->lock.ttl_ns = TTL_NS;
+    dry_config_key_space(&plan, space);
     workforce =
         workforce_start(&(struct workforce_options){.plan = &plan, .config = config, .key_space = space}, &error);
     if (workforce == NULL)

@@ -19,7 +19,8 @@ static void configuration_write(void)
     assert_int_equal(fchmod(fileno(file), 0600), 0);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\nlock_nodes = (", redis_server_port(queue));
     for (unsigned i = 0; i < locks.count; i++)
-        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; }", i > 0 ? ", " : "", redis_server_port(locks.servers[i]));
+        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; timeout = \"%dms\"; }", i > 0 ? ", " : "",
+                redis_server_port(locks.servers[i]), CLUSTER_TIMEOUT_MS);
     fputs(");\nlock = { prefix = \"lock:\"; };\n", file);
     assert_int_equal(fclose(file), 0);
 }
@@ -225,15 +226,20 @@ static void id_of(struct program *program, char id[ID_BYTES + 1])
     free(said);
 }
 
+/* For two hosts. */
+static struct program leader_start(const char *load, char id[ID_BYTES + 1])
+{
+    struct program leader = run_start("-c %s --hosts 2 --resources 40 --threads 2 --json %s", configuration, load);
+    id_of(&leader, id);
+    return leader;
+}
+
 static void two_hosts_are_in_one_report(void **state)
 {
     (void)state;
     struct pictures before = pictures_take();
     char id[ID_BYTES + 1];
-    struct program first = run_start("-c %s --hosts 2 --for 2s --closed 12 --resources 40 --hold fixed:10ms "
-                                     "--threads 2 --json",
-                                     configuration);
-    id_of(&first, id);
+    struct program first = leader_start("--for 2s --closed 12 --hold fixed:10ms", id);
     struct program second = run_start("-c %s --join %s --threads 3 --processes 2", configuration, id);
     int code = run_end(&second);
     assert_string_equal(printed.error, "");
@@ -268,10 +274,7 @@ static void a_guest_that_dies_is_missed(void **state)
     (void)state;
     struct pictures before = pictures_take();
     char id[ID_BYTES + 1];
-    struct program first = run_start("-c %s --hosts 2 --for 4s --rate 50/s --resources 40 --hold fixed:5ms "
-                                     "--threads 2 --json",
-                                     configuration);
-    id_of(&first, id);
+    struct program first = leader_start("--for 4s --rate 50/s --hold fixed:5ms", id);
     struct program guest = run_start("-c %s --join %s --threads 2", configuration, id);
     test_await(has_keys(queue, "hf:2:dry:*:stat:processed"));
     kill(guest.pid, SIGKILL);

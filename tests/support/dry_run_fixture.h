@@ -96,28 +96,28 @@ static inline void forget(void)
     printed = (struct program_result){.out = NULL};
 }
 
-__attribute__((format(printf, 1, 0))) static inline void
-arguments_write(const char *format, va_list values, char line[LINE_MAX_BYTES], const char *arguments[64])
+__attribute__((format(printf, 1, 0))) static inline struct program run_start_with(const char *format, va_list values)
 {
+    char line[LINE_MAX_BYTES], *rest = line;
+    const char *arguments[64];
     unsigned count = 0;
-    assert_true(vsnprintf(line, LINE_MAX_BYTES, format, values) < LINE_MAX_BYTES);
+    assert_true(vsnprintf(line, sizeof line, format, values) < LINE_MAX_BYTES);
     arguments[count++] = "dry-run";
-    for (char *argument; (argument = strsep(&line, " ")) != NULL && count < 63;)
+    for (char *argument; (argument = strsep(&rest, " ")) != NULL && count < 63;)
         if (argument[0] != '\0')
             arguments[count++] = argument;
     arguments[count] = NULL;
+    return program_start(arguments, -1);
 }
 
 /* Starts `holdfast dry-run` with these arguments, which hold no blanks. */
 __attribute__((format(printf, 1, 2))) static inline struct program run_start(const char *format, ...)
 {
-    char line[LINE_MAX_BYTES];
-    const char *arguments[64];
     va_list values;
     va_start(values, format);
-    arguments_write(format, values, line, arguments);
+    struct program program = run_start_with(format, values);
     va_end(values);
-    return program_start(arguments, -1);
+    return program;
 }
 
 /* Waits for its end; its exit code. What it printed is in `printed`, the result of its JSON, if any, in `found`. */
@@ -134,13 +134,10 @@ static inline int run_end(struct program *program)
 /* The whole of it; fails the test unless it ends well and prints its result as JSON. */
 __attribute__((format(printf, 1, 2))) static inline void run_well(const char *format, ...)
 {
-    char line[LINE_MAX_BYTES];
-    const char *arguments[64];
     va_list values;
     va_start(values, format);
-    arguments_write(format, values, line, arguments);
+    struct program program = run_start_with(format, values);
     va_end(values);
-    struct program program = program_start(arguments, -1);
     if (run_end(&program) != 0 || printed.out[0] != '{')
         fail_msg("exit code %d: %s%s", printed.exit_code, printed.error, printed.out);
 }
@@ -149,13 +146,10 @@ __attribute__((format(printf, 1, 2))) static inline void run_well(const char *fo
 __attribute__((format(printf, 3, 4))) static inline void assert_refused(int code, const char *message,
                                                                         const char *format, ...)
 {
-    char line[LINE_MAX_BYTES];
-    const char *arguments[64];
     va_list values;
     va_start(values, format);
-    arguments_write(format, values, line, arguments);
+    struct program program = run_start_with(format, values);
     va_end(values);
-    struct program program = program_start(arguments, -1);
     int ended = run_end(&program);
     assert_string_equal(printed.error, message);
     assert_string_equal(printed.out, "");
