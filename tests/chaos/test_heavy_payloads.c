@@ -38,7 +38,11 @@ static void tasks_of_a_megabyte_cost_memory_by_threads_only(void **state)
     test_await(fleet_number(&fleet, "ZCARD dead") == LARGE_TASKS / 2); /* refused by its handler: written whole */
     free(fleet_ask(&fleet, "DEL dead"));
     free(fleet_ask(&fleet, "EVAL \"%s\" 1 queue:jobs %u unknown", PUSH_LARGE, LARGE_TASKS / 2));
-    test_await(fleet_number(&fleet, "ZCARD retry") == LARGE_TASKS / 2);
+    for (unsigned i = 1; i <= LARGE_TASKS / 2; i++) { /* the first may be in the queue again when the last is tried */
+        char ending[64];
+        snprintf(ending, sizeof ending, "ending=unknown_class jid=t%u ", i);
+        test_await(fleet_logged(&fleet, worker, ending));
+    }
     long mib = peak_mib(fleet.workers[worker].pid);
     print_message("peak of the resident memory: %ld MiB for %d threads\n", mib, (int)LARGE_THREADS);
     if (getenv("HOLDFAST_SANITIZED") == NULL)

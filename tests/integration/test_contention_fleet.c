@@ -246,7 +246,7 @@ static unsigned parked_before(const char *event)
 static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **state)
 {
     (void)state;
-    enum { CROWD = 2000 };
+    enum { CROWD = 10000 };
     resource_hold("r1");
     fleet_push_many(&fleet, "hold", CROWD, 0, 1);
     contended_push("other", "[0]", "s");

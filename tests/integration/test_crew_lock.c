@@ -123,11 +123,17 @@ static void the_descriptor_tells_the_end_of_the_lock_and_no_extension(void **sta
     assert_int_equal(trip_await(&trips[0]), HF_DISCARD);
 }
 
+/* Within the handler: a lock that ends earlier than its first act is found by its process, which does not start it. */
+static void loop_start(void)
+{
+    trip_start(&trips[0], "[\"loop\"]");
+    loop_await(loop, strstr(buffer_text(&trips[0].said), "loops") != NULL);
+}
+
 static void a_run_is_killed_when_its_lock_ends(void **state)
 {
     (void)state;
-    trip_start(&trips[0], "[\"loop\"]");
-    trip_await_begin(&trips[0]);
+    loop_start();
     redlock_lock_forfeit(probe.lock);
     launcher_ring(launcher);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
@@ -137,8 +143,7 @@ static void a_run_is_killed_when_its_lock_ends(void **state)
 static void a_run_is_killed_when_its_lock_runs_out(void **state)
 {
     (void)state;
-    trip_start(&trips[0], "[\"loop\"]");
-    trip_await_begin(&trips[0]);
+    loop_start();
     pause_first(NODES);
     assert_int_equal(trip_await(&trips[0]), HF_CANCELLED);
     resume_first(NODES);

@@ -183,6 +183,14 @@ static bool screen_has(const char *text)
     return strstr(buffer_text(&shown), text) != NULL;
 }
 
+static void screen_await(const char *text)
+{
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    while (!screen_has(text))
+        if (instant_reached(instant_now(), patience))
+            fail_msg("never shown: %s; but: %s", text, buffer_text(&shown));
+}
+
 /* From now on. */
 static void screen_forget(void)
 {
@@ -243,14 +251,14 @@ static void q_ends_it_and_the_terminal_is_as_before(void **state)
     given_fleet();
     top_start(NULL);
     int other = keep_open();
-    test_await(screen_has("acct:1"));
+    screen_await("acct:1");
     assert_contains(buffer_text(&shown), ENTERED);
     assert_contains(buffer_text(&shown), "\x1b[32malive\x1b[0m");
     screen_forget();
     given("LPUSH queue:default a b c d e f g");
-    test_await(screen_has("queued 8")); /* it goes on by itself */
+    screen_await("queued 8"); /* it goes on by itself */
     assert_int_equal(write(screen_file, "xq", 2), 2);
-    test_await(screen_has(LEFT));
+    screen_await(LEFT);
     close(other);
     int status = top_end();
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -264,9 +272,9 @@ static void signals_end_it_and_the_terminal_is_as_before(void **state)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         top_start(NULL);
         int other = keep_open();
-        test_await(screen_has("tasks/s"));
+        screen_await("tasks/s");
         kill(pid, numbers[i]);
-        test_await(screen_has(LEFT));
+        screen_await(LEFT);
         close(other);
         int status = top_end();
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -280,7 +288,7 @@ static void control_c_ends_it_too(void **state)
 {
     (void)state;
     top_start(NULL);
-    test_await(screen_has("tasks/s"));
+    screen_await("tasks/s");
     assert_int_equal(write(screen_file, "\x03", 1), 1);
     int status = top_end();
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -292,9 +300,9 @@ static void a_crash_leaves_the_terminal_as_before(void **state)
     (void)state;
     top_start(NULL);
     int other = keep_open();
-    test_await(screen_has("tasks/s"));
+    screen_await("tasks/s");
     kill(pid, SIGSEGV);
-    test_await(screen_has(LEFT));
+    screen_await(LEFT);
     close(other);
     int status = top_end();
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
@@ -308,9 +316,9 @@ static void it_can_be_suspended(void **state)
     int status = 0;
     top_start(NULL);
     int other = keep_open();
-    test_await(screen_has("tasks/s"));
+    screen_await("tasks/s");
     kill(pid, SIGTSTP);
-    test_await(screen_has(LEFT));
+    screen_await(LEFT);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid); /* it says that it leaves before it has */
     assert_true(WIFSTOPPED(status));
     assert_left();
@@ -318,7 +326,7 @@ static void it_can_be_suspended(void **state)
     kill(pid, SIGCONT);
     test_await(screen_has(ENTERED) && screen_has("tasks/s"));
     assert_int_equal(write(screen_file, "q", 1), 1);
-    test_await(screen_has(LEFT));
+    screen_await(LEFT);
     close(other);
     top_end();
     assert_left();
@@ -368,16 +376,16 @@ static void a_queue_node_that_goes_away_is_shown_and_waited_for(void **state)
     (void)state;
     given_fleet();
     top_start(NULL);
-    test_await(screen_has("acct:1"));
+    screen_await("acct:1");
     redis_server_kill(server);
-    test_await(screen_has("THE QUEUE NODE IS AWAY"));
+    screen_await("THE QUEUE NODE IS AWAY");
     screen_forget();
     test_await(screen_has("THE QUEUE NODE IS AWAY") && screen_has("acct:1")); /* what was seen before stays */
     redis_server_restart(server);
     given("SADD queues back");
     given("LPUSH queue:back a");
     screen_forget();
-    test_await(screen_has("back"));
+    screen_await("back");
     screen_forget();
     test_await(picture_fits(100, 30));
     assert_lacks(buffer_text(&shown), "AWAY");
@@ -387,9 +395,9 @@ static void it_can_be_ended_while_the_node_does_not_answer(void **state)
 {
     (void)state;
     top_start(NULL);
-    test_await(screen_has("tasks/s"));
+    screen_await("tasks/s");
     redis_server_pause(server);
-    test_await(screen_has("IS AWAY"));
+    screen_await("IS AWAY");
     assert_int_equal(write(screen_file, "q", 1), 1);
     int status = top_end();
     redis_server_resume(server);
@@ -402,7 +410,7 @@ static void no_color_is_obeyed(void **state)
     (void)state;
     given_fleet();
     top_start("1");
-    test_await(screen_has("alive"));
+    screen_await("alive");
     assert_lacks(buffer_text(&shown), "\x1b[3");
     assert_lacks(buffer_text(&shown), "\x1b[2m");
 }

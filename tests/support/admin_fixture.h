@@ -22,7 +22,7 @@ static inline void admin_config_write(unsigned port)
 {
     FILE *file = fopen(admin_config, "we");
     assert_non_null(file);
-    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\n", port);
+    fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; connect_timeout = \"10s\"; };\n", port);
     fprintf(file, "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n");
     assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(admin_config, 0600), 0);
