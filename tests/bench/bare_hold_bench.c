@@ -1,7 +1,7 @@
 /* How often one resource can be held on these nodes at most: no library, no queue of waiters, nobody else. A program
- * that waits for the length of a hold, asks all nodes for the next one in one round, and begins the next hold as soon as
- * a majority has answered. What the hot cases of tests/bench/run lose against 1 / hold is to be seen beside this: the
- * rest of it is spent by the nodes and by the machine, which wakes all of them from their sleep each time.
+ * that waits for the length of a hold, asks all nodes for the next one in one round, and begins the next hold as
+ * soon as a majority has answered. What the hot cases of tests/bench/run lose against 1 / hold is to be seen beside
+ * this: the rest of it is spent by the nodes and by the machine, which wakes all of them from their sleep each time.
  *
  *     bare-hold-bench --ports P,P,... [--secs S] [--hold-us H] [--scripts]
  *
