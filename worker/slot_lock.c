@@ -54,6 +54,7 @@ static void wait_plan(struct slot *slot, const char *list, int64_t near_ns, int6
     slot->wait.list = list;
     slot->wait.near_ns = near_ns;
     slot->wait.seen_us = seen_us;
+    slot->wait.is_in_line = false;
 }
 
 /* A holder of this process is believed to live as long as a ttl, and wakes whoever waits when it ends. One that only
@@ -79,6 +80,7 @@ bool slot_must_wait(struct slot *slot)
         return false;
     if (slot->was_deserted) {
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), own_us);
+        slot->wait.is_in_line = true;
         slot->was_deserted = false;
         return true;
     }
@@ -215,8 +217,9 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
     bool was_heir = slot->is_heir;
+    bool is_dismissed = was_heir && event->answer == REDLOCK_CANCELLED && !slot->mate->has_lock;
     enum flow_refusal refusal = was_heir && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
-    if (was_heir)
+    if (was_heir && !is_dismissed) /* else that was its holder's part, which is before it in the line */
         inheritance_failed(slot);
     if (event->may_obstruct || (was_heir && event->passes > 0))
         remnants_tell(slot);
@@ -229,6 +232,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), seen_us);
     else
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
+    slot->wait.is_in_line = was_heir;
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
         worker_lock_trouble(worker, event->answer, event->reason);
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
@@ -238,6 +242,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
         failure_clear(&slot->job.outcome.failure); /* it runs all the same */
     slot_perform(slot, flow_refused(&slot->flow, refusal));
+    slot_heir_dismiss(slot); /* after that, so that it is parked behind this one */
 }
 
 static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)

@@ -196,7 +196,7 @@ static void task_park(struct slot *slot)
                                       .seen_us = slot->wait.seen_us,
                                       .near_ns = slot->wait.near_ns,
                                       .waiters_max = waits_for_share ? 0 : slot->rules.waiters_max,
-                                      .may_retry = !slot->flow.retried,
+                                      .may_retry = !slot->flow.retried && !slot->wait.is_in_line,
                                       .others = others,
                                       .other_count = other_count},
                text->bytes, text->length);

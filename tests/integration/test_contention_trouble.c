@@ -168,6 +168,50 @@ static void the_queue_node_restarts_with_thousands_parked(void **state)
     free(recorded);
 }
 
+/* --- lock nodes stutter ------------------------------------------------------------------------------------------- */
+
+static unsigned silences(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < fleet.worker_count; i++) {
+        char *log = fleet_log(&fleet, i);
+        for (const char *at = log; (at = strstr(at, "lock_node_silent")) != NULL; at++)
+            count++;
+        free(log);
+    }
+    return count;
+}
+
+/* Whom a majority does not answer in time gets nothing, and goes back to its place; its heir, which is claimed by then
+ * and would get it from nodes that answer again, is not to go first. */
+static void nodes_that_stutter_change_nobodys_turn(void **state)
+{
+    (void)state;
+    enum { CROWD = 1500, STEP = 30 };
+    resource_hold("r1");
+    for (unsigned i = 0; i < 2; i++)
+        contended_start(&(struct fleet_setup){.plugin = "witness"});
+    fleet_push_many(&fleet, "guarded", CROWD, 0, 1);
+    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    char *recorded = waiting_order("resource:r1");
+    resource_free("r1");
+    for (unsigned ended = STEP; ended < CROWD; ended += STEP) {
+        test_await(fleet_noted_all(&fleet, "end ") >= ended);
+        unsigned before = silences();
+        for (unsigned i = 0; i < 2; i++)
+            redis_server_pause(fleet.locks.servers[i]);
+        test_await(silences() > before || fleet_noted_all(&fleet, "end ") == CROWD);
+        for (unsigned i = 0; i < 2; i++)
+            redis_server_resume(fleet.locks.servers[i]);
+    }
+    test_await(fleet_noted_all(&fleet, "end ") == CROWD);
+    char *order = runs_order();
+    assert_same_order(order, recorded);
+    test_await(fleet_left(&fleet) == 0);
+    free(order);
+    free(recorded);
+}
+
 /* --- others interfere --------------------------------------------------------------------------------------------- */
 
 /* Two hosts; t1 to t<count> wait in this order. */
@@ -432,6 +476,7 @@ int main(void)
         fleet_test(a_holder_that_is_killed_with_its_heir_claimed_loses_nothing),
         fleet_test(killed_at_every_request_of_waiting_nothing_is_lost),
         fleet_test(the_queue_node_restarts_with_thousands_parked),
+        fleet_test(nodes_that_stutter_change_nobodys_turn),
         fleet_test(who_is_cancelled_while_it_waits_lets_the_next_pass),
         fleet_test(who_is_deleted_while_it_waits_is_missed_by_nobody),
         fleet_test(what_a_foreign_scheduler_promotes_comes_back_to_its_place),
