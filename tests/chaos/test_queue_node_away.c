@@ -6,22 +6,24 @@
 
 #include "tests/support/one_fleet.h"
 
-enum { WORKERS = 2, TASKS = 12, AWAY_MS = 3000 };
+enum { WORKERS = 2, TASKS = 12, AWAY_MS = 5000 };
+
+#define LEASE "lease = \"2s\";"
 
 static unsigned workers[WORKERS];
 
-/* Tasks of 0 to 5.5 s run when it returns, and both workers have held their leases long enough to recover others. */
+/* Tasks of 0 to 7.7 s run when it returns, and both workers have held their leases long enough to recover others. */
 static void start_working(void)
 {
     for (unsigned i = 0; i < WORKERS; i++)
-        workers[i] = fleet_work(&fleet, &(struct fleet_setup){.worker = "lease = \"1s\";", .threads = TASKS});
+        workers[i] = fleet_work(&fleet, &(struct fleet_setup){.worker = LEASE, .threads = TASKS});
     for (unsigned i = 0; i < WORKERS; i++)
         test_await(fleet_logged(&fleet, workers[i], "node_up node=queue address"));
-    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[2000],\"jid\":\"first\"}");
+    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[3500],\"jid\":\"first\"}");
     test_await(fleet_noted(&fleet, "end first") == 1);
     for (unsigned i = 0; i < TASKS; i++)
         fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[%u],\"jid\":\"t%u\",\"resource\":\"r%u\"}",
-                   i % 2 == 0 ? "guarded" : "note", i * 500, i, i);
+                   i % 2 == 0 ? "guarded" : "note", i * 700, i, i);
     test_await(fleet_noted_all(&fleet, "begin t") == TASKS);
 }
 

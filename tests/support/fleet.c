@@ -12,8 +12,10 @@
 #include "base/memory.h"
 #include "tests/support/test.h"
 
-#define SHORT_LOCK                                                                                                     \
-    "ttl = \"2s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; park_delay = \"100ms\"; "                \
+/* A machine that stands still for a moment must neither end locks nor make lock nodes silent. */
+#define USUAL_LOCK_NODE "timeout = \"250ms\";"
+#define USUAL_LOCK                                                                                                     \
+    "ttl = \"5s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; park_delay = \"100ms\"; "                \
     "prefix = \"lock:\";"
 
 enum { ARGUMENTS_MAX = 16 };
@@ -128,8 +130,9 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     fprintf(file, "lock_nodes = (%s", or_nothing(setup->lock_nodes));
     for (unsigned i = 0; setup->lock_nodes == NULL && i < fleet->locks.count; i++)
         fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; %s }", i > 0 ? ", " : "",
-                redis_server_port(fleet->locks.servers[i]), or_nothing(setup->lock_node));
-    fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : SHORT_LOCK);
+                redis_server_port(fleet->locks.servers[i]),
+                setup->lock_node != NULL ? setup->lock_node : USUAL_LOCK_NODE);
+    fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : USUAL_LOCK);
     fprintf(file, "classes = (%s);\n", or_nothing(setup->classes));
     fprintf(file, "%s\n", or_nothing(setup->sections));
     assert_int_equal(fclose(file), 0);
