@@ -201,7 +201,8 @@ static unsigned worker_of(unsigned point, const char *name, const char *side)
                     .classes = points[point].way == BY_STOP ? "{ class = \"work\"; on_conflict = \"delay\"; }" : NULL,
                     .lock = points[point].way == BY_STOP
                                 ? "ttl = \"2s\"; tries = 1000; retry_delay = \"20ms\"; prefix = \"lock:\";"
-                                : NULL,
+                                : "ttl = \"2s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; "
+                                  "park_delay = \"100ms\"; prefix = \"lock:\";", /* so short that it is extended */
                 });
 }
 

@@ -436,7 +436,8 @@ static void a_ttl_above_that_of_the_group_is_refused(void **state)
     test_await(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=1000 max_ttl_ms=900"));
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 
-    struct fleet_setup fitting = {.plugin = "holder", .lock = "ttl = \"900ms\"; prefix = \"lock:\";"};
+    struct fleet_setup fitting = {
+        .plugin = "holder", .lock = "ttl = \"900ms\"; prefix = \"lock:\";", .lock_node = "timeout = \"200ms\";"};
     worker = start(&fitting);
     test_await(is_noted("end first"));
     fitting.lock = "ttl = \"901ms\"; prefix = \"lock:\";";

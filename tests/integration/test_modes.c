@@ -112,7 +112,8 @@ static void a_hold_above_what_keys_may_live_is_refused(void **state)
     push("note", "[]", "waits", "");
     unsigned worker = fleet_work(
         &fleet,
-        &(struct fleet_setup){.classes = "{ class = \"note\"; mode = \"efficiency\"; hold_at_least = \"3s\"; }"});
+        &(struct fleet_setup){.lock = "ttl = \"2s\"; prefix = \"lock:\";",
+                              .classes = "{ class = \"note\"; mode = \"efficiency\"; hold_at_least = \"3s\"; }"});
     assert_int_equal(fleet_wait(&fleet, worker), 1);
     assert_true(fleet_logged(&fleet, worker, "hold_at_least_too_long reason="));
     assert_true(fleet_logged(

@@ -127,7 +127,8 @@ static void settings_that_do_not_fit_what_runs_change_nothing(void **state)
 {
     (void)state;
     unsigned worker = start(&(struct fleet_setup){.lock_node = "timeout = \"400ms\";"});
-    reload(worker, &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";"});
+    reload(worker,
+           &(struct fleet_setup){.lock = "ttl = \"500ms\"; prefix = \"lock:\";", .lock_node = "timeout = \"50ms\";"});
     test_await(fleet_logged(&fleet, worker, "reload_refused errors=1"));
     test_await(fleet_logged(&fleet, worker, "quarter of the ttl"));
     stop(worker);
