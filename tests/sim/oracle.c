@@ -15,7 +15,8 @@
  *   O6 prompt      without faults and with quick nodes nothing is lost, slow or unknown
  *   O7 tokens      in the order of acquisitions, and held by a majority; no stale write is accepted (oracle_tokens.c)
  *   O8 quarantine  no acquisition stands on a grant of a node that forgot less than the longest ttl ago
- *   O9 blame       no node is blamed for a clock that did not jump; a clock of our own that stood still is noticed
+ *   O9 blame       no node is blamed for a clock that did not jump, or is not far from the others'; a clock of our own
+ *                  that stood still is noticed when a quorum of nodes show it whose clocks were known
  *
  * O1, O2 and O8 hold where exclusion is promised (parameters.h); elsewhere overlaps are counted, and the tokens judged.
  * A lock whose key was deleted by hand is exempt from O1 and O2: others may rightly have the resource. */
@@ -23,6 +24,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void world_violated(struct world *world, const char *oracle, const char *format, ...)
 {
@@ -140,6 +142,30 @@ static void quarantine_check(const struct sim_lock *lock)
 
 /* --- O9 ----------------------------------------------------------------------------------------------------------- */
 
+/* Whether its clock is more than a second away, to one side, from so many others that the median of a quorum can be. */
+static bool is_far_off(const struct world *world, unsigned node)
+{
+    int64_t own = node_model_clock_ns(&world->nodes[node].model, world->now);
+    unsigned behind = 0, ahead = 0;
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        int64_t other = node_model_clock_ns(&world->nodes[i].model, world->now);
+        behind += own - other > NS_PER_S;
+        ahead += other - own > NS_PER_S;
+    }
+    return behind > quorum_of(world) / 2 || ahead > quorum_of(world) / 2;
+}
+
+/* Where nobody's clock jumps, neither now nor since it was sampled. */
+static void outlier_check(const struct sim_client *client, unsigned index)
+{
+    struct world *world = client->world;
+    const struct trust_node *node = &client->trust.node[index];
+    bool is_news = node->reason == TRUST_CLOCK_OUTLIER && node->quarantined_at.ns == client_now(client).ns;
+    if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 && !is_far_off(world, index))
+        world_violated(world, "O9", "client %u says that the clock of node %u is far from the others', and it is not",
+                       client->index, index);
+}
+
 void oracle_trust_changed(const struct sim_client *client, node_set nodes)
 {
     struct world *world = client->world;
@@ -148,10 +174,23 @@ void oracle_trust_changed(const struct sim_client *client, node_set nodes)
         if (!set_has(nodes, i) || node->state != TRUST_QUARANTINED)
             continue;
         world->counters->quarantined++;
+        outlier_check(client, i);
         if (node->reason == TRUST_CLOCK_STEPPED && !world->nodes[i].stepped && client->stood_ns == 0)
             world_violated(world, "O9", "client %u says that the clock of node %u jumped, and it did not",
                            client->index, i);
     }
+}
+
+/* Whether what the node tells next can be compared with what it told last. The clock of another run is unknown: while
+ * no inspection was answered since it restarted, its connection is up and the clock that is known is that of the run
+ * before. And who was blamed for something is no witness. */
+static bool is_comparable(const struct sim_client *client, unsigned node)
+{
+    const struct connection *connection = &client->connections[node];
+    char run[MARKER_RUN_DIGITS + 1];
+    run_tell(connection->node->model.run, run);
+    return connection->up && !connection->broke && strcmp(client->trust.node[node].run_id, run) == 0 &&
+           client->trust.node[node].quarantine == TRUST_FINE;
 }
 
 /* Clocks of nodes may differ from ours by 1 % of the time since they were told, and by the width of that sample. */
@@ -170,10 +209,8 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns)
     for (unsigned i = 0; i < parameters->nodes; i++) {
         const struct trust_clock *clock = &client->trust.node[i].clock;
         int64_t width = trust_clock_high(clock, client_now(client)) - trust_clock_low(clock, client_now(client));
-        const struct connection *connection = &client->connections[i];
-        /* Else it may be another run, whose clock is unknown, or was blamed for something before. */
-        bool is_same = connection->up && !connection->broke && client->trust.node[i].quarantine == TRUST_FINE;
-        bool is_sharp = is_same && clock->is_known && 2 * width + 4 * client->timeout_ns + NS_PER_S < ns;
+        bool is_sharp =
+            is_comparable(client, i) && clock->is_known && 2 * width + 4 * client->timeout_ns + NS_PER_S < ns;
         client->sharp |= (node_set)(is_sharp << i);
     }
     client->went_on_at = client->world->now;

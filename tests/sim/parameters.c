@@ -9,6 +9,8 @@
 /* A step that is allowed for by the rules of trust.h is no step: their rate, and twice that for two nodes. */
 #define RATE_MOST   0.009
 #define STEP_UNSEEN (5 * NS_PER_S / 2)
+/* Clocks that are further apart make one of them an outlier to whoever compares them for the first time. */
+#define APART_MOST (1 * NS_PER_S)
 
 static int64_t whole_ms(int64_t ns)
 {
@@ -235,11 +237,21 @@ void parameters_draw(struct parameters *p, struct chance *chance, enum profile f
     clocks_draw(p, chance);
 }
 
+/* Whoever is slow to know all clocks well compares them late: until the end of a prompt schedule they must not have
+ * run apart, for what is refused then is no fault of anybody who is prompt. */
+static double rate_most_prompt(const struct parameters *p)
+{
+    int64_t end = p->drain_from.ns + p->longest_ttl_ns;
+    return (double)(APART_MOST / 2 - p->node_offset_ns) / (double)end;
+}
+
 static double rate_most(const struct parameters *p)
 {
     double most = p->terms[0].drift_factor;
     if (p->nodes % 2 == 1 && most > RATE_MOST)
         most = RATE_MOST;
+    if (p->prompt && rate_most_prompt(p) < most)
+        most = rate_most_prompt(p);
     double error = (double)clock_error(p) / 2 / (double)longest_life(p);
     return clocks_matter(p) && error < most ? error : most;
 }
