@@ -103,12 +103,20 @@ void slot_heir_claim(struct slot *slot)
     slot->left.kind = SLOT_LEFT_NOTHING;
 }
 
-/* There is nothing to hand on: its lock is lost, and its handler may take long to notice, or it was refused, and goes
- * back to its place, which is before its heir's. The heir waits where others can find it. */
+/* Its lock is lost, and its handler may take long to notice: the heir waits where others can find it. */
 void slot_heir_dismiss(struct slot *slot)
 {
     struct slot *mate = slot->mate;
-    if (slot->flow.state != FLOW_LOCKING && mate->is_heir && mate->flow.state == FLOW_LOCKING)
+    if (slot->flow.state == FLOW_READY && mate->is_heir && mate->flow.state == FLOW_LOCKING)
+        redlock_lock_release(mate->lock);
+}
+
+/* It was refused itself, and has gone back to its place, which is before its heir's. */
+void slot_heir_send_back(struct slot *slot)
+{
+    struct slot *mate = slot->mate;
+    mate->is_sent_back = mate->is_heir && mate->flow.state == FLOW_LOCKING;
+    if (mate->is_sent_back)
         redlock_lock_release(mate->lock);
 }
 

@@ -217,13 +217,12 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
 {
     struct worker *worker = slot->worker;
     bool was_heir = slot->is_heir;
-    bool is_dismissed = was_heir && event->answer == REDLOCK_CANCELLED && !slot->mate->has_lock;
     enum flow_refusal refusal = was_heir && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
-    if (was_heir && !is_dismissed) /* else that was its holder's part, which is before it in the line */
+    if (was_heir && !slot->is_sent_back) /* else whoever is before it has told it */
         inheritance_failed(slot);
     if (event->may_obstruct || (was_heir && event->passes > 0))
         remnants_tell(slot);
-    slot->is_heir = false;
+    slot->is_heir = slot->is_sent_back = false;
     int64_t seen_us = queue_seen_us(worker->queue, slot->number);
     int64_t delay_ns = worker->options.config->lock.park_delay_ns;
     if (refusal == FLOW_BUSY)
@@ -242,7 +241,7 @@ static void lock_refused(struct slot *slot, const struct redlock_event *event)
     else if (refusal == FLOW_NO_QUORUM && slot->flow.task.fails_open)
         failure_clear(&slot->job.outcome.failure); /* it runs all the same */
     slot_perform(slot, flow_refused(&slot->flow, refusal));
-    slot_heir_dismiss(slot); /* after that, so that it is parked behind this one */
+    slot_heir_send_back(slot); /* after that, so that it is parked behind this one */
 }
 
 static void lock_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)

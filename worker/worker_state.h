@@ -71,6 +71,7 @@ struct slot {
     struct slot *mate; /* with whom it shares a runner; see slot_heir.c */
     struct flow flow;
     bool is_heir;            /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool is_sent_back;       /* an heir whose holder did not get the lock */
     bool was_deserted;       /* its task was claimed as an heir, and there is nobody to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
     bool owes_claim;         /* it did not ask for a task, because its mate was busy */
@@ -209,6 +210,7 @@ void slot_heir_missing(struct slot *slot); /* it was not */
 void slots_seek_heir(struct worker *worker, const char *list);
 void slot_waiters_note(struct slot *slot);
 void slot_heir_dismiss(struct slot *slot);
+void slot_heir_send_back(struct slot *slot);
 bool slot_has_heir(const struct slot *slot);
 bool slot_waits_for_heir(const struct slot *slot);
 void slot_chain_go_on(struct slot *slot, bool handed_over);
