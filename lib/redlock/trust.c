@@ -4,8 +4,10 @@
  *
  * When a quarantine is over early. A marker that somebody healed (its run is that of the server again) says that he
  * waited through a quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says
- * nothing about a step of its clock that he may not have seen, unless the marker was doubted before: nobody got a
- * grant there from then on. */
+ * nothing about a step of its clock or an eviction, which leave the marker as it is: he may not have seen it when he
+ * wrote. That holds for a doubted marker as well: nobody gets a grant there, but holders put their keys back, and those
+ * may be lost to a second step.
+ */
 #include "redlock/trust_private.h"
 
 #include <stdio.h>
@@ -32,11 +34,6 @@ static void take_marker(struct trust_node *node, const struct trust_sight *sight
     node->bad_marker = sight->has_marker && !node->has_marker;
 }
 
-static bool is_lifted_by_healing(const struct trust_node *before)
-{
-    return trust_is_about_proof(before->quarantine) || trust_proof_of(before) == PROOF_DOUBTED;
-}
-
 static void quarantine_by_proof(const struct trust *trust, struct trust_node *node, const struct trust_node *before,
                                 bool new_run, struct instant now)
 {
@@ -47,7 +44,7 @@ static void quarantine_by_proof(const struct trust *trust, struct trust_node *no
     if (!is_fresh || proof == PROOF_BAD_MARKER)
         return;
     if (proof == PROOF_GOOD) {
-        if (new_run || is_lifted_by_healing(before))
+        if (new_run || trust_is_about_proof(before->quarantine))
             node->quarantine = TRUST_FINE;
     } else if (proof == PROOF_DOUBTED && !new_run) {
         trust_quarantine_clock(trust, node, TRUST_DOUBTED, now); /* by us, most often */

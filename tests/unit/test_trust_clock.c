@@ -370,7 +370,8 @@ static void a_clock_that_is_near_enough_or_has_too_few_beside_it(void **state)
 
 /* --- with markers -------------------------------------------------------------------------------------------- */
 
-static void who_healed_a_doubted_marker_has_waited_for_us(void **state)
+/* He may have looked for the last time before the clock stepped once more. */
+static void who_healed_a_doubted_marker_may_not_have_seen_our_step(void **state)
 {
     (void)state;
     struct world world;
@@ -385,8 +386,41 @@ static void who_healed_a_doubted_marker_has_waited_for_us(void **state)
     pass(&world, NS_PER_S);
     look(&world, 1);
     assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
+    pass(&world, QUARANTINE_NS / 2);
+    world.servers[1].offset_ns += HOUR_NS;
+    sample(&world, 1);
+    struct instant end = instant_after(world.now, QUARANTINE_NS);
     mark(&world, 1, group_marker(3, 1, 1), run_of(1));
     look(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, end.ns);
+    world.now = end;
+    tick(&world);
+    expect_votes(&world, 1);
+}
+
+/* Our own write was on its way when we saw the step: it is no better than that of others. */
+static void a_step_seen_while_we_heal_is_waited_for(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 1);
+    mark(&world, 1, group_marker(3, 1, 1), "");
+    look(&world, 1);
+    world.now = trust_node_until(&world.trust, 1);
+    tick(&world);
+    expect_step(&world, 0, 2, 0);
+    assert_true(perform_write(&world, 1));
+    world.servers[1].offset_ns += HOUR_NS;
+    sample(&world, 1);
+    expect_step(&world, 2, 0, 2);
+    struct instant end = instant_after(world.now, QUARANTINE_NS);
+    look(&world, 1); /* healed, as we wanted it before */
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, end.ns);
+    world.now = end;
+    tick(&world);
     expect_votes(&world, 1);
 }
 
@@ -430,7 +464,8 @@ int main(void)
         cmocka_unit_test(clocks_are_compared_by_sharp_samples),
         cmocka_unit_test(a_clock_far_from_all_others),
         cmocka_unit_test(a_clock_that_is_near_enough_or_has_too_few_beside_it),
-        cmocka_unit_test(who_healed_a_doubted_marker_has_waited_for_us),
+        cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
+        cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),
         cmocka_unit_test(who_healed_a_restart_has_not_waited_for_the_clock),
     };
     return cmocka_run_group_tests_name("trust_clock", tests, NULL, NULL);
