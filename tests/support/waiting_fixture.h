@@ -9,7 +9,7 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
 
-enum { PROCESSES_MAX = 16, WAITERS_MAX = 300 };
+enum { PROCESSES_MAX = 16, WAITERS_MAX = 1100 };
 
 static struct loop *loop;
 static struct redlock_group *processes[PROCESSES_MAX];
