@@ -46,9 +46,12 @@ static void every_acquisition_has_a_value_of_its_own(void **state)
     (void)state;
     char first[256];
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     snprintf(first, sizeof first, "%s", lock_cluster_ask(&cluster, 0, "GET lock:r"));
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == 0);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     assert_string_not_equal(lock_cluster_ask(&cluster, 0, "GET lock:r"), first);
     assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
 }

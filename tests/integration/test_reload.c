@@ -80,7 +80,7 @@ static void the_settings_of_a_class_change_for_tasks_that_come(void **state)
     unsigned worker = start(
         &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"required\"; retry_queue = \"elsewhere\"; }"});
     test_await(fleet_noted(&fleet, "begin old") == 1);
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3);
+    test_await(lock_cluster_holders(&fleet.locks, "lock:r") == 3);
     reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; }"});
     reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; retry = \"1\"; }"});
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"new\",\"resource\":\"r\"}");
