@@ -6,8 +6,7 @@
  * waited through a quarantine of his own, so what the node forgot when it restarted or was emptied has expired. It says
  * nothing about a step of its clock or an eviction, which leave the marker as it is: he may not have seen it when he
  * wrote. That holds for a doubted marker as well: nobody gets a grant there, but holders put their keys back, and those
- * may be lost to a second step.
- */
+ * may be lost to a second step. */
 #include "redlock/trust_private.h"
 
 #include <stdio.h>
