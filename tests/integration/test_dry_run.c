@@ -275,7 +275,8 @@ static void each_point_is_measured(void **state)
     assert_int_equal(found.point_count, 2);
     assert_int_equal(found.points[0].threads, 2);
     assert_int_equal(found.points[1].threads, 4);
-    assert_true(found.points[0].throughput > 0 && found.points[1].throughput > 0); /* how much is the machine's affair */
+    assert_true(found.points[0].throughput > 0 &&
+                found.points[1].throughput > 0); /* how much is the machine's affair */
     assert_nothing_is_left();
 }
 
