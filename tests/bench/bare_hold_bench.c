@@ -7,11 +7,8 @@
  *
  * Asked is a SET with a ttl, which guards nothing, or, with --scripts, the grant in which this library puts the next
  * holder in the place of the one before. One JSON line goes to standard output. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +21,7 @@
 #include "base/random.h"
 #include "redis/request.h"
 #include "redlock/scripts.h"
+#include "tests/bench/bench_node.h"
 #include "tests/bench/lock_figures.h"
 #include "tests/support/cpu_time.h"
 
@@ -59,14 +57,14 @@ static void say(struct node *node, const struct buffer *request)
     node->asked++;
 }
 
-/* The answers have one line (+OK), or an array of three or two with two lines a text. */
+/* An answer has one line (+OK) or, of the script, six: an array of a number and two texts. */
 static void hear(struct node *node)
 {
     char text[1024];
     ssize_t length = recv(node->fd, text, sizeof text, 0);
     if (length <= 0)
         fail("a node does not answer");
-    if (memchr(text, '-', (size_t)length) == text)
+    if (text[0] == '-')
         fail("a node refuses");
     for (ssize_t i = 0; i < length; i++)
         node->lines += text[i] == '\n';
@@ -99,14 +97,10 @@ static void watch(int fd, unsigned number)
 
 static void node_open(unsigned port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct node *node = &nodes[node_count];
-    int yes = 1;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    node->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (node->fd < 0 || connect(node->fd, (struct sockaddr *)&address, sizeof address) != 0)
+    node->fd = bench_node_connect(port);
+    if (node->fd < 0)
         fail("a node cannot be reached");
-    setsockopt(node->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     script_load(node);
     watch(node->fd, node_count++);
 }

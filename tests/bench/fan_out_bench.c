@@ -6,11 +6,8 @@
  *     fan-out-bench --ports P,P,... [--secs S] [--fenced]
  *
  * One JSON line goes to standard output. */
-#include <arpa/inet.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -27,6 +24,7 @@
 #include "base/random.h"
 #include "redis/request.h"
 #include "redlock/scripts.h"
+#include "tests/bench/bench_node.h"
 
 enum { NODES_MAX = 15, VALUE_DIGITS = 32 };
 
@@ -115,13 +113,9 @@ static void script_load(const struct node *node, const struct redis_script *scri
 
 static void node_open(struct node *node, unsigned port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int yes = 1;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    node->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (node->fd < 0 || connect(node->fd, (struct sockaddr *)&address, sizeof address) != 0)
+    node->fd = bench_node_connect(port);
+    if (node->fd < 0)
         fail("a node cannot be reached");
-    setsockopt(node->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     script_load(node, &compare);
     script_load(node, &redlock_script_grant);
     script_load(node, &redlock_script_release);

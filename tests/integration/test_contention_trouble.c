@@ -146,26 +146,38 @@ static void assert_same_order(const char *order, const char *recorded)
         fail_msg("they ran as %.60s..., and not as %.60s...", order + word, recorded + word);
 }
 
-static void the_queue_node_restarts_with_thousands_parked(void **state)
+/* Two hosts, and so many that wait for r1, which another program holds; the order in which they were recorded. */
+static char *given_a_crowd(unsigned count)
 {
-    (void)state;
-    enum { CROWD = 3000 };
     resource_hold("r1");
     for (unsigned i = 0; i < 2; i++)
         contended_start(&(struct fleet_setup){.plugin = "witness"});
-    fleet_push_many(&fleet, "guarded", CROWD, 0, 1);
-    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
-    char *recorded = waiting_order("resource:r1");
-    redis_server_restart(fleet.queue);
-    assert_int_equal(waiting_count("resource:r1"), CROWD);
-    resource_free("r1");
-    test_await(fleet_noted_all(&fleet, "end ") == CROWD);
+    fleet_push_many(&fleet, "guarded", count, 0, 1);
+    test_await(waiting_count("resource:r1") == count && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    return waiting_order("resource:r1");
+}
+
+/* All of them, one after the other; frees the order. */
+static void assert_crowd_ran(unsigned count, char *recorded)
+{
+    test_await(fleet_noted_all(&fleet, "end ") == count);
     char *order = runs_order();
     assert_same_order(order, recorded);
     assert_int_equal(fleet_noted_all(&fleet, "clash"), 0);
     test_await(fleet_left(&fleet) == 0);
     free(order);
     free(recorded);
+}
+
+static void the_queue_node_restarts_with_thousands_parked(void **state)
+{
+    (void)state;
+    enum { CROWD = 3000 };
+    char *recorded = given_a_crowd(CROWD);
+    redis_server_restart(fleet.queue);
+    assert_int_equal(waiting_count("resource:r1"), CROWD);
+    resource_free("r1");
+    assert_crowd_ran(CROWD, recorded);
 }
 
 /* --- lock nodes stutter ------------------------------------------------------------------------------------------- */
@@ -188,12 +200,7 @@ static void nodes_that_stutter_change_nobodys_turn(void **state)
 {
     (void)state;
     enum { CROWD = 1500, STEP = 30 };
-    resource_hold("r1");
-    for (unsigned i = 0; i < 2; i++)
-        contended_start(&(struct fleet_setup){.plugin = "witness"});
-    fleet_push_many(&fleet, "guarded", CROWD, 0, 1);
-    test_await(waiting_count("resource:r1") == CROWD && fleet_number(&fleet, "LLEN queue:jobs") == 0);
-    char *recorded = waiting_order("resource:r1");
+    char *recorded = given_a_crowd(CROWD);
     resource_free("r1");
     for (unsigned ended = STEP; ended < CROWD; ended += STEP) {
         test_await(fleet_noted_all(&fleet, "end ") >= ended);
@@ -204,12 +211,7 @@ static void nodes_that_stutter_change_nobodys_turn(void **state)
         for (unsigned i = 0; i < 2; i++)
             redis_server_resume(fleet.locks.servers[i]);
     }
-    test_await(fleet_noted_all(&fleet, "end ") == CROWD);
-    char *order = runs_order();
-    assert_same_order(order, recorded);
-    test_await(fleet_left(&fleet) == 0);
-    free(order);
-    free(recorded);
+    assert_crowd_ran(CROWD, recorded);
 }
 
 /* --- others interfere --------------------------------------------------------------------------------------------- */
