@@ -271,7 +271,7 @@ static void a_check_that_crashes_is_told_with_its_class(void **state)
 static void each_point_is_measured(void **state)
 {
     (void)state;
-    run_well("--local=1 --for 2s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
+    run_well("--local=1 --for 6s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
     assert_int_equal(found.point_count, 2);
     assert_int_equal(found.points[0].threads, 2);
     assert_int_equal(found.points[1].threads, 4);
