@@ -20,6 +20,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/support/group_run.h"
+
+/* Why a test failed is told also when its teardown aborts. */
+#undef cmocka_run_group_tests
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests(tests, set_up, tear_down) cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
+#define cmocka_run_group_tests_name(name, tests, set_up, tear_down)                                                    \
+    group_run(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
 
 #if defined(__SANITIZE_THREAD__)
 #define TEST_THREAD_SANITIZER

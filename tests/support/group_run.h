@@ -1,0 +1,17 @@
+/* Runs the tests of a group as cmocka does, but for one thing: when a test has failed, its teardown finds what the test
+ * had not come to clean up, and an invariant of the code may abort the process over it. cmocka tells why a test failed
+ * only after its teardown, so that the cause would never be seen. Here such an abort ends the teardown alone; the
+ * failure is told, and then the process aborts before the next test would begin amid the leftovers. After a test that
+ * has passed, an abort is what it always is.
+ *
+ * Used by test.h, for every test; nobody else calls it. The main thread. */
+#ifndef SUPPORT_GROUP_RUN_H
+#define SUPPORT_GROUP_RUN_H
+
+#include "tests/support/test.h"
+
+/* As _cmocka_run_group_tests. */
+int group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
+              CMFixtureFunction tear_down);
+
+#endif
