@@ -91,6 +91,8 @@ void worker_look(struct loop_timer *timer)
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->runner_count;
+    if (worker->ready && (all_idle || worker->taken > 0)) /* idle again: who becomes ready has every slot ask */
+        atomic_store(&worker->options.board->has_asked, true);
     if (all_idle && worker->options.max_tasks > 0 && worker->claimed >= worker->options.max_tasks)
         worker_stop(worker, "max_tasks");
     else if (all_idle && worker->options.drain)

@@ -149,10 +149,10 @@ static void a_seed_gives_the_same_arrivals_again(void **state)
 static struct program long_run(void)
 {
     struct program program =
-        run_start("--local=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json");
-    test_await(has_said(&program, "dry run "));
-    test_await(processes_left() == 1 + 1 + 2 * 2 + 4); /* itself, its janitor, workers and their zygotes, servers */
-    poll(NULL, 0, 700);                                /* so that there is something to tell */
+        run_start("--local=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json "
+                  "--fault 500ms:stop:lock2:10ms");
+    test_await(has_said(&program, "lock2 was stopped")); /* so the load lasts, and there is something to tell */
+    test_await(processes_left() == 1 + 1 + 2 * 2 + 4);   /* itself, its janitor, workers and their zygotes, servers */
     return program;
 }
 
@@ -283,9 +283,9 @@ static void each_point_is_measured(void **state)
 static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
 {
     (void)state;
-    struct program program = run_start("--local=1 --for 20s --rate 100/s --json --what-if threads=2,4");
-    test_await(has_said(&program, "dry run "));
-    poll(NULL, 0, 700);
+    struct program program = run_start("--local=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
+                                       "--fault 500ms:stop:lock1:10ms");
+    test_await(has_said(&program, "lock1 was stopped"));
     kill(program.pid, SIGINT);
     assert_int_equal(run_end(&program), 0);
     assert_true(found.was_interrupted);

@@ -8,8 +8,9 @@
 #include "tests/support/queue_probe.h"
 #include "worker/dry_run/guests/reception.h"
 
-#define SPACE "hf:2:dry:00112233aabb:"
-#define RUN   SPACE "hf:2:meeting:run"
+#define SPACE  "hf:2:dry:00112233aabb:"
+#define RUN    SPACE "hf:2:meeting:run"
+#define GUESTS SPACE "hf:2:meeting:guests"
 
 static struct loop *loop;
 static struct dry_run_plan plan;
@@ -110,10 +111,40 @@ static void the_plan_is_written_when_it_changes_and_when_it_is_gone(void **state
     assert_written("\"goes on\"");
 }
 
+static void guest_beats(const char *name, unsigned processes, unsigned serving, bool has_ended)
+{
+    struct buffer text = {0};
+    struct guest_beat beat = {.processes = processes, .threads = 1, .serving = serving, .has_ended = has_ended};
+    guest_beat_write(&text, &beat);
+    free(redis_server_command(server, "HSET " GUESTS " beat:%s '%s'", name, buffer_text(&text)));
+    buffer_fini(&text);
+}
+
+/* NULL = nobody. */
+static bool laggard_is(void *name)
+{
+    const struct reception_guest *guest = reception_laggard(reception);
+    return guest != NULL && name != NULL ? strcmp(guest->name, name) == 0 : guest == NULL && name == NULL;
+}
+
+static void who_is_there_and_does_not_serve_yet_is_waited_for(void **state)
+{
+    (void)state;
+    assert_true(laggard_is(NULL));
+    guest_beats("a", 2, 1, false);
+    assert_true(loop_until(loop, laggard_is, "a", TEST_PATIENCE_NS));
+    guest_beats("b", 1, 0, false);
+    guest_beats("a", 2, 2, false);
+    assert_true(loop_until(loop, laggard_is, "b", TEST_PATIENCE_NS));
+    guest_beats("b", 1, 0, true);
+    assert_true(loop_until(loop, laggard_is, NULL, TEST_PATIENCE_NS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_plan_is_written_when_it_changes_and_when_it_is_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_there_and_does_not_serve_yet_is_waited_for, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("reception", tests, one_server_set_up, one_server_tear_down);
 }

@@ -283,7 +283,7 @@ static void each_task_is_told_once_and_nobody_else_is_touched(void **state)
     test_await(workforce_ready(workforce) == 2);
     workforce_go(workforce);
     test_await(look() && told.ended == TASKS && told.looks >= 4);
-    assert_int_equal(workforce_up(workforce), 2);
+    assert_int_equal(workforce_serving(workforce), 2);
     assert_true(workforce_cpu_ns(workforce) > 0);
     workforce_drain(workforce);
     all_ended_await();
@@ -338,7 +338,7 @@ static void a_worker_that_dies_by_itself_is_a_fault(void **state)
 {
     (void)state;
     work_begin(0);
-    test_await(look() && workforce_up(workforce) == 2);
+    test_await(look() && workforce_serving(workforce) == 2);
     assert_int_equal(kill(workforce_pid(workforce, 1), SIGKILL), 0);
     test_await(look() && told.exits == 1);
     assert_false(told.exit[1].was_wanted || told.exit[1].was_orderly || told.exit[1].was_killed);
@@ -399,7 +399,7 @@ static void who_never_went_is_in_a_group_of_its_own_and_ends_when_told(void **st
     (void)state;
     workforce_make();
     test_await(workforce_ready(workforce) == 2);
-    assert_int_equal(workforce_up(workforce), 0);
+    assert_int_equal(workforce_serving(workforce), 0);
     for (unsigned number = 1; number <= 2; number++)
         assert_int_equal(getpgid(workforce_pid(workforce, number)), workforce_pid(workforce, number));
     workforce_drain(workforce);
@@ -425,7 +425,7 @@ static void a_worker_reads_no_other_configuration(void **state)
 {
     (void)state;
     work_begin(0);
-    test_await(look() && workforce_up(workforce) == 2);
+    test_await(look() && workforce_serving(workforce) == 2);
     assert_int_equal(kill(workforce_pid(workforce, 1), SIGHUP), 0);
     test_await(look() && has_line("1: ") && has_line("dry run 00112233aabb"));
     push(10);
@@ -437,7 +437,7 @@ static _Noreturn void caller_run(int out)
 {
     workforce_make();
     workforce_go(workforce);
-    while (workforce_up(workforce) < 2)
+    while (workforce_serving(workforce) < 2)
         poll(NULL, 0, 1);
     pid_t pids[2] = {workforce_pid(workforce, 1), workforce_pid(workforce, 2)};
     if (write(out, pids, sizeof pids) != sizeof pids)

@@ -16,6 +16,7 @@ static void a_beat_comes_back(void **state)
     const struct guest_beat beat = {
         .processes = 2,
         .threads = 16,
+        .serving = 1,
         .clock = {.is_known = true, .offset_ns = -INT64_C(1700000000000000000), .error_ns = 9},
         .cpu_ns = 77,
         .records_lost = 5,
@@ -29,28 +30,31 @@ static void a_beat_comes_back(void **state)
     buffer_fini(&text);
 }
 
-static bool reads(const char *processes, const char *offset, const char *error)
+static bool reads(const char *processes, const char *serving, const char *offset, const char *error)
 {
     struct guest_beat beat;
     char text[400];
     int length = snprintf(text, sizeof text,
-                          "{\"processes\":%s,\"threads\":1,\"clock_offset_ns\":%s,\"clock_error_ns\":%s,"
+                          "{\"processes\":%s,\"threads\":1,\"serving\":%s,\"clock_offset_ns\":%s,\"clock_error_ns\":%s,"
                           "\"clock_is_known\":true,\"cpu_ns\":0,\"records_lost\":0,\"has_ended\":false}",
-                          processes, offset, error);
+                          processes, serving, offset, error);
     return guest_beat_read((struct text_span){text, (size_t)length}, &beat);
 }
 
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    assert_true(reads("1", "0", "0"));
-    assert_false(reads("0", "0", "0"));
-    assert_false(reads("65", "0", "0"));
-    assert_false(reads("1", "9223372036854775807", "0"));
-    assert_false(reads("1", "-9223372036854775808", "0"));
-    assert_false(reads("1", "0", "9223372036854775807"));
-    assert_false(reads("1", "0", "-1"));
-    assert_false(reads("1", "\"0\"", "0"));
+    assert_true(reads("1", "0", "0", "0"));
+    assert_true(reads("2", "2", "0", "0"));
+    assert_false(reads("2", "3", "0", "0"));
+    assert_false(reads("2", "-1", "0", "0"));
+    assert_false(reads("0", "0", "0", "0"));
+    assert_false(reads("65", "0", "0", "0"));
+    assert_false(reads("1", "0", "9223372036854775807", "0"));
+    assert_false(reads("1", "0", "-9223372036854775808", "0"));
+    assert_false(reads("1", "0", "0", "9223372036854775807"));
+    assert_false(reads("1", "0", "0", "-1"));
+    assert_false(reads("1", "0", "\"0\"", "0"));
 }
 
 static void shipments_end_where_their_bytes_end(void **state)

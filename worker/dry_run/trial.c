@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "worker/dry_run/trial_private.h"
 
@@ -200,12 +201,22 @@ static void gathering_look(struct trial *trial, bool is_late)
     }
 }
 
+/* Until all claim what comes: how long nodes and workers take to find each other is not what is measured. */
 static void starting_look(struct trial *trial, bool is_late)
 {
-    if (workforce_up(trial->terms.workforce) == trial->plan->processes) {
+    const struct reception_guest *laggard = reception_laggard(trial->reception);
+    char quoted[LOG_QUOTE_MAX];
+    bool all_serve = workforce_serving(trial->terms.workforce) == trial->plan->processes;
+    if (all_serve && is_late && laggard != NULL)
+        trial_say(trial, "the workers of the host %s do not get to work: the load begins without them",
+                  log_quote(laggard->name, quoted));
+    if (all_serve && (is_late || laggard == NULL)) {
         loading_enter(trial);
     } else if (is_late) {
-        error_set(&trial->trouble, "the workers do not come up: what they say stands above");
+        error_set(
+            &trial->trouble,
+            "the workers do not get to work: they find no queue node, or no majority of lock nodes that may vote; "
+            "what they say stands above");
         ending_enter(trial);
     }
 }

@@ -171,11 +171,11 @@ unsigned workforce_ready(const struct workforce *workforce)
     return count;
 }
 
-unsigned workforce_up(const struct workforce *workforce)
+unsigned workforce_serving(const struct workforce *workforce)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < workforce->count; i++)
-        count += atomic_load(&workforce->processes[i].member.board->is_up);
+        count += atomic_load(&workforce->processes[i].member.board->has_asked);
     return count;
 }
 

@@ -49,8 +49,9 @@ struct workforce *workforce_start(const struct workforce_options *options, struc
 unsigned workforce_ready(const struct workforce *workforce);
 /* They begin to work. */
 void workforce_go(struct workforce *workforce);
-/* How many went and have their threads and their loop; they connect to the nodes next. */
-unsigned workforce_up(const struct workforce *workforce);
+/* How many went, and have asked for tasks and were answered: their nodes are up and trusted, and what comes now is
+ * claimed at once. */
+unsigned workforce_serving(const struct workforce *workforce);
 
 /* --- what they say ---------------------------------------------------------------------------------------------- */
 

@@ -18,11 +18,11 @@ static void json_append(struct buffer *out, json_t *object)
 
 void guest_beat_write(struct buffer *out, const struct guest_beat *beat)
 {
-    json_append(out, json_pack("{s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", (int)beat->processes, "threads",
-                               (int)beat->threads, "clock_offset_ns", (json_int_t)beat->clock.offset_ns,
-                               "clock_error_ns", (json_int_t)beat->clock.error_ns, "clock_is_known",
-                               (int)beat->clock.is_known, "cpu_ns", (json_int_t)beat->cpu_ns, "records_lost",
-                               (json_int_t)beat->records_lost, "has_ended", (int)beat->has_ended));
+    json_append(out, json_pack("{s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", (int)beat->processes,
+                               "threads", (int)beat->threads, "serving", (int)beat->serving, "clock_offset_ns",
+                               (json_int_t)beat->clock.offset_ns, "clock_error_ns", (json_int_t)beat->clock.error_ns,
+                               "clock_is_known", (int)beat->clock.is_known, "cpu_ns", (json_int_t)beat->cpu_ns,
+                               "records_lost", (json_int_t)beat->records_lost, "has_ended", (int)beat->has_ended));
 }
 
 /* So far that sums and differences of two are numbers still. */
@@ -34,19 +34,21 @@ static bool is_time(json_int_t ns)
 bool guest_beat_read(struct text_span text, struct guest_beat *beat)
 {
     json_t *object = json_loadb(text.bytes, text.length, 0, NULL);
-    int processes, threads, is_known, has_ended;
+    int processes, threads, serving, is_known, has_ended;
     json_int_t offset, error, cpu, lost;
-    bool is_one = json_unpack(object, "{s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", &processes, "threads",
-                              &threads, "clock_offset_ns", &offset, "clock_error_ns", &error, "clock_is_known",
-                              &is_known, "cpu_ns", &cpu, "records_lost", &lost, "has_ended", &has_ended) == 0 &&
-                  processes > 0 && processes <= DRY_RUN_PROCESSES_MAX && threads > 0 &&
-                  threads <= DRY_RUN_THREADS_MAX && is_time(offset) && is_time(error) && error >= 0;
+    bool is_one =
+        json_unpack(object, "{s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:I, s:b}", "processes", &processes, "threads",
+                    &threads, "serving", &serving, "clock_offset_ns", &offset, "clock_error_ns", &error,
+                    "clock_is_known", &is_known, "cpu_ns", &cpu, "records_lost", &lost, "has_ended", &has_ended) == 0 &&
+        processes > 0 && processes <= DRY_RUN_PROCESSES_MAX && threads > 0 && threads <= DRY_RUN_THREADS_MAX &&
+        serving >= 0 && serving <= processes && is_time(offset) && is_time(error) && error >= 0;
     json_decref(object);
     if (!is_one)
         return false;
     memset(beat, 0, sizeof *beat); /* compared as bytes */
     beat->processes = (unsigned)processes;
     beat->threads = (unsigned)threads;
+    beat->serving = (unsigned)serving;
     beat->clock.offset_ns = offset;
     beat->clock.error_ns = error;
     beat->clock.is_known = is_known;

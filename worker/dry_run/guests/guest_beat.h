@@ -11,6 +11,7 @@
 
 struct guest_beat {
     unsigned processes, threads;
+    unsigned serving;        /* processes that claim what comes */
     struct node_clock clock; /* of the guest */
     int64_t cpu_ns;          /* of its workers */
     uint64_t records_lost;

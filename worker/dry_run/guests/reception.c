@@ -182,6 +182,16 @@ const struct reception_guest *reception_guest(const struct reception *reception,
     return &reception->guests[guest];
 }
 
+const struct reception_guest *reception_laggard(const struct reception *reception)
+{
+    for (unsigned i = 0; i < reception->guest_count; i++) {
+        const struct reception_guest *guest = &reception->guests[i];
+        if (!guest->is_gone && guest->beat.serving < guest->beat.processes)
+            return guest;
+    }
+    return NULL;
+}
+
 bool reception_is_over(const struct reception *reception)
 {
     for (unsigned i = 0; i < reception->guest_count; i++)

@@ -46,6 +46,8 @@ void reception_stop(struct reception *reception);
 bool reception_is_heard(const struct reception *reception);
 unsigned reception_guest_count(const struct reception *reception);
 const struct reception_guest *reception_guest(const struct reception *reception, unsigned guest);
+/* The first guest that is there and whose processes do not all claim yet; NULL = there is none. */
+const struct reception_guest *reception_laggard(const struct reception *reception);
 /* No guest is at work any more, and all that they brought was taken. */
 bool reception_is_over(const struct reception *reception);
 /* This host's view of the queue node's clock. */

@@ -155,6 +155,7 @@ static void beat_write(struct visit *visit)
     buffer_clear(&visit->beat);
     guest_beat_write(&visit->beat, &(struct guest_beat){.processes = visit->terms.processes,
                                                         .threads = visit->terms.threads,
+                                                        .serving = workforce_serving(visit->terms.workforce),
                                                         .clock = visit->clock,
                                                         .cpu_ns = workforce_cpu_ns(visit->terms.workforce),
                                                         .records_lost = workforce_records_lost(visit->terms.workforce),
