@@ -17,15 +17,15 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { CLIENTS = 16, TICK_MS = 5, FLOOD = 16 * 1024 * 1024 };
-static const int64_t drip_ns = 20 * NS_PER_MS;
-static const int64_t late_ns = 300 * NS_PER_MS;
+enum { CLIENTS = 16, TICK_MS = 5, FLOOD = 16 * 1024 * 1024, DRIP = 30000 };
+static const int64_t drip_ns = 5 * NS_PER_MS;
 
 struct client {
     int fd; /* -1: free */
     struct buffer in, out;
-    struct instant send_at; /* nothing is sent before */
-    bool drips, closes;
+    struct instant send_at; /* nothing drips before */
+    bool was_asked;         /* more than a handshake */
+    bool closes;
 };
 
 struct hostile_server {
@@ -66,6 +66,11 @@ static void append_nesting(struct buffer *out)
         buffer_append_text(out, "*1\r\n");
 }
 
+static void append_drip(struct buffer *out)
+{
+    buffer_format(out, "$%d\r\n%-*s\r\n", DRIP, DRIP, "drip");
+}
+
 /* Answers one request that is not of the handshake; false when the client is gone. */
 static bool misbehave(const struct hostile_server *server, struct client *client, enum hostile_mode mode)
 {
@@ -77,7 +82,6 @@ static bool misbehave(const struct hostile_server *server, struct client *client
         [HOSTILE_HUGE_ARRAY] = "*2147483647\r\n",
         [HOSTILE_NEGATIVE] = "*-5\r\n",
         [HOSTILE_HALF_REPLY] = "$10\r\nabc",
-        [HOSTILE_DRIP] = "$4\r\ndrip\r\n",
         [HOSTILE_RESP3] = "%1\r\n+a\r\n+b\r\n",
         [HOSTILE_LATE] = "+OK\r\n",
         [HOSTILE_BAD_PONG] = ":42\r\n",
@@ -94,14 +98,14 @@ static bool misbehave(const struct hostile_server *server, struct client *client
         append_flood(&client->out, "+");
     else if (mode == HOSTILE_DEEP_NESTING)
         append_nesting(&client->out);
+    else if (mode == HOSTILE_DRIP)
+        append_drip(&client->out);
     else if (mode == HOSTILE_SAYS)
         buffer_append_text(&client->out, atomic_load(&server->says));
     else if (answers[mode] != NULL)
         buffer_append_text(&client->out, answers[mode]);
-    client->drips = mode == HOSTILE_DRIP;
+    client->was_asked = true;
     client->closes = mode == HOSTILE_HALF_REPLY;
-    if (mode == HOSTILE_LATE)
-        client->send_at = instant_after(instant_now(), late_ns);
     return true;
 }
 
@@ -194,16 +198,26 @@ static void client_read(struct hostile_server *server, struct client *client)
     (void)answer_requests(server, client, (enum hostile_mode)atomic_load(&server->mode));
 }
 
-static void client_write(struct client *client)
+/* How much may be sent now. */
+static size_t portion(struct client *client, enum hostile_mode mode)
 {
-    if (client->out.length > 0 && instant_reached(instant_now(), client->send_at)) {
-        size_t length = client->drips ? 1 : client->out.length;
-        ssize_t sent = send(client->fd, client->out.bytes, length, MSG_NOSIGNAL);
-        if (sent > 0)
-            buffer_drop_front(&client->out, (size_t)sent);
-        if (client->drips)
-            client->send_at = instant_after(instant_now(), drip_ns);
-    }
+    bool drips = mode == HOSTILE_DRIP && client->was_asked;
+    if (mode == HOSTILE_LATE && client->was_asked)
+        return 0;
+    if (!drips || client->out.length == 0)
+        return client->out.length;
+    if (!instant_reached(instant_now(), client->send_at))
+        return 0;
+    client->send_at = instant_after(instant_now(), drip_ns);
+    return 1;
+}
+
+static void client_write(struct client *client, enum hostile_mode mode)
+{
+    size_t length = portion(client, mode);
+    ssize_t sent = length > 0 ? send(client->fd, client->out.bytes, length, MSG_NOSIGNAL) : 0;
+    if (sent > 0)
+        buffer_drop_front(&client->out, (size_t)sent);
     if (client->closes && client->out.length == 0)
         client_close(client, false);
 }
@@ -221,7 +235,7 @@ static void *serve(void *argument)
             if (client->fd >= 0 && fds[i + 1].revents != 0)
                 client_read(server, client);
             if (client->fd >= 0)
-                client_write(client);
+                client_write(client, (enum hostile_mode)atomic_load(&server->mode));
         }
         if (fds[0].revents != 0)
             accept_client(server);

@@ -19,10 +19,10 @@ enum hostile_mode {
     HOSTILE_HUGE_BULK,    /* a string of 5 GB, of which 16 MB come */
     HOSTILE_ENDLESS_LINE, /* a status of 16 MB */
     HOSTILE_HALF_REPLY,   /* then closes */
-    HOSTILE_DRIP,         /* the reply, one byte each 20 ms */
+    HOSTILE_DRIP,         /* a reply of 30000 bytes, one each 5 ms, and all that is left in another mode */
     HOSTILE_RESET,        /* the connection is reset */
     HOSTILE_RESP3,        /* a map */
-    HOSTILE_LATE,         /* the reply, 300 ms later */
+    HOSTILE_LATE,         /* the reply, in another mode */
     HOSTILE_BUSY_ERROR,   /* a server error */
     HOSTILE_NOSCRIPT,     /* knows no script, whatever was loaded */
     HOSTILE_SAYS,         /* what hostile_server_say told it to */

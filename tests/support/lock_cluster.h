@@ -7,6 +7,7 @@
 
 #include "base/loop.h"
 #include "redlock/redlock_loop.h"
+#include "tests/support/loop_until.h"
 #include "tests/support/redis_server.h"
 
 /* A node may take that long to answer: on a loaded machine servers are slow without being at fault. */
@@ -74,16 +75,5 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources);
 enum redlock_answer lock_probe_acquire(struct lock_probe *probe, const char *resources);
 /* Releases and runs the loop until that is over. */
 enum redlock_ending lock_probe_release(struct lock_probe *probe);
-
-/* Runs the loop until the condition holds; fails the test when it never does. */
-#define loop_await(loop, condition)                                                                                    \
-    do {                                                                                                               \
-        struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);                                      \
-        while (!(condition)) {                                                                                         \
-            if (instant_reached(instant_now(), patience))                                                              \
-                fail_msg("never came true: %s", #condition);                                                           \
-            loop_for(loop, NS_PER_MS);                                                                                 \
-        }                                                                                                              \
-    } while (0)
 
 #endif

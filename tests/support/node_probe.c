@@ -8,7 +8,7 @@
 #include "tests/support/loop_until.h"
 #include "tests/support/test.h"
 
-static const int64_t wait_limit_ns = 10 * NS_PER_S;
+static const int64_t wait_limit_ns = TEST_PATIENCE_NS;
 static unsigned completions;
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
