@@ -15,7 +15,7 @@
 enum { DEAD_A_BEAT = 8, BEATS_A_LEASE = 3 };
 
 /* What beat.lua answers. */
-enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_ANSWERS };
+enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVING, BEAT_ANSWERS };
 
 /* --- a claim that nobody here knows of --------------------------------------------------------------------------- */
 
@@ -91,6 +91,7 @@ static void beat_read(struct queue *queue, const struct redis_reply *answers)
                             queue->beat_sent);
     if (answers[BEAT_PAUSED].kind == REDIS_STRING)
         queue_note_paused(queue, NULL, answers[BEAT_PAUSED].bytes, answers[BEAT_PAUSED].length);
+    queue->serving = answers[BEAT_SERVING].kind == REDIS_INTEGER ? (unsigned)answers[BEAT_SERVING].integer : 0;
     for (unsigned i = 0; i < queue->options.slots && answers[BEAT_CLAIMS].kind == REDIS_ARRAY; i++)
         slot_compare(queue, i, &answers[BEAT_CLAIMS]);
     if (is_lost) {
@@ -123,13 +124,14 @@ static void beat_send(struct queue *queue)
     if (redis_call_is_outstanding(&queue->beat_call) || queue->presenting || queue->leaving)
         return;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_beat, 3, 3 + (size_t)queue->options.name_count);
+    redis_request_script(out, &queue_script_beat, 3, 4 + (size_t)queue->options.name_count);
     redis_request_text(out, queue->keys.processes);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->identity);
     queue_request_lease(queue, out);
     redis_request_integer(out, DEAD_A_BEAT);
+    redis_request_text(out, queue->keys.process_prefix);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
     queue->beat_sent = loop_now(queue->loop);
@@ -158,6 +160,11 @@ void beat_now(struct queue *queue)
 void queue_look(struct queue *queue)
 {
     beat_now(queue);
+}
+
+unsigned queue_serving(const struct queue *queue)
+{
+    return queue->serving;
 }
 
 void beat_create(struct queue *queue)

@@ -1,4 +1,5 @@
-/* The promoter's look: pages of due entries, first of `retry`, then of `schedule`.
+/* The promoter's look: pages of due entries, first of `schedule`, then, if that said that something is due there, of
+ * `retry`. So a look that finds nothing is one call.
  *
  *   look_fire ─▶ page_send ─▶ page_answered ─▶ promote_send ─▶ promote_answered ─▶ page_next ─▶ page_send ...
  *                                  │ nothing of the page is ours                      ▲   └──▶ sleeps
@@ -21,8 +22,9 @@
 #include "queue/keys.h"
 #include "queue/scripts.h"
 
-#define LOOK_MIN_NS (700 * NS_PER_MS)
-#define LOOK_MAX_NS (1300 * NS_PER_MS)
+#define INTERVAL_MIN_NS (1 * NS_PER_S)
+#define INTERVAL_MAX_NS (15 * NS_PER_S)
+#define LOOKS_A_SECOND  2 /* of all who serve a queue */
 
 /* Between looks for what is expected. */
 #define EXPECTED_MIN_NS (5 * NS_PER_MS)
@@ -30,7 +32,10 @@
 enum { EXPECTED_MAX = 16 };
 enum { ENTRIES_A_PAGE = 100, BYTES_A_PAGE = 4 << 20, IDLE_PAGES = 10, BUSY_PAGES = 50 };
 
-enum { SET_RETRY, SET_SCHEDULE, SETS };
+enum { SET_SCHEDULE, SET_RETRY, SETS };
+
+/* The first element of what due.lua answers. */
+enum { PAGE_MORE = 1, PAGE_OTHER = 2 };
 
 struct promoter {
     struct loop *loop;
@@ -54,6 +59,7 @@ struct promoter {
     bool again;                /* some set was left in the middle of being moved */
     size_t shown, sent;        /* entries of this page, and how many of them may be moved */
     bool more;                 /* more is due behind this page */
+    bool retry_is_due;         /* something of it is, as the last page of `schedule` said */
     uint64_t moved;
 };
 
@@ -86,12 +92,31 @@ static struct instant expected_next(struct promoter *promoter)
     return instant_before(next, soonest) ? soonest : next;
 }
 
+int64_t promoter_interval_ns(unsigned serving)
+{
+    int64_t share_ns = serving * NS_PER_S / LOOKS_A_SECOND;
+    if (share_ns < INTERVAL_MIN_NS)
+        return INTERVAL_MIN_NS;
+    return share_ns < INTERVAL_MAX_NS ? share_ns : INTERVAL_MAX_NS;
+}
+
+/* To the next usual look, at most. */
+static int64_t wait_longest(const struct promoter *promoter)
+{
+    return promoter_interval_ns(queue_serving(promoter->queue)) / 10 * 13;
+}
+
+static int64_t wait_shortest(const struct promoter *promoter)
+{
+    return promoter_interval_ns(queue_serving(promoter->queue)) / 10 * 7;
+}
+
 static void look_later(struct promoter *promoter)
 {
-    promoter->set = SET_RETRY;
+    promoter->set = SET_SCHEDULE;
     promoter->idle_pages = promoter->busy_pages = 0;
     promoter->again = false;
-    struct instant usual = loop_after(promoter->loop, random_between(LOOK_MIN_NS, LOOK_MAX_NS));
+    struct instant usual = loop_after(promoter->loop, random_between(wait_shortest(promoter), wait_longest(promoter)));
     promoter->look_at = instant_earlier(usual, expected_next(promoter));
     if (!promoter->paused)
         loop_timer_set(promoter->loop, &promoter->timer, promoter->look_at);
@@ -107,11 +132,12 @@ static void page_send(struct promoter *promoter)
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, examines ? 3 : 1, 5);
+    redis_request_script(out, &queue_script_due, examines ? 4 : 1, 5);
     redis_request_text(out, set_key(promoter));
     if (examines) {
         redis_request_text(out, keys->contended);
         redis_request_text(out, keys->paused);
+        redis_request_text(out, keys->retry);
     }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
@@ -123,14 +149,19 @@ static void page_send(struct promoter *promoter)
         look_later(promoter);
 }
 
-/* The other set's turn, or the end of the look. */
+/* The other set's turn, or the end of the look. When nothing of `retry` is due, a round through it has come to its
+ * end. */
 static void set_next(struct promoter *promoter)
 {
     promoter->again = promoter->again || promoter->busy_pages == BUSY_PAGES;
     promoter->idle_pages = promoter->busy_pages = 0;
-    if (++promoter->set == SETS && promoter->again) {
+    if (++promoter->set == SET_RETRY && !promoter->retry_is_due) {
+        promoter->stays[SET_RETRY] = 0;
+        promoter->set = SETS;
+    }
+    if (promoter->set == SETS && promoter->again) {
         promoter->again = false;
-        promoter->set = SET_RETRY;
+        promoter->set = SET_SCHEDULE;
     }
     if (promoter->set == SETS || promoter->paused)
         look_later(promoter);
@@ -253,21 +284,34 @@ static void promote_send(struct promoter *promoter)
         look_later(promoter);
 }
 
-/* The first element says whether there is more. */
+/* The first element says what is due beyond it. */
 static bool is_page(const struct redis_result *result)
 {
     return result->outcome == REDIS_VALUE && result->reply->kind == REDIS_ARRAY && result->reply->count > 0;
+}
+
+/* A foreign value under `schedule` keeps nothing of `retry` from being moved. */
+static void page_failed(struct promoter *promoter, const struct redis_result *result)
+{
+    if (promoter->set == SET_SCHEDULE && result->reply != NULL) {
+        promoter->retry_is_due = true;
+        set_next(promoter);
+    } else {
+        look_later(promoter);
+    }
 }
 
 static void page_answered(struct redis_call *call, const struct redis_result *result)
 {
     struct promoter *promoter = list_owner(call, struct promoter, call);
     if (!is_page(result) || promoter->paused) {
-        look_later(promoter);
+        page_failed(promoter, result);
         return;
     }
     const struct redis_reply *page = result->reply;
-    promoter->more = page->elements[0].integer != 0;
+    promoter->more = (page->elements[0].integer & PAGE_MORE) != 0;
+    if (promoter->set == SET_SCHEDULE)
+        promoter->retry_is_due = (page->elements[0].integer & PAGE_OTHER) != 0;
     promoter->shown = page->count - 1;
     promoter->sent = 0;
     buffer_clear(&promoter->keys);
@@ -298,11 +342,25 @@ void promoter_pause(struct promoter *promoter, bool paused)
         look_later(promoter);
 }
 
+/* When there are too many the soonest are kept: who waited for long anyway minds a late look the least. */
+static void expected_add(struct promoter *promoter, struct instant due)
+{
+    struct instant *latest = &promoter->expected[0];
+    if (promoter->expected_count < EXPECTED_MAX) {
+        promoter->expected[promoter->expected_count++] = due;
+        return;
+    }
+    for (unsigned i = 1; i < EXPECTED_MAX; i++)
+        if (instant_before(*latest, promoter->expected[i]))
+            latest = &promoter->expected[i];
+    *latest = instant_earlier(*latest, due);
+}
+
 void promoter_expect(struct promoter *promoter, int64_t due_ns)
 {
     struct instant due = loop_after(promoter->loop, due_ns);
-    if (due_ns <= LOOK_MAX_NS && promoter->expected_count < EXPECTED_MAX)
-        promoter->expected[promoter->expected_count++] = due;
+    if (due_ns <= wait_longest(promoter))
+        expected_add(promoter, due);
     if (loop_timer_is_set(&promoter->timer) && instant_before(due, promoter->look_at)) {
         promoter->look_at = due;
         loop_timer_set(promoter->loop, &promoter->timer, due);

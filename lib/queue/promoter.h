@@ -1,7 +1,14 @@
 /* Moves tasks whose time has come from `schedule` and `retry` to their queues.
  *
- * Every process looks, at its own jittered moments, about once a second; the script moves an entry only if it is the
- * one that removes it, so any number of processes may do so at once. The time is the queue node's.
+ * Every process looks, at its own jittered moments; the script moves an entry only if it is the one that removes it, so
+ * any number of processes may do so at once. The time is the queue node's. A look that finds nothing is one call.
+ *
+ * How often: one process alone looks about once a second, and all that serve a queue look about twice a second
+ * together: the more of them live (queue_serving), the more seldom each one looks, up to every 15 s. So an entry is
+ * moved half a second late in the mean, by whoever looks first. At the worst it is as late as one process waits from
+ * look to look, which is 1.3 s where two serve the queue, 0.65 s for each of more, and never more than 20 s: when all
+ * others died, until their leases have ended and the next beat has told so, or as long as they are quiet. What this
+ * process knows to be due soon is looked for when it is (promoter_expect).
  *
  * Only entries for the queues given are moved; those of others stay for whoever serves them. An entry is moved with
  * `enqueued_at` set, without `at`, with the time of its expiry if it comes from `schedule` and wanted one
@@ -34,12 +41,14 @@ struct promoter *promoter_create(struct loop *loop, struct queue *queue, const s
 void promoter_destroy(struct promoter *promoter);
 /* While paused nothing is looked at: a process that takes no tasks moves none either. A move that is under way ends. */
 void promoter_pause(struct promoter *promoter, bool paused);
-/* An entry will be due so long from now: if that is soon, there will be a look then. Of more than 16 at a time the
- * others wait for the usual looks. */
+/* An entry will be due so long from now: if a usual look may come later than that, there will be one then. Of more than
+ * 16 at a time the latest wait for the usual looks. */
 void promoter_expect(struct promoter *promoter, int64_t due_ns);
 /* Every entry of `schedule` that was due at this moment has been looked at since: those of them that are still there
  * are not ours, or cannot be moved. 0 = none was yet. */
 struct instant promoter_seen(const struct promoter *promoter);
 uint64_t promoter_moved(const struct promoter *promoter);
+/* From one usual look to the next in the mean, where so many processes look for the same queue; 0 = not known. */
+int64_t promoter_interval_ns(unsigned serving);
 
 #endif

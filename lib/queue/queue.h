@@ -133,6 +133,10 @@ bool queue_has_cancels(const struct queue *queue);
 void queue_absolve(struct queue *queue, unsigned slot, const char *jid);
 /* Asks the node at once what the next beat would: which queues are paused, which claims are there. */
 void queue_look(struct queue *queue);
+/* How many processes serve the one of this process's queues that is served by the fewest, itself included: 1 means that
+ * it has a queue of its own. As the last beat said; 0 = not known, and of a large fleet not more than 65. One that died
+ * counts until its lease has ended, a quiet one until it has left. */
+unsigned queue_serving(const struct queue *queue);
 
 /* While `wanted`, the bells are armed; otherwise a ring that still comes puts its task back. Want it only while some
  * slot is idle and will ask when it rings: what rang is claimed for this process, nobody else can take it, and it does

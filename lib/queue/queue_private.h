@@ -99,6 +99,7 @@ struct queue {
     struct redis_call beat_call;
     struct instant beat_sent;
     struct lease_guard guard;
+    unsigned serving; /* queue_serving */
     struct recovery *recovery;
     struct errand stray; /* gives back a claim that nobody here knows of */
     struct {

@@ -4,89 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "queue/keys.h"
-#include "queue/promoter.h"
 #include "queue/scripts.h"
-#include "tests/support/queue_fixture.h"
-
-static struct promoter *promoters[2];
-
-static int setup(void **state)
-{
-    (void)queue_setup(state);
-    start("a");
-    queue_probe_wait_up(&probe);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    for (int i = 0; i < 2; i++) {
-        if (promoters[i] != NULL)
-            promoter_destroy(promoters[i]);
-        promoters[i] = NULL;
-    }
-    return queue_teardown(state);
-}
-
-#define promoter_test(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
-
-static struct promoter *promoter_of(const char *const *names, unsigned count)
-{
-    return promoter_create(
-        loop, probe.queue,
-        &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S, .names = names, .name_count = count});
-}
-
-/* For all queues. */
-static void promote(void)
-{
-    promoters[0] = promoter_of(NULL, 0);
-}
-
-/* For the queue a only. */
-static void promote_a(void)
-{
-    static const char *const names[] = {"a"};
-    promoters[0] = promoter_of(names, 1);
-}
-
-/* So many due entries, the oldest with this score, of queue `queue`. */
-static void plan_many(const char *set, const char *queue, unsigned count, unsigned score)
-{
-    free(redis_server_command(server,
-                              "EVAL \"for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], ARGV[3] + i, "
-                              "'{\\\"class\\\":\\\"t\\\",\\\"args\\\":[' .. i .. '],\\\"queue\\\":\\\"' .. "
-                              "ARGV[1] .. '\\\"}') end\" 1 %s %s %u %u",
-                              set, queue, count, score));
-}
-
-/* Due `seconds` from now by the node's clock. */
-static void plan(const char *set, double seconds, const char *entry)
-{
-    free(redis_server_command(server,
-                              "EVAL \"local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], "
-                              "string.format('%%.6f', t[1] + t[2] / 1000000 + ARGV[1]), ARGV[2])\" 1 %s %f '%s'",
-                              set, seconds, entry));
-}
-
-static bool is_reply(void *context)
-{
-    const char *const *pair = context;
-    char *reply = redis_server_command(server, "%s", pair[0]);
-    bool same = strcmp(reply, pair[1]) == 0;
-    free(reply);
-    return same;
-}
-
-static void wait_reply(const char *command, const char *expected)
-{
-    const char *pair[] = {command, expected};
-    if (!loop_until(loop, is_reply, pair, TEST_PATIENCE_NS))
-        fail_msg("%s did not become %s", command, expected);
-}
+#include "tests/support/promoter_fixture.h"
 
 /* The only task of the queue, parsed; its text is freed by the caller. */
 static char *promoted(const char *queue, struct envelope *envelope)
@@ -167,14 +86,14 @@ static void test_more_than_one_look_takes(void **state)
     assert_int_equal(promoter_moved(promoters[0]), 2500);
 }
 
-/* A look takes a bounded number of bytes; what it leaves is taken at once, before the schedule is looked at. */
+/* A look takes a bounded number of bytes; what it leaves is taken at once, before the other set is looked at. */
 static void test_large_entries_follow_at_once(void **state)
 {
     (void)state;
     free(redis_server_command(
-        server, "EVAL \"for i = 1, 20 do redis.call('ZADD', 'retry', i, '{\\\"class\\\":\\\"t\\\",\\\"queue\\\":"
+        server, "EVAL \"for i = 1, 20 do redis.call('ZADD', 'schedule', i, '{\\\"class\\\":\\\"t\\\",\\\"queue\\\":"
                 "\\\"a\\\",\\\"args\\\":[' .. i .. ',\\\"' .. string.rep('x', 1000000) .. '\\\"]}') end\" 0"));
-    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"b\"}");
+    plan("retry", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"b\"}");
     promote();
     wait_reply("LLEN queue:b", "1");
     assert_reply(server, "20", "LLEN queue:a");
@@ -206,7 +125,7 @@ static void test_entries_that_are_no_tasks_are_buried(void **state)
         found++;
     }
     assert_int_equal(found, 4);
-    static const char all[] = "\xff\0\n|not json|[1,2]|{\"class\":\"t\"}|";
+    static const char all[] = "not json|[1,2]|{\"class\":\"t\"}|\xff\0\n|";
     assert_int_equal(raw.length, sizeof all - 1);
     assert_memory_equal(raw.bytes, all, raw.length);
     buffer_fini(&raw);
@@ -288,23 +207,33 @@ static void test_foreign_entries_are_not_buried(void **state)
 }
 
 /* More of them than a look passes by: the looks go on where the last one stopped. */
-static void test_many_foreign_entries_starve_nobody(void **state)
+static void foreign_entries_starve_nobody(const char *set, const char *second)
 {
-    (void)state;
-    plan_many("retry", "foreign", 3500, 0);
-    plan_many("retry", "a", 3, 10000);
-    plan_many("retry", "foreign2", 100, 20000);
-    plan_many("schedule", "a", 2, 0);
-    free(redis_server_command(server, "CONFIG RESETSTAT"));
+    plan_many(set, "foreign", 3500, 0);
+    plan_many(set, "a", 3, 10000);
+    plan_many(set, "foreign2", 100, 20000);
+    plan_many(second, "a", 2, 0);
     promote_a();
     wait_reply("LLEN queue:a", "2");
-    assert_in_range(queue_probe_scripts(server), 10, 14); /* ten pages of retry, and the schedule */
+    assert_in_range(queue_probe_scripts(server), 1, 30); /* ten pages of the one, and the other; all have 36 */
     wait_reply("LLEN queue:a", "5");
-    assert_reply(server, "3600", "ZCARD retry");
+    assert_reply(server, "3600", "ZCARD %s", set);
     /* and around: what came in front meanwhile is found */
-    free(redis_server_command(server, "ZADD retry 0 '{\"class\":\"t\",\"args\":[0],\"queue\":\"a\"}'"));
+    free(redis_server_command(server, "ZADD %s 0 '{\"class\":\"t\",\"args\":[0],\"queue\":\"a\"}'", set));
     wait_reply("LLEN queue:a", "6");
-    assert_reply(server, "3600", "ZCARD retry");
+    assert_reply(server, "3600", "ZCARD %s", set);
+}
+
+static void test_many_foreign_entries_of_schedule_starve_nobody(void **state)
+{
+    (void)state;
+    foreign_entries_starve_nobody("schedule", "retry");
+}
+
+static void test_many_foreign_entries_of_retry_starve_nobody(void **state)
+{
+    (void)state;
+    foreign_entries_starve_nobody("retry", "schedule");
 }
 
 static void test_many_entries_with_a_foreign_key_starve_nobody(void **state)
@@ -321,15 +250,37 @@ static void test_many_entries_with_a_foreign_key_starve_nobody(void **state)
 }
 
 /* A set that gives something without end does not keep the other one waiting. */
-static void test_the_sets_take_turns(void **state)
+static void one_set_has_much(const char *set, const char *second)
 {
-    (void)state;
-    plan_many("retry", "b", 20000, 0);
-    plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    plan_many(set, "b", 20000, 0);
+    plan(second, -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
     promote();
     wait_reply("LLEN queue:a", "1");
     assert_true(promoter_moved(promoters[0]) < 20000);
     wait_reply("LLEN queue:b", "20000");
+}
+
+static void test_a_schedule_that_is_full_keeps_no_retry_waiting(void **state)
+{
+    (void)state;
+    one_set_has_much("schedule", "retry");
+}
+
+static void test_retries_without_end_keep_no_schedule_waiting(void **state)
+{
+    (void)state;
+    one_set_has_much("retry", "schedule");
+}
+
+static void test_both_sets_are_moved_to_the_end(void **state)
+{
+    (void)state;
+    plan_many("schedule", "a", 12000, 0);
+    plan_many("retry", "b", 12000, 0);
+    promote();
+    wait_reply("LLEN queue:a", "12000");
+    wait_reply("LLEN queue:b", "12000");
+    assert_reply(server, "0", "EXISTS schedule retry");
 }
 
 static void test_a_pause_ends_the_looks(void **state)
@@ -486,9 +437,12 @@ int main(void)
         promoter_test(test_a_foreign_key_swallows_no_entry),
         promoter_test(test_entries_of_other_queues_stay),
         promoter_test(test_foreign_entries_are_not_buried),
-        promoter_test(test_many_foreign_entries_starve_nobody),
+        promoter_test(test_many_foreign_entries_of_schedule_starve_nobody),
+        promoter_test(test_many_foreign_entries_of_retry_starve_nobody),
         promoter_test(test_many_entries_with_a_foreign_key_starve_nobody),
-        promoter_test(test_the_sets_take_turns),
+        promoter_test(test_a_schedule_that_is_full_keeps_no_retry_waiting),
+        promoter_test(test_retries_without_end_keep_no_schedule_waiting),
+        promoter_test(test_both_sets_are_moved_to_the_end),
         promoter_test(test_a_pause_ends_the_looks),
         promoter_test(test_a_pause_ends_a_look_that_is_under_way),
         promoter_test(test_a_scheduled_task_expires_after_it_became_due),

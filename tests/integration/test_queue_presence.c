@@ -1,4 +1,4 @@
-/* A process is listed before it claims, also where that is not easy. */
+/* A process is listed before it claims, also where that is not easy; and it is told how many serve what it serves. */
 #include "tests/support/queue_fixture.h"
 
 static void test_a_worker_starts_on_a_node_without_memory(void **state)
@@ -33,11 +33,72 @@ static void test_a_process_that_was_struck_off_lists_itself_again(void **state)
     assert_true(is_listed(NULL));
 }
 
+/* --- how many serve the same -------------------------------------------------------------------------------------- */
+
+/* `queues` is a list with commas; "-" = it was recovered. */
+static void list_process(const char *identity, const char *lease_end, const char *queues)
+{
+    free(redis_server_command(server,
+                              "EVAL \"redis.call('ZADD', 'hf:2:processes', ARGV[2], ARGV[1]) if ARGV[3] ~= '-' then "
+                              "redis.call('HSET', 'hf:2:process:' .. ARGV[1], 'queues', "
+                              "(string.gsub(ARGV[3], ',', string.char(10)))) end\" 0 %s %s %s",
+                              identity, lease_end, queues));
+}
+
+static bool is_served_by(void *count)
+{
+    return queue_serving(probe.queue) == *(const unsigned *)count;
+}
+
+static void wait_serving(unsigned count)
+{
+    queue_look(probe.queue);
+    if (!loop_until(loop, is_served_by, &count, TEST_PATIENCE_NS))
+        fail_msg("%u serve the queue instead of %u", queue_serving(probe.queue), count);
+}
+
+#define RUNNING "9999999999"
+
+static void test_who_serves_a_queue_that_few_serve_is_told_of_these(void **state)
+{
+    (void)state;
+    list_process("same", RUNNING, "a,b");
+    list_process("one", RUNNING, "a");
+    list_process("two", RUNNING, "c,a");
+    list_process("ended", "1", "a,b");
+    list_process("recovered", RUNNING, "-");
+    start("a b");
+    assert_int_equal(queue_serving(probe.queue), 0);
+    wait_serving(2);
+    free(redis_server_command(server, "ZREM hf:2:processes same"));
+    wait_serving(1);
+    list_process("three", RUNNING, "b,d");
+    list_process("four", RUNNING, "b");
+    wait_serving(3);
+    free(redis_server_command(server, "SET hf:2:process:two foreign"));
+    wait_serving(2);
+}
+
+static void test_of_a_large_fleet_some_are_counted(void **state)
+{
+    (void)state;
+    start("a");
+    wait_serving(1);
+    for (unsigned i = 0; i < 100; i++) {
+        char identity[16];
+        snprintf(identity, sizeof identity, "o%u", i);
+        list_process(identity, RUNNING, "a");
+    }
+    wait_serving(64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         queue_test(test_a_worker_starts_on_a_node_without_memory),
         queue_test(test_a_process_that_was_struck_off_lists_itself_again),
+        queue_test(test_who_serves_a_queue_that_few_serve_is_told_of_these),
+        queue_test(test_of_a_large_fleet_some_are_counted),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

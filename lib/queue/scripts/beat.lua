@@ -1,11 +1,12 @@
 -- Renews the lease of a process, and tells it what the node knows of it and of others.
 --
--- KEYS: processes, the process, paused. ARGV: identity, lease in seconds, how many of the dead to tell, then the names
--- of its queues.
+-- KEYS: processes, the process, paused. ARGV: identity, lease in seconds, how many of the dead to tell, what stands before
+-- an identity in the key of its process, then the names of its queues.
 -- Answers the state of the lease ('held'; 'late' = it had ended but nobody minded; 'lost' = it is not listed, or was
 -- recovered), the run id of the server ('' = not told), a '1' or '0' for each queue that is paused or not,
--- identities whose lease has ended (only when this one was held), and its own claims: slot, id and name of the queue,
--- slot, ...
+-- identities whose lease has ended (only when this one was held), its own claims: slot, id and name of the queue,
+-- slot, ..., and how many living processes serve the one of its queues that is served by the fewest, itself included
+-- (no more than 64 are looked at; 0 = it is not listed).
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -17,7 +18,7 @@ if ended and redis.call('HEXISTS', KEYS[2], 'queues') == 1 then
 end
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
-local paused = redis.pcall('SMISMEMBER', KEYS[3], unpack(ARGV, 4))
+local paused = redis.pcall('SMISMEMBER', KEYS[3], unpack(ARGV, 5))
 local dead = {}
 if state == 'held' then
     dead = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.6f', now), 'LIMIT', 0, tonumber(ARGV[3]))
@@ -30,4 +31,22 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
         claims[#claims + 1] = string.sub(place, 1, (string.find(place, '\n', 17, true) or 17) - 1)
     end
 end
-return {state, run, paused.err and '' or table.concat(paused), dead, claims}
+-- Most serve the same queues.
+local LOOKED_AT = 64
+local own, same, serving = redis.call('HGET', KEYS[2], 'queues'), 1, {}
+local living = own and redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.6f', now), '+inf', 'LIMIT', 0, LOOKED_AT)
+for _, identity in ipairs(living or {}) do
+    local queues = identity ~= ARGV[1] and redis.pcall('HGET', ARGV[4] .. identity, 'queues')
+    if queues == own then
+        same = same + 1
+    elseif type(queues) == 'string' then
+        for name in string.gmatch(queues, '[^\n]+') do
+            serving[name] = (serving[name] or 0) + 1
+        end
+    end
+end
+local fewest = own and LOOKED_AT + 1 or 0
+for i = 5, own and #ARGV or 0 do
+    fewest = math.min(fewest, same + (serving[ARGV[i]] or 0))
+end
+return {state, run, paused.err and '' or table.concat(paused), dead, claims, fewest}

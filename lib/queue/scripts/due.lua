@@ -6,10 +6,14 @@
 -- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
 -- looks for due entries calls anyway.
 --
--- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused.
+-- And whether the other set has something due, so that who finds nothing here need not ask there.
+--
+-- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused, then, if it is to be told of, the other
+--       set.
 -- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
 --       prefixes of the orders and the places of waiting lists.
--- Answers 1 when more are due behind the page, else 0, and then its entries.
+-- Answers the sum of 1 when more are due behind the page and 2 when something of the other set is due, and then the
+-- page's entries.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local function examine(name, now_us)
@@ -50,5 +54,11 @@ for i = 1, #page, 2 do
         break
     end
     answer[#answer + 1] = page[i]
+end
+if KEYS[4] then
+    local others = redis.pcall('ZCOUNT', KEYS[4], '-inf', string.format('%.6f', now))
+    if type(others) == 'number' and others > 0 then
+        answer[1] = answer[1] + 2
+    end
 end
 return answer

@@ -110,6 +110,7 @@ static struct instant next_expected(struct staff *crew)
     return next;
 }
 
+/* `retry` is empty unless something went wrong, so it is looked at without being told to. */
 static void staff_looks(struct event *event)
 {
     struct staff *crew = list_owner(event, struct staff, look);
@@ -272,6 +273,7 @@ static void staff_beats(struct event *event)
     request_text(&request, crew->identity);
     request_text(&request, LEASE_TEXT);
     request_text(&request, "4");
+    request_text(&request, "hf:2:process:");
     request_text(&request, "q");
     server_ask_once(queue_node(crew), crew, &request, CALL_NS, beat_told, crew, 0);
     event_set_in(crew->scene, event, BEAT_NS);
