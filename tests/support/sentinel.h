@@ -12,8 +12,11 @@ struct redis_server *replica_start(struct redis_server *master);
 void replica_await_sync(struct redis_server *master);
 
 /* Watches `master`, which has replicas, as SENTINEL_MASTER, or nothing when it is NULL; `password` is its own, NULL =
- * none. Returns when it knows a replica. */
+ * none. Returns when it knows a replica. A server that is only slow is not replaced: until sentinel_notices, one would
+ * have to be silent for longer than any test takes. */
 struct redis_server *sentinel_start(struct redis_server *master, const char *password);
+/* The master is dead: from now on a silence of 300 ms is enough. */
+void sentinel_notices(struct redis_server *sentinel);
 /* The port that it tells for SENTINEL_MASTER. */
 unsigned sentinel_master_port(struct redis_server *sentinel);
 /* Makes another one the master, without waiting for it. The sentinel may not be ready for it at once. */
