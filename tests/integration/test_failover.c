@@ -63,6 +63,18 @@ static void await_replaced(void)
     free(redis_server_command(replica, "CONFIG SET min-replicas-to-write 0"));
 }
 
+/* Who has not found the replica yet has nowhere to give back what it has, and says so by its exit code. */
+static void workers_stop(void)
+{
+    char found[64];
+    snprintf(found, sizeof found, "node_up node=queue address=127.0.0.1:%u", redis_server_port(replica));
+    for (unsigned i = 0; i < WORKERS; i++) {
+        test_await(fleet_logged(&fleet, i, found));
+        fleet_signal(&fleet, i, SIGTERM);
+        assert_int_equal(fleet_wait(&fleet, i), 0);
+    }
+}
+
 static unsigned tasks_noted(const char *what)
 {
     char *journal = fleet_journal(&fleet), line[32];
@@ -80,10 +92,7 @@ static unsigned tasks_noted(const char *what)
 static void assert_all_done(void)
 {
     test_await(fleet_left(&fleet) == 0);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        fleet_signal(&fleet, i, SIGTERM);
-        assert_int_equal(fleet_wait(&fleet, i), 0);
-    }
+    workers_stop();
     assert_int_equal(tasks_noted("end"), TASKS);
     assert_int_equal(tasks_noted("begin"), TASKS);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), fleet_noted_all(&fleet, "begin t"));
@@ -127,10 +136,7 @@ static void what_never_reached_the_replica_is_gone_and_the_rest_is_done(void **s
     sentinel_notices(sentinel);
     await_replaced();
     test_await(fleet_left(&fleet) == 0);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        fleet_signal(&fleet, i, SIGTERM);
-        assert_int_equal(fleet_wait(&fleet, i), 0);
-    }
+    workers_stop();
     assert_int_equal(tasks_noted("end"), TASKS);
     assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }

@@ -186,6 +186,8 @@ static bool read_reply(int fd, int skip, struct buffer *out)
     char bytes[4096];
     while (found == REDIS_READER_NOTHING) {
         ssize_t got = read(fd, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR) /* a read with a time limit is not resumed when the process was stopped */
+            continue;
         if (got <= 0)
             break;
         redis_reader_give(reader, bytes, (size_t)got);
