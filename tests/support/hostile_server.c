@@ -3,6 +3,7 @@
 #include "tests/support/hostile_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "tests/support/redis_server.h"
 
 enum { CLIENTS = 16, TICK_MS = 5, FLOOD = 16 * 1024 * 1024, DRIP = 30000 };
 static const int64_t drip_ns = 5 * NS_PER_MS;
@@ -243,6 +245,19 @@ static void *serve(void *argument)
     return NULL;
 }
 
+/* On a port that no connection of anybody gets from the kernel: a test may have another server take this one's place. */
+static bool listen_anywhere(struct hostile_server *server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    do {
+        server->port = free_port();
+        address.sin_port = htons((uint16_t)server->port);
+        errno = 0;
+    } while (bind(server->listener, (struct sockaddr *)&address, sizeof address) != 0 && errno == EADDRINUSE);
+    return errno == 0 && listen(server->listener, CLIENTS) == 0;
+}
+
 struct hostile_server *hostile_server_start(enum hostile_mode mode)
 {
     struct hostile_server *server = memory_new(struct hostile_server);
@@ -252,18 +267,11 @@ struct hostile_server *hostile_server_start(enum hostile_mode mode)
     atomic_init(&server->stops, false);
     atomic_init(&server->accepted, 0);
 
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(server->listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(server->listener, CLIENTS) != 0 ||
-        getsockname(server->listener, (struct sockaddr *)&address, &length) != 0 ||
-        pthread_create(&server->thread, NULL, serve, server) != 0) {
+    if (!listen_anywhere(server) || pthread_create(&server->thread, NULL, serve, server) != 0) {
         perror("hostile_server");
         abort();
     }
-    server->port = ntohs(address.sin_port);
     return server;
 }
 
