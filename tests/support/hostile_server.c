@@ -245,7 +245,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* On a port that no connection of anybody gets from the kernel: a test may have another server take this one's place. */
+/* On a port that no connection gets from the kernel: a test may have another server take this one's place. */
 static bool listen_anywhere(struct hostile_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
