@@ -10,7 +10,7 @@
 #include "queue/envelope.h"
 #include "queue/scripts.h"
 
-#define WAIT_S        5
+#define WAIT_S        10
 #define WAIT_SLACK_NS (2 * NS_PER_S)
 #define REST_NS       (1 * NS_PER_S)
 #define CONFIRMED_MS  60000
