@@ -188,8 +188,6 @@ int64_t trust_max_ttl_ns(const struct trust *trust)
 
 const char *trust_marker_expected(const struct trust *trust, unsigned node)
 {
-    if (!is_group(trust))
-        return "";
     return trust->node[node].marker_text[0] != '\0' ? trust->node[node].marker_text : MARKER_NONE;
 }
 

@@ -8,7 +8,8 @@
  *  - N >= 3: a node votes when its marker belongs to the group that a quorum of the configured nodes belongs to (of
  *    several generations the highest that a quorum has), names a place of that group which no other configured node
  *    names, and names the run of the server that answers (E19, E20, H2 to H4). With N = 1 there is no group: the node
- *    votes once it was inspected. Even N is refused before it comes here.
+ *    votes once it was inspected, while it has no marker; one that has is of a group whose other nodes we do not know
+ *    (E20). Even N is refused before it comes here.
  *  - A new run id (restart), a marker that is gone although this process saw it there (wipe), a marker whose run is
  *    nobody's, the end of an eviction policy, and a clock that stepped (E36, H10): quarantine for max_ttl x 1.01 + 2 ms
  *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the node is
@@ -155,8 +156,7 @@ node_set trust_voters(const struct trust *trust);
 node_set trust_members(const struct trust *trust);
 /* 0 while there is no group, and with N = 1. */
 int64_t trust_max_ttl_ns(const struct trust *trust);
-/* The marker text that scripts on this node are to compare with; MARKER_NONE where there must be none, "" where
- * nothing is compared (N = 1). */
+/* The marker text that scripts on this node are to compare with; MARKER_NONE where there must be none. */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
 /* For a node of step.write, before anything else is told: node[].marker_text is what the marker is now; this is what it
  * is to be. */

@@ -189,10 +189,19 @@ static enum trust_reason fault_of_membership(const struct trust *trust, unsigned
     return may_be_a_memory(trust, node) ? TRUST_OTHER_GENERATION : TRUST_FINE;
 }
 
+/* One node alone has no marker. One of a group has, and the locks of those who know all of its nodes may be on the
+ * others. */
+static enum trust_reason fault_of_single(const struct trust_node *node)
+{
+    return node->has_marker ? TRUST_NODE_COUNT : node->bad_marker ? TRUST_BAD_MARKER : TRUST_FINE;
+}
+
 static enum trust_reason fault_of(const struct trust *trust, unsigned index)
 {
     enum trust_reason fault = TRUST_FINE;
-    if (is_group(trust))
+    if (!is_group(trust))
+        fault = fault_of_single(&trust->node[index]);
+    else
         fault = is_reached_twice(trust, index) ? TRUST_DUPLICATE : fault_of_membership(trust, index);
     return fault == TRUST_FINE && trust->node[index].evicts ? TRUST_EVICTS : fault;
 }

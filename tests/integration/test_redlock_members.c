@@ -107,6 +107,33 @@ static void a_list_of_three_of_the_five_is_refused(void **state)
     no_quorum_for("another number of nodes than are configured");
 }
 
+static void a_list_of_one_of_the_five_is_refused(void **state)
+{
+    (void)state;
+    memcpy(list, cluster.nodes, sizeof list);
+    group_of(1);
+    assert_int_equal(voters(), 0);
+    no_quorum_for("another number of nodes than are configured");
+}
+
+/* A server that was used alone becomes one of a group: from that moment on it is no majority any more. */
+static void one_node_alone_that_gets_a_marker_is_refused(void **state)
+{
+    (void)state;
+    free(redis_server_command(cluster.servers[0], "DEL %s", MARKER_KEY));
+    memcpy(list, cluster.nodes, sizeof list);
+    group_of(1);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED);
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+    struct marker back = lock_group_marker(cluster.servers[0], 0, NODES, CLUSTER_MAX_TTL_MS);
+    lock_group_mark(cluster.servers[0], &back);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), 0);
+    while (strstr(mine.reason, "(not_inspected)") != NULL)
+        assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
+    no_quorum_for("another number of nodes than are configured");
+}
+
 static void a_foreign_node_in_the_place_of_one_has_no_vote(void **state)
 {
     (void)state;
@@ -179,6 +206,8 @@ int main(void)
         members_test(a_server_with_three_addresses_has_one_vote),
         members_test(one_server_alone_is_no_majority_of_itself),
         members_test(a_list_of_three_of_the_five_is_refused),
+        members_test(a_list_of_one_of_the_five_is_refused),
+        members_test(one_node_alone_that_gets_a_marker_is_refused),
         members_test(a_foreign_node_in_the_place_of_one_has_no_vote),
         members_test(nodes_of_other_groups_do_not_make_one),
         members_test(a_replaced_node_and_a_node_that_missed_the_replacement_have_no_vote),

@@ -293,13 +293,7 @@ static void one_node_has_no_group_and_no_quarantine(void **state)
     assert_false(world.step.own_clock_stood);
     expect_votes(&world, 0);
     assert_int_equal(world.trust.node[0].incarnation, 2);
-    mark(&world, 0, group_marker(3, 1, 0), run_of(77)); /* what it has of others is not its business */
-    look(&world, 0);
-    expect_votes(&world, 0);
-    assert_string_equal(trust_marker_expected(&world.trust, 0), "");
-    world.servers[0].text[0] = '\0';
-    look(&world, 0);
-    expect_step(&world, 0, 0, 0);
+    assert_string_equal(trust_marker_expected(&world.trust, 0), MARKER_NONE);
     world.servers[0].evicts = true;
     look(&world, 0);
     expect(&world, 0, TRUST_EXCLUDED, TRUST_EVICTS);
@@ -307,6 +301,30 @@ static void one_node_has_no_group_and_no_quarantine(void **state)
     look(&world, 0);
     expect_votes(&world, 0);
     assert_int_equal(trust_next(&world.trust).ns, INSTANT_NEVER.ns);
+}
+
+/* E20: the others of its group are not known here, and one node of many is a majority of nobody. */
+static void one_node_that_has_a_marker_has_others_beside_it(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        struct world world;
+        world_make(&world, 1);
+        look(&world, 0);
+        expect_votes(&world, 0);
+        if (kind < 2)
+            mark(&world, 0, group_marker(3, 1, 0), kind == 0 ? run_of(0) : run_of(77));
+        else
+            snprintf(world.servers[0].text, sizeof world.servers[0].text, "something else");
+        look(&world, 0);
+        expect(&world, 0, TRUST_EXCLUDED, kind < 2 ? TRUST_NODE_COUNT : TRUST_BAD_MARKER);
+        expect_step(&world, 0, 0, 1);
+        assert_int_equal(trust_members(&world.trust), 0);
+        assert_int_equal(trust_next(&world.trust).ns, INSTANT_NEVER.ns);
+        world.servers[0].text[0] = '\0'; /* the group is given up */
+        look(&world, 0);
+        expect_votes(&world, 0);
+    }
 }
 
 static void every_word_is_there_once(void **state)
@@ -339,6 +357,7 @@ int main(void)
         cmocka_unit_test(no_way_leads_back_to_an_older_generation),
         cmocka_unit_test(another_group_of_a_majority_is_taken),
         cmocka_unit_test(one_node_has_no_group_and_no_quarantine),
+        cmocka_unit_test(one_node_that_has_a_marker_has_others_beside_it),
         cmocka_unit_test(every_word_is_there_once),
     };
     return cmocka_run_group_tests_name("trust", tests, NULL, NULL);
