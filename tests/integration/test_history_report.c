@@ -123,6 +123,8 @@ static void unlocked_work_is_seen_to_overlap(void **state)
     struct program_result result = report("%s", paths);
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.out, "OVERLAPS");
+    assert_contains(result.out,
+                    "overlaps: runs that began while another one was at the same resource. They had no lock");
     assert_contains(result.out, "40 of them ran without a lock");
     program_result_free(&result);
     result = report("%s --json", paths);

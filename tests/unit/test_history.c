@@ -402,6 +402,50 @@ static void the_page_shows_what_there_is(void **state)
     free(page);
 }
 
+/* The list of what happened and the figure count from the same moment, also when nobody holds anything at first. */
+static void all_of_a_part_counts_from_its_beginning(void **state)
+{
+    (void)state;
+    history_add_part(history, ms(0), "first");
+    held("north:1", "r1", 10, 20);
+    history_add_part(history, ms(1000), "second");
+    held("west:1", "r1", 1420, 9000);
+    history_add_mark(history, &(struct history_mark){.at = ms(1610), .kind = "killed", .process = "west"});
+    char *page = page_of("zero");
+    assert_contains(page, "<td class=\"n\">0.610 s</td><td>killed</td>");
+    assert_contains(page, "<title>killed west at 0.610 s</title>");
+    assert_contains(page, "0.420 s to 8.000 s");
+    free(page);
+}
+
+static void overlaps_are_explained(void **state)
+{
+    (void)state;
+    held("north:1", "r1", 0, 100);
+    char *page = page_of("none");
+    assert_lacks(page, "<p>overlaps");
+    free(page);
+    held("south:1", "r1", 50, 120);
+    page = page_of("locked");
+    assert_contains(page, "does not know that the lock is lost");
+    free(page);
+}
+
+static void overlaps_without_a_lock_are_explained_otherwise(void **state)
+{
+    (void)state;
+    const char *resources[2] = {"r1", NULL};
+    for (int i = 0; i < 2; i++) {
+        struct history_hold hold = hold_of("north:1", resources, i, 10);
+        hold.is_locked = false;
+        history_add_hold(history, &hold);
+    }
+    char *page = page_of("unlocked");
+    assert_contains(page, "They had no lock");
+    assert_lacks(page, "does not know that the lock is lost");
+    free(page);
+}
+
 static void a_page_is_bounded(void **state)
 {
     (void)state;
@@ -450,6 +494,9 @@ int main(void)
         history_test(an_empty_page_is_one_too),
         history_test(foreign_text_stays_text),
         history_test(the_page_shows_what_there_is),
+        history_test(all_of_a_part_counts_from_its_beginning),
+        history_test(overlaps_are_explained),
+        history_test(overlaps_without_a_lock_are_explained_otherwise),
         history_test(a_page_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

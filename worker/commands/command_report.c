@@ -73,6 +73,8 @@ static void sums_print(const struct history_sums *sums)
     table_print(table, stdout);
     if (sums->count > ROWS_MAX)
         printf("%zu more rows are only in the sum; --json has all\n", sums->count - ROWS_MAX);
+    if (history_overlaps_meaning(sums) != NULL)
+        printf("%s\n", history_overlaps_meaning(sums));
     if (sums->total.unlocked > 0)
         printf("%llu of them ran without a lock\n", (unsigned long long)sums->total.unlocked);
 }

@@ -186,6 +186,21 @@ struct history_sums history_sums_of(const struct history *history, size_t part, 
     return sums;
 }
 
+const char *history_overlaps_meaning(const struct history_sums *sums)
+{
+    if (sums->total.overlaps == 0)
+        return NULL;
+    if (sums->total.unlocked == sums->total.holds)
+        return "overlaps: runs that began while another one was at the same resource. They had no lock, so nothing "
+               "kept "
+               "them apart: what such runs write can undo what others wrote.";
+    return "overlaps: runs that began while another one was at the same resource. A holder that stands still for "
+           "longer "
+           "than its lock lives does not know that the lock is lost, and its run counts here until its task ends. A "
+           "fence refuses what such a run writes (refused), and then the data stay exact; under a lock alone they may "
+           "not.";
+}
+
 void history_sums_fini(struct history_sums *sums)
 {
     free(sums->rows);

@@ -47,5 +47,7 @@ struct history_sums {
 
 struct history_sums history_sums_of(const struct history *history, size_t part, const struct history_places *places);
 void history_sums_fini(struct history_sums *sums);
+/* What the overlaps of these sums mean, in words for a reader who sees their number; NULL when there are none. */
+const char *history_overlaps_meaning(const struct history_sums *sums);
 
 #endif

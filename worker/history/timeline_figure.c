@@ -16,8 +16,8 @@ struct figure {
     const struct history *history;
     const struct timeline_limits *limits;
     struct timeline_lanes lanes;
-    struct wall_time from, to;
-    const char **processes; /* in the order of their rows */
+    struct wall_time from, to; /* `from` is where the part begins */
+    const char **processes;    /* in the order of their rows */
     size_t process_count, processes_left_out;
     const struct history_mark *marks; /* of this part */
     size_t mark_count, marks_drawn, marks_left_out;
@@ -73,22 +73,21 @@ static void marks_find(struct figure *figure, size_t part)
     }
 }
 
-static void span_widen(struct figure *figure, struct wall_time from, struct wall_time to)
+static void to_widen(struct figure *figure, struct wall_time to)
 {
-    figure->from.us = from.us < figure->from.us ? from.us : figure->from.us;
     figure->to.us = to.us > figure->to.us ? to.us : figure->to.us;
 }
 
-static void span_find(struct figure *figure, const struct history_places *places)
+/* From the beginning of the part, as the list of what happened counts: one zero for all of it. */
+static void span_find(struct figure *figure, size_t part, const struct history_places *places)
 {
-    figure->from.us = INT64_MAX;
-    figure->to.us = INT64_MIN;
+    size_t part_count;
+    figure->from = history_parts(figure->history, &part_count)[part].from;
+    figure->to.us = figure->from.us + 1;
     for (size_t i = 0; i < places->count; i++)
-        span_widen(figure, places->items[i].hold->from, places->items[i].hold->to);
+        to_widen(figure, places->items[i].hold->to);
     for (size_t i = 0; i < figure->mark_count; i++)
-        span_widen(figure, figure->marks[i].at, figure->marks[i].at);
-    if (figure->to.us - figure->from.us < 1)
-        figure->to.us = figure->from.us + 1;
+        to_widen(figure, figure->marks[i].at);
 }
 
 static unsigned lane_height(const struct timeline_lane *lane)
@@ -395,7 +394,7 @@ void timeline_figure_write(const struct history *history, size_t part, const str
     figure.lanes = timeline_lanes_of(places, limits->lanes, limits->bars);
     processes_collect(&figure, places);
     marks_find(&figure, part);
-    span_find(&figure, places);
+    span_find(&figure, part, places);
     figure.height = height_of(&figure);
     legend_write(&figure, out);
     buffer_append_text(out, "<div class=\"plot\">");

@@ -139,6 +139,8 @@ static void sums_write(const struct history_sums *sums, struct buffer *out)
     if (sums->count > ROWS_MAX)
         buffer_format(out, "<p class=\"soft\">%zu more rows are not shown; they are in the last one.</p>\n",
                       sums->count - ROWS_MAX);
+    if (history_overlaps_meaning(sums) != NULL)
+        buffer_format(out, "<p>%s</p>\n", history_overlaps_meaning(sums));
     if (sums->total.unlocked > 0)
         buffer_format(out, "<p class=\"soft\">%llu of these ran without a lock.</p>\n",
                       (unsigned long long)sums->total.unlocked);
