@@ -21,7 +21,8 @@ static void change_tell(const struct group_node *node)
     bool votes = verdict->state == TRUST_VOTES;
     log_event(votes ? LOG_INFO : LOG_WARN, "lock_node_trust", "node=%s state=%s reason=%s%s%s%s",
               redis_node_name(node->node), trust_state_name(verdict->state), trust_reason_name(verdict->reason),
-              votes ? "" : " advice=\"", votes ? "" : trust_reason_advice(verdict->reason), votes ? "" : "\"");
+              votes ? "" : " advice=\"", votes ? "" : trust_advice(&node->group->trust, node->index),
+              votes ? "" : "\"");
 }
 
 /* Before every node was tried once, most of them are unknown to each other: that is no news. */

@@ -140,7 +140,7 @@ static const char *no_quorum_reason(struct redlock_lock *lock)
     const struct trust_node *node = &group->trust.node[voteless->index];
     snprintf(lock->group->reason, sizeof lock->group->reason, "too few lock nodes may vote: %s is %s (%s): %s",
              redis_node_name(voteless->node), trust_state_name(node->state), trust_reason_name(node->reason),
-             trust_reason_advice(node->reason));
+             trust_advice(&group->trust, voteless->index));
     return group->reason;
 }
 

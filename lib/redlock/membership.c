@@ -357,11 +357,13 @@ static void plan_make(struct plan *plan)
         return;
     }
     int vacancy = vacancy_of(&plan->group);
-    if (newcomer_is_in(plan) || newcomer_is_unfit(plan) || too_few(plan))
+    if (newcomer_is_in(plan) || newcomer_is_unfit(plan) || (vacancy >= 0 && vacancy_is_of_another(plan)))
+        return;
+    if (too_few(plan))
         return;
     if (vacancy < 0)
         make_vacant(plan);
-    else if (!vacancy_is_of_another(plan))
+    else
         fill_vacancy(plan, (unsigned)vacancy);
 }
 

@@ -133,7 +133,9 @@ static void node_readmit(struct healing *healing, unsigned index)
     struct membership_step step = change_plan(change);
     healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE || step.verdict == MEMBERSHIP_WAIT;
     if (healing->is_readmitting && !healing->waits) {
-        int64_t wait_ns = membership_wait_ns(step.group.max_ttl_ms, nodes->timeout_ns);
+        bool others_may_know = nodes->trust.node[index].reason == TRUST_NO_MARKER;
+        int64_t wait_ns =
+            membership_wait_ns(step.group.max_ttl_ms, nodes->timeout_ns) + (others_may_know ? OTHERS_RETURN_NS : 0);
         healing->is_readmitting = false;
         healing_waits(healing, instant_after(instant_now(), wait_ns));
     } else if (step.verdict == MEMBERSHIP_WRITE) {
@@ -184,7 +186,7 @@ static void node_heal(struct healing *healing, unsigned index)
         node_readmit(healing, index);
     } else if (trusted->state != TRUST_VOTES) {
         healing->refused++;
-        nodes_tell(nodes, "%s: %s", server->name, trust_reason_advice(trusted->reason));
+        nodes_tell(nodes, "%s: %s", server->name, trust_advice(&nodes->trust, index));
     }
 }
 

@@ -131,7 +131,7 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->votes = trusted->state == TRUST_VOTES;
     view->state = trust_state_name(trusted->state);
     view->reason = trust_reason_name(trusted->reason);
-    view->advice = trust_reason_advice(trusted->reason);
+    view->advice = trust_advice(trust, index);
     view->quarantine_left_ns = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? left_ns : 0;
     if (!server->is_reached)
         return;

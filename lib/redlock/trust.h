@@ -173,5 +173,7 @@ int64_t trust_median_us(const struct trust *trust, struct instant at);
 const char *trust_state_name(enum trust_state state);
 const char *trust_reason_name(enum trust_reason reason);
 const char *trust_reason_advice(enum trust_reason reason);
+/* For what this node is now: what is to be done about no_group depends on what the other nodes say. */
+const char *trust_advice(const struct trust *trust, unsigned node);
 
 #endif

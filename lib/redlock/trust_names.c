@@ -1,5 +1,5 @@
 /* Trust in words: one for logs and --json, and a sentence for whoever has to do something. */
-#include "redlock/trust.h"
+#include "redlock/trust_private.h"
 
 static const char *const state_names[] = {
     [TRUST_UNSEEN] = "unseen",
@@ -18,16 +18,19 @@ static const struct {
     [TRUST_UNREADABLE] = {"unreadable", "The server refuses INFO or the inspecting script: give the user of lock.nodes "
                                         "the right to run INFO, TIME, GET, SET, DEL and EVALSHA."},
     [TRUST_NO_GROUP] =
-        {"no_group", "The lock nodes are not a lock group yet, or too few of them were reached to know: "
-                     "run `holdfast nodes init` once, with all of them up. If they were one before, let all locks end "
-                     "first: docs/lock-nodes.md."},
-    [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal` when it "
-                                      "is the right server."},
+        {"no_group",
+         "The lock nodes are no lock group yet: run `holdfast nodes init` once, with all of them up. If they "
+         "were one before, let all locks end first: docs/lock-nodes.md."},
+    [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal --wait` "
+                                      "when it is the right server."},
     [TRUST_BAD_MARKER] = {"bad_marker", "Something else is under the key hf:lock:group: see what wrote it, delete the "
-                                        "key and run `holdfast nodes heal`."},
+                                        "key and run `holdfast nodes heal --wait`."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},
-    [TRUST_OTHER_GENERATION] = {"other_generation", "A replacement of a lock node is not finished: run `holdfast nodes "
-                                                    "replace` or `holdfast nodes heal` again."},
+    [TRUST_OTHER_GENERATION] = {"other_generation",
+                                "A lock node is being replaced, and this one or the others have not "
+                                "learnt of it yet: nothing to do while that runs. If it stays for "
+                                "longer than a few seconds, run `holdfast nodes replace` again, or "
+                                "`holdfast nodes heal --wait`."},
     [TRUST_NOT_A_PLACE] = {"not_a_place", "The server was replaced by another one: correct the list of lock nodes."},
     [TRUST_NODE_COUNT] = {"node_count", "The lock group has another number of nodes than are configured: every client "
                                         "must be given all nodes of the group."},
@@ -61,4 +64,31 @@ const char *trust_reason_name(enum trust_reason reason)
 const char *trust_reason_advice(enum trust_reason reason)
 {
     return reasons[reason].advice;
+}
+
+/* A marker, also one that was seen before, shows that there is a group, which a second `init` would split. */
+static const char *advice_without_group(const struct trust *trust, unsigned index)
+{
+    unsigned known = 0, marked = 0;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        known += trust->node[i].seen;
+        marked += trust->node[i].has_marker;
+    }
+    if (marked == 0 && known >= quorum(trust))
+        return reasons[TRUST_NO_GROUP].advice;
+    if (marked == 0)
+        return "Whether the lock nodes are a lock group cannot be told while a majority of them is not reached: bring "
+               "those back, and look again.";
+    if (trust->node[index].has_marker)
+        return "Its marker names a lock group, but a majority of the nodes to confirm that is not reached, or was "
+               "emptied. "
+               "Bring those back; if they were emptied: docs/lock-nodes.md.";
+    return "It has no marker, but other lock nodes name a group, and a majority to confirm that is not reached, or was "
+           "emptied. Bring those back first; if they were emptied: docs/lock-nodes.md.";
+}
+
+const char *trust_advice(const struct trust *trust, unsigned index)
+{
+    enum trust_reason reason = trust->node[index].reason;
+    return reason == TRUST_NO_GROUP ? advice_without_group(trust, index) : trust_reason_advice(reason);
 }

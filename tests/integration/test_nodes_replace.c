@@ -100,6 +100,16 @@ static void mark_filled(unsigned server)
     lock_group_mark(servers[server], &marker);
 }
 
+static void another_replacement_under_way_is_told(void **state)
+{
+    (void)state;
+    three_members();
+    mark_vacant(0);
+    mark_vacant(2);
+    nodes("replace lock1 127.0.0.1:%u", port_of(NEW));
+    assert_refused(1, "another node than lock1 is being replaced");
+}
+
 /* All that a process can leave behind, one write further each time. */
 static void it_goes_on_wherever_it_stopped(void **state)
 {
@@ -265,6 +275,7 @@ int main(void)
         nodes_test(a_living_node_is_replaced),
         nodes_test(a_dead_node_is_replaced),
         nodes_test(a_socket_will_do),
+        nodes_test(another_replacement_under_way_is_told),
         nodes_test(it_goes_on_wherever_it_stopped),
         nodes_test(a_killed_process_is_followed_by_another),
         nodes_test(a_member_that_was_away_is_brought_up_to_date),

@@ -102,6 +102,13 @@ static void another_replacement_is_finished_first(void **state)
     assert_refused(&step, MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
     step = step_of(&world, 5, 2, true, 0x3b); /* n3 is dead; the vacancy can be seen to be n1's */
     assert_refused(&step, MEMBERSHIP_REFUSED, "the vacant place is that of n1");
+    world = world_begin(3); /* of three nodes, only one stays in both replacements */
+    for (unsigned i = 1; i < 3; i++) {
+        world.marker[i].places[0][0] = '\0';
+        world.marker[i].generation++;
+    }
+    step = step_of(&world, 3, 2, true, 0xf);
+    assert_refused(&step, MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
 }
 
 static void a_group_of_another_size_is_refused(void **state)

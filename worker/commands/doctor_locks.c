@@ -101,7 +101,8 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
     struct redlock_group_view group = redlock_nodes_group(nodes);
     if (group.vacant > 0)
         doctor_find(doctor, &lock_place_vacant, "%u place of the lock group is vacant", group.vacant);
-    if (!group.has_group && group.nodes > 1) {
+    bool is_told_by_nodes = group.reached >= group.quorum && nodes_markers_of(nodes).marked > 0;
+    if (!group.has_group && group.nodes > 1 && !is_told_by_nodes) {
         if (group.reached >= group.quorum)
             doctor_find(doctor, &lock_group_missing, "the %u lock nodes are no lock group", group.nodes);
         return;

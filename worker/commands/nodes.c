@@ -55,12 +55,49 @@ void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out
         buffer_format(out, " (%s)", view->trouble);
 }
 
-static void group_text(const struct redlock_group_view *group, struct buffer *out)
+struct nodes_markers nodes_markers_of(const struct redlock_nodes *nodes)
 {
+    struct nodes_markers found = {0};
+    unsigned count = redlock_nodes_group(nodes).nodes;
+    for (unsigned i = 0; i < count; i++) {
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        if (view->group[0] == '\0' || (found.group[0] != '\0' && view->generation <= found.generation))
+            continue;
+        found.generation = view->generation;
+        memcpy(found.group, view->group, sizeof found.group);
+    }
+    for (unsigned i = 0; i < count && found.group[0] != '\0'; i++)
+        found.marked += strcmp(redlock_nodes_view(nodes, i)->group, found.group) == 0;
+    return found;
+}
+
+/* Of several nodes that are no group as far as one can see. */
+static void no_group_text(const struct redlock_nodes *nodes, const struct redlock_group_view *group, struct buffer *out)
+{
+    struct nodes_markers markers = nodes_markers_of(nodes);
+    if (markers.marked > 0)
+        buffer_format(out,
+                      "lock group %s, generation %u, by the marker%s of %u node%s, which cannot be confirmed without a "
+                      "majority",
+                      markers.group, (unsigned)markers.generation, human_plural(markers.marked), markers.marked,
+                      human_plural(markers.marked));
+    else if (group->reached < group->quorum)
+        buffer_append_text(out,
+                           "a majority of the lock nodes cannot be reached, so whether they are a group is not known");
+    else
+        buffer_append_text(out, "no lock group");
+    if (markers.marked > 0 || group->reached < group->quorum)
+        buffer_format(out, " (%u of %u reached)", group->reached, group->nodes);
+}
+
+static void group_text(const struct redlock_nodes *nodes, struct buffer *out)
+{
+    struct redlock_group_view view = redlock_nodes_group(nodes);
+    const struct redlock_group_view *group = &view;
     if (group->nodes == 1)
         buffer_append_text(out, "one lock node: this is no Redlock, when the node forgets, two can hold one lock");
     else if (!group->has_group)
-        buffer_append_text(out, "no lock group");
+        no_group_text(nodes, group, out);
     else
         buffer_format(out, "lock group %s, generation %u, longest ttl ", group->group, (unsigned)group->generation);
     if (group->has_group)
@@ -133,7 +170,7 @@ void nodes_print(const struct redlock_nodes *nodes)
     for (unsigned i = 0; i < group.nodes; i++)
         node_row(table, redlock_nodes_view(nodes, i));
     table_print(table, stdout);
-    group_text(&group, &text);
+    group_text(nodes, &text);
     puts(buffer_text(&text));
     if (group.vacant > 0)
         puts("A place of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
@@ -174,7 +211,10 @@ static void json_node(struct json_writer *json, const struct redlock_node_view *
     json_span(json, "quarantine_left", view->quarantine_left_ns);
     json_text_or_nothing(json, "group", view->group);
     json_text_or_nothing(json, "id", view->id);
-    json_number(json, "generation", view->generation);
+    if (view->group[0] != '\0')
+        json_number(json, "generation", view->generation);
+    else
+        json_nothing(json, "generation");
     json_text_or_nothing(json, "run_id", view->run_id);
     json_text_or_nothing(json, "eviction", view->eviction);
     json_measures(json, view);
@@ -188,8 +228,13 @@ void nodes_print_json(const struct redlock_nodes *nodes)
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '{');
     json_text_or_nothing(&json, "group", group.group);
-    json_number(&json, "generation", group.generation);
-    json_span(&json, "max_ttl", group.max_ttl_ns);
+    if (group.has_group) {
+        json_number(&json, "generation", group.generation);
+        json_span(&json, "max_ttl", group.max_ttl_ns);
+    } else {
+        json_nothing(&json, "generation");
+        json_nothing(&json, "max_ttl");
+    }
     json_number(&json, "vacant", group.vacant);
     json_number(&json, "voters", group.voters);
     json_number(&json, "quorum", group.quorum);

@@ -20,6 +20,15 @@ bool nodes_session_open(struct nodes_session *session, const struct config *conf
                         const char *password) MUST_CHECK;
 void nodes_session_close(struct nodes_session *session);
 
+/* What the markers of the nodes that were reached say: the group of the highest generation that any of them names, and
+ * how many name it. It is no group before a majority confirms it. */
+struct nodes_markers {
+    unsigned marked;
+    char group[REDLOCK_GROUP_ID_DIGITS + 1];
+    uint32_t generation;
+};
+struct nodes_markers nodes_markers_of(const struct redlock_nodes *nodes);
+
 void nodes_print(const struct redlock_nodes *nodes);
 void nodes_print_json(const struct redlock_nodes *nodes);
 
