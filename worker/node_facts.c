@@ -93,7 +93,7 @@ void node_facts_judge(const struct node_facts *facts, const char *name, enum nod
     if (use == NODE_FOR_QUEUES && !facts->has_aof)
         findings_warn(findings,
                       "%s: appendonly is off: if this server crashes, it forgets the tasks since its last "
-                      "snapshot",
+                      "snapshot, or all of them where it takes none",
                       name);
     if (use == NODE_FOR_QUEUES && facts->replicas > 0 && !facts->needs_replicas)
         findings_warn(findings,

@@ -16,12 +16,22 @@ static void check_lock_nodes(const struct config *config, const struct plugins *
         return;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
         const struct plugin_handler *handler = plugins_handler_at(plugins, i);
-        if (class_mode_of(config, config_class_find(config, handler->class_name), handler) == CONFIG_MODE_NONE)
+        const struct config_class *entry = config_class_find(config, handler->class_name);
+        enum config_mode mode = class_mode_of(config, entry, handler);
+        const char *where = entry != NULL && entry->source.where != NULL ? entry->source.where : config->path;
+        if (mode == CONFIG_MODE_NONE)
             continue;
-        findings_error(findings,
-                       "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "
-                       "set lock = \"none\" for the class",
-                       config->path, handler->class_name);
+        if (mode == CONFIG_MODE_CORRECTNESS)
+            findings_error(
+                findings,
+                "%s: there are no lock_nodes, but the class %s has the mode correctness, which needs at least "
+                "%d; add nodes",
+                where, handler->class_name, CLASS_MODE_NODES_LEAST);
+        else
+            findings_error(findings,
+                           "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "
+                           "set lock = \"none\" for the class",
+                           where, handler->class_name);
         return;
     }
 }

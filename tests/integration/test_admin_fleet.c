@@ -333,6 +333,8 @@ static void pausing_tells_the_living_at_once(void **state)
     assert_string_equal(result.out, "{\"resumed\":[\"mail\"],\"processes_told\":1}\n");
     assert_reply(server, "default", "SMEMBERS paused");
     assert_reply(server, "LOOK", "LRANGE hf:2:calls:a:7:aa 0 -1");
+    admin_good("resume", "nosuch", "default");
+    assert_string_equal(result.out, "nosuch was not paused\ndefault is resumed\n1 process was told\n");
     admin("pause");
     assert_int_equal(result.exit_code, 2);
     given("DEL paused");

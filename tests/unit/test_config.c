@@ -247,9 +247,9 @@ static void an_even_number_of_nodes_is_an_error(void **state)
     (void)state;
     struct findings findings;
     struct config *config =
-        config_place_read(CONFIG_NODES "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; } );", &findings);
+        config_place_read(CONFIG_NODES "lock_nodes = (\n { host = \"a\"; },\n { host = \"b\"; } );", &findings);
     assert_int_equal(findings.errors, 1);
-    assert_non_null(findings_find(&findings, "2 lock nodes tolerate no more failures than 1"));
+    assert_non_null(findings_find(&findings, ":4: 2 lock nodes tolerate no more failures than 1"));
     config_free(config);
     findings_fini(&findings);
     config = config_place_read(CONFIG_NODES "lock_nodes = ( { host = \"a\"; } );", &findings);

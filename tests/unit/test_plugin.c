@@ -392,8 +392,16 @@ static void classes_that_may_need_a_lock_need_lock_nodes(void **state)
     assert_int_equal(findings.errors, 1);
     assert_non_null(findings_find(&findings, "t: there are no lock_nodes, but tasks of the class another may need"));
     assert_finding(&findings, "t:2: no plugin that is loaded serves the class anothre (did you mean another?)");
+    classes[1] = (struct config_class){
+        .source.where = (char[]){"t:2"}, .name = (char[]){"another"}, .mode = CONFIG_MODE_CORRECTNESS};
+    startup_check(&config, plugins, &findings);
+    assert_finding(&findings,
+                   "t:2: there are no lock_nodes, but the class another has the mode correctness, which needs "
+                   "at least 3; add nodes");
     classes[1] =
         (struct config_class){.source.where = (char[]){"t:2"}, .name = (char[]){"another"}, .lock = CONFIG_LOCK_NONE};
+    findings_fini(&findings);
+    findings = (struct findings){0};
     startup_check(&config, plugins, &findings);
     assert_int_equal(findings.errors + findings.warnings, 0);
     plugins_close(plugins);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "queue/operate.h"
+#include "redis/request.h"
 #include "worker/commands/console.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
@@ -29,23 +30,39 @@ static void print_json(bool pause, char *const *names, int count, long long told
     json_print(&out);
 }
 
-static int pause_or_resume(struct console *console, bool pause, char *const *names, int count, bool as_json)
+static void is_paused_ask(const struct queue_keys *keys, const char *name, struct buffer *out)
+{
+    redis_request_begin(out, 3);
+    redis_request_text(out, "SISMEMBER");
+    redis_request_text(out, keys->paused);
+    redis_request_text(out, name);
+}
+
+static void name_tell(bool pause, bool was_paused, const char *name)
 {
     char quoted[LOG_QUOTE_MAX];
+    const char *what = pause ? "is paused" : was_paused ? "is resumed" : "was not paused";
+    printf("%s %s\n", log_quote(name, quoted), what);
+}
+
+static int pause_or_resume(struct console *console, bool pause, char *const *names, int count, bool as_json)
+{
     inquiry_begin(console->inquiry);
+    for (int i = 0; i < count; i++)
+        is_paused_ask(&console->keys, names[i], inquiry_compose(console->inquiry));
     operate_pause(&console->keys, pause, names, (size_t)count, inquiry_compose(console->inquiry));
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;
-    long long told = inquiry_integer(console->inquiry, 0, -1);
+    long long told = inquiry_integer(console->inquiry, (size_t)count, -1);
     if (told < 0)
-        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+        return (int)inquiry_complain_reply(console->inquiry, (size_t)count, console->command->name);
     if (as_json) {
         print_json(pause, names, count, told);
         return EXIT_CODE_OK;
     }
     for (int i = 0; i < count; i++)
-        printf("%s is %s\n", log_quote(names[i], quoted), pause ? "paused" : "resumed");
+        name_tell(pause, inquiry_integer(console->inquiry, (size_t)i, 0) == 1, names[i]);
     printf("%lld process%s told\n", told, told == 1 ? " was" : "es were");
     return EXIT_CODE_OK;
 }
@@ -104,7 +121,7 @@ const struct command command_resume = {
     .name = "resume",
     .summary = "let workers claim from paused queues again",
     .synopsis = "-c FILE NAME... [--json]",
-    .about = "Ends what `holdfast pause` began.\n"
+    .about = "Ends what `holdfast pause` began. A queue that was not paused is said to be so, and that is no failure.\n"
              "\n"
              "JSON: resumed (names), processes_told.\n",
     .examples = "  holdfast resume -c holdfast.conf mail reports\n",

@@ -120,15 +120,16 @@ static void lock_nodes_check(struct config *config, struct findings *findings)
                            node->source.where, node->name);
     }
     if (count > LOCK_NODES_MAX)
-        findings_error(findings, "%s: more than %d lock nodes", config->path, LOCK_NODES_MAX);
+        findings_error(findings, "%s: more than %d lock nodes", config->lock_nodes[LOCK_NODES_MAX].source.where,
+                       LOCK_NODES_MAX);
     if (count == 1)
         findings_warn(findings,
                       "%s: one lock node is not a Redlock: when it restarts empty, two can hold one lock. Good "
                       "enough to save work, not to protect data",
-                      config->path);
+                      config->lock_nodes[0].source.where);
     else if (count > 0 && count % 2 == 0)
         findings_error(findings, "%s: %zu lock nodes tolerate no more failures than %zu: use an odd number, 3 or 5",
-                       config->path, count, count - 1);
+                       config->lock_nodes[count - 1].source.where, count, count - 1);
 }
 
 void config_nodes_check(struct config *config, struct findings *findings)
