@@ -136,48 +136,53 @@ static void task_retry(struct slot *slot)
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
  * of the same text would be one entry of the sorted set; it must go on expiring when it would have; and it says since
- * when it waits, if it is parked. */
-static void origin_write(struct slot *slot, bool is_parked, struct buffer *out)
+ * when it waits, if it is parked, and in which `list` (NULL = in none), so that who takes it out of `schedule` can note
+ * that there. */
+static void origin_write(struct slot *slot, bool is_parked, const char *list, struct buffer *out)
 {
-    struct buffer name = {0}, id = {0}, since = {0}, expiry = {0};
+    struct buffer name = {0}, id = {0}, since = {0}, expiry = {0}, line = {0};
     bool waits = slot->envelope.parked_at.us != 0;
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
     envelope_append_string(&id, slot->jid, strlen(slot->jid));
     envelope_append_time(&since, waits ? slot->envelope.parked_at : wall_now());
     envelope_append_time(&expiry, slot->rules.expiry);
+    if (list != NULL)
+        envelope_append_string(&line, list, strlen(list));
     struct envelope_change changes[] = {{"queue", {name.bytes, name.length}},
                                         {"jid", {id.bytes, id.length}},
                                         {"hf_parked", {is_parked ? since.bytes : NULL, is_parked ? since.length : 0}},
+                                        {"hf_line", {line.bytes, line.length}},
                                         {"expires_at", {expiry.bytes, expiry.length}}};
-    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 4 : 3, out);
+    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 5 : 4, out);
     buffer_fini(&name);
     buffer_fini(&id);
     buffer_fini(&since);
     buffer_fini(&expiry);
+    buffer_fini(&line);
 }
 
-static bool says_its_origin(const struct slot *slot)
+static bool says_its_origin(const struct slot *slot, const char *list)
 {
     const struct envelope *envelope = &slot->envelope;
     return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' && envelope->parked_at.us != 0 &&
-           envelope->expires_at.us == slot->rules.expiry.us;
+           strcmp(envelope->line, list != NULL ? list : "") == 0 && envelope->expires_at.us == slot->rules.expiry.us;
 }
 
 /* Contention is no failure: the payload goes as it is, if it says what it must. */
-static const struct buffer *parked_text(struct slot *slot)
+static const struct buffer *parked_text(struct slot *slot, const char *list)
 {
     struct buffer *text = &slot->worker->text;
-    if (says_its_origin(slot))
+    if (says_its_origin(slot, list))
         return &slot->payload;
     buffer_clear(text);
-    origin_write(slot, true, text);
+    origin_write(slot, true, list, text);
     return text;
 }
 
 static void task_park(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    const struct buffer *text = parked_text(slot);
+    const struct buffer *text = parked_text(slot, slot->wait.list);
     char set[DIGEST_TEXT_SIZE];
     const char *others[WAITING_NAMES_MAX];
     unsigned other_count = 0;
@@ -211,14 +216,14 @@ static void task_skip(struct slot *slot)
 static void task_delay(struct slot *slot)
 {
     int64_t delay_ns = slot->rules.conflict_delay_ns;
-    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot));
+    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot, NULL));
 }
 
 static void task_snooze(struct slot *slot)
 {
     struct buffer *text = &slot->worker->text;
     buffer_clear(text);
-    origin_write(slot, false, text);
+    origin_write(slot, false, NULL, text);
     postpone(slot, QUEUE_SCHEDULE, run_snooze_ns(&slot->job), text);
 }
 

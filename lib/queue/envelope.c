@@ -30,6 +30,7 @@ enum field {
     FIELD_QUEUE,
     FIELD_RETRY,
     FIELD_ENCRYPT,
+    FIELD_LINE,
     FIELD_FENCE,
     FIELD_RESOURCE,
     FIELD_RETRY_FOR,
@@ -73,6 +74,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_QUEUE] = FIELD_OWN("queue"),
     [FIELD_RETRY] = FIELD_NAME("retry"),
     [FIELD_ENCRYPT] = FIELD_NAME("encrypt"),
+    [FIELD_LINE] = FIELD_OWN("hf_line"),
     [FIELD_FENCE] = FIELD_OWN("hf_fence"),
     [FIELD_RESOURCE] = FIELD_NAME("resource"),
     [FIELD_RETRY_FOR] = FIELD_NAME("retry_for"),
@@ -368,6 +370,11 @@ static bool is_digest(const char *text)
     return strspn(text, "0123456789abcdefABCDEF") == ENVELOPE_UNIQUE_DIGITS && text[ENVELOPE_UNIQUE_DIGITS] == '\0';
 }
 
+static bool is_line(const char *text)
+{
+    return strncmp(text, "resource:", 9) == 0 || strncmp(text, "class:", 6) == 0;
+}
+
 static void treatment_read(struct envelope *envelope, const struct text_span fields[FIELD_COUNT])
 {
     envelope_retry_read(envelope, fields[FIELD_RETRY], fields[FIELD_RETRY_COUNT]);
@@ -389,6 +396,9 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
                                          queue_name_is_sound, "retry_queue is not the name of a queue");
     envelope->unique = text_or_none(envelope, fields[FIELD_UNIQUE], ENVELOPE_UNIQUE_DIGITS, is_digest,
                                     "hf_unique is not 40 hexadecimal digits");
+    const char *ignored = envelope->ignored; /* of a member that nobody but workers writes nothing is said */
+    envelope->line = text_or_none(envelope, fields[FIELD_LINE], ENVELOPE_LINE_BYTES_MAX, is_line, NULL);
+    envelope->ignored = ignored;
 }
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
@@ -399,7 +409,8 @@ static void envelope_reset(struct envelope *envelope, const char *text, size_t l
     envelope->member_count = 0;
     envelope->resource_count = 0;
     envelope->args = (struct text_span){NULL, 0};
-    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique = "";
+    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique =
+        envelope->line = "";
     envelope->ignored = NULL;
     buffer_clear(&envelope->texts);
 }
@@ -413,7 +424,8 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
         return false;
     buffer_reserve(&envelope->texts, fields[FIELD_CLASS].length + fields[FIELD_JID].length +
                                          fields[FIELD_QUEUE].length + fields[FIELD_RESOURCE].length +
-                                         fields[FIELD_RETRY_QUEUE].length + fields[FIELD_UNIQUE].length);
+                                         fields[FIELD_RETRY_QUEUE].length + fields[FIELD_UNIQUE].length +
+                                         fields[FIELD_LINE].length);
     treatment_read(envelope, fields);
     return class_read(envelope, fields[FIELD_CLASS], error) && args_read(envelope, fields[FIELD_ARGS], error) &&
            jid_read(envelope, fields[FIELD_JID], error) && queue_read(envelope, fields[FIELD_QUEUE], error) &&

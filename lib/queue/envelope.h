@@ -31,11 +31,12 @@
 enum {
     ENVELOPE_RESOURCES_MAX = 16,
     ENVELOPE_RESOURCE_BYTES_MAX = 512,
+    ENVELOPE_LINE_BYTES_MAX = 9 + ENVELOPE_RESOURCE_BYTES_MAX, /* "resource:" and a resource */
     ENVELOPE_CLASS_BYTES_MAX = 256,
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
     ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
-    ENVELOPE_OWN_MEMBERS = 12,          /* those that workers add; they do not count */
+    ENVELOPE_OWN_MEMBERS = 13,          /* those that workers add; they do not count */
     ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: what is longer counts */
     ENVELOPE_MEMBER_NAME_MAX = 1024,    /* bytes of a top-level name as written */
     ENVELOPE_RETRIES_DEFAULT = 25,      /* when `retry` names no number */
@@ -81,6 +82,7 @@ struct envelope {
     int64_t expires_in_us;      /* 0 = not given */
 
     const char *unique; /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
+    const char *line;   /* hf_line: the waiting list in which it was parked last; "" = none, or no such name */
     bool has_batch;     /* `bid`: it belongs to a batch, which only its own kind of worker can count down */
     bool is_encrypted;  /* `encrypt`: its last argument can only be read with a key that is not ours */
 

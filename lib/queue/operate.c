@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "queue/scripts.h"
 
-enum { ARGUMENTS_OF_ALL = 6, ARGUMENTS_OF_EACH = 4, KEYS_OF_ALL = 5, DROPPED_KEPT_S = 600 };
+enum { ARGUMENTS_OF_ALL = 9, ARGUMENTS_OF_EACH = 6, KEYS_OF_ALL = 7, DROPPED_KEPT_S = 600 };
 
 const char *operate_verb_name(enum operate_verb verb)
 {
@@ -54,6 +54,8 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
     redis_request_text(out, keys->queues);
     redis_request_text(out, keys->dead);
     redis_request_text(out, keys->processes);
+    redis_request_text(out, keys->schedule);
+    redis_request_text(out, keys->paused);
     for (size_t i = 0; i < count; i++)
         request_target(keys, verb, &entries[i], out);
     redis_request_text(out, operate_verb_name(verb));
@@ -62,12 +64,17 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     redis_request_integer(out, (int64_t)place->list_look);
+    redis_request_text(out, keys->queue_prefix);
+    redis_request_text(out, keys->waiting_prefix);
+    redis_request_text(out, keys->places_prefix);
     for (size_t i = 0; i < count; i++) {
         const struct operate_entry *entry = &entries[i];
         request_span(out, entry->seen);
         request_span(out, entry->fresh);
         request_text_or_none(out, verb == OPERATE_RETRY ? entry->queue : entry->unique != NULL ? entry->jid : NULL);
         request_text_or_none(out, entry->field);
+        request_text_or_none(out, entry->jid);
+        request_text_or_none(out, entry->line);
     }
 }
 

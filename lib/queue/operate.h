@@ -35,7 +35,8 @@ struct operate_entry {
     struct text_span fresh; /* what goes to the queue or to `dead` */
     const char *queue;      /* OPERATE_RETRY: where to */
     const char *unique;     /* but OPERATE_RETRY: the digest under which it is unique, or NULL */
-    const char *jid;        /* with `unique` */
+    const char *jid;        /* with `unique` or `line` */
+    const char *line;       /* the waiting list that the task names (hf_line), or NULL: it leaves that too */
     const char *field;      /* OPERATE_CLAIMS: the slot */
 };
 

@@ -49,7 +49,7 @@ struct promoter {
     unsigned expected_count;
     struct redis_call call;
     struct envelope envelope;
-    struct buffer request, keys, entries, text, name;
+    struct buffer request, keys, entries, waits, text, name;
     unsigned set;          /* which one is being looked at */
     long long stays[SETS]; /* entries at the front that were seen and stay */
     struct instant round_began[SETS];
@@ -58,6 +58,7 @@ struct promoter {
     unsigned busy_pages;       /* something was moved, and there was more */
     bool again;                /* some set was left in the middle of being moved */
     size_t shown, sent;        /* entries of this page, and how many of them may be moved */
+    size_t waiting;            /* and how many of those name a waiting list: in `waits` */
     bool more;                 /* more is due behind this page */
     bool retry_is_due;         /* something of it is, as the last page of `schedule` said */
     uint64_t moved;
@@ -242,6 +243,18 @@ static const char *entry_target(struct promoter *promoter, const char *entry, si
     return "";
 }
 
+/* The entry that was added last may have a place in a waiting list. */
+static void wait_add(struct promoter *promoter)
+{
+    const struct envelope *envelope = &promoter->envelope;
+    if (envelope->line[0] == '\0' || envelope->jid[0] == '\0')
+        return;
+    promoter->waiting++;
+    redis_request_integer(&promoter->waits, (int64_t)promoter->sent);
+    redis_request_text(&promoter->waits, envelope->jid);
+    redis_request_text(&promoter->waits, envelope->line);
+}
+
 static void entry_add(struct promoter *promoter, const struct redis_reply *entry)
 {
     const char *queue = entry_target(promoter, entry->bytes, entry->length);
@@ -252,6 +265,8 @@ static void entry_add(struct promoter *promoter, const struct redis_reply *entry
     redis_request_bytes(&promoter->entries, entry->bytes, entry->length);
     redis_request_bytes(&promoter->entries, promoter->text.bytes, promoter->text.length);
     redis_request_text(&promoter->entries, queue);
+    if (promoter->set == SET_SCHEDULE && queue[0] != '\0')
+        wait_add(promoter);
 }
 
 static void promote_answered(struct redis_call *call, const struct redis_result *result)
@@ -271,7 +286,8 @@ static void promote_send(struct promoter *promoter)
     const struct queue_keys *keys = queue_keys_of(promoter->queue);
     struct buffer *out = &promoter->request;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_promote, 3 + promoter->sent, 2 + 3 * promoter->sent);
+    size_t of_waits = promoter->waiting > 0 ? 2 + 3 * promoter->waiting : 0;
+    redis_request_script(out, &queue_script_promote, 3 + promoter->sent, 2 + 3 * promoter->sent + of_waits);
     redis_request_text(out, set_key(promoter));
     redis_request_text(out, keys->queues);
     redis_request_text(out, keys->dead);
@@ -279,6 +295,11 @@ static void promote_send(struct promoter *promoter)
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     buffer_append(out, promoter->entries.bytes, promoter->entries.length);
+    if (promoter->waiting > 0) {
+        redis_request_text(out, keys->waiting_prefix);
+        redis_request_text(out, keys->places_prefix);
+        buffer_append(out, promoter->waits.bytes, promoter->waits.length);
+    }
     promoter->call.done = promote_answered;
     if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
         look_later(promoter);
@@ -313,9 +334,10 @@ static void page_answered(struct redis_call *call, const struct redis_result *re
     if (promoter->set == SET_SCHEDULE)
         promoter->retry_is_due = (page->elements[0].integer & PAGE_OTHER) != 0;
     promoter->shown = page->count - 1;
-    promoter->sent = 0;
+    promoter->sent = promoter->waiting = 0;
     buffer_clear(&promoter->keys);
     buffer_clear(&promoter->entries);
+    buffer_clear(&promoter->waits);
     for (size_t i = 1; i < page->count; i++)
         entry_add(promoter, &page->elements[i]);
     if (promoter->sent > 0)
@@ -386,8 +408,8 @@ void promoter_destroy(struct promoter *promoter)
     loop_timer_clear(promoter->loop, &promoter->timer);
     redis_call_cancel(&promoter->call);
     envelope_fini(&promoter->envelope);
-    struct buffer *const buffers[] = {&promoter->request, &promoter->keys, &promoter->entries, &promoter->text,
-                                      &promoter->name};
+    struct buffer *const buffers[] = {&promoter->request, &promoter->keys, &promoter->entries,
+                                      &promoter->waits,   &promoter->text, &promoter->name};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         buffer_fini(buffers[i]);
     for (unsigned i = 0; i < promoter->options.name_count; i++)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/operate.h"
+#include "queue/waiting.h"
 #include "worker/commands/backlog.h"
 #include "worker/commands/fleet.h"
 #include "worker/print/human.h"
@@ -160,24 +161,69 @@ static int drop(struct deletion *deletion)
     return code;
 }
 
-/* What the tasks of the page hold as unique; the texts are the caller's. */
-static size_t uniques_take(struct deletion *deletion, const struct redis_reply *page, struct operate_unique *uniques)
+/* What is left of the tasks of a page: what they hold as unique, and their places in waiting lists. */
+struct leftovers {
+    struct operate_unique uniques[FREE_PAGE];
+    struct operate_unique waits[FREE_PAGE]; /* the name of a list, and who has a place there */
+    size_t unique_count, wait_count;
+};
+
+static void leftover_add(struct operate_unique *items, size_t *count, const char *name, const char *jid)
 {
-    size_t count = 0;
+    items[(*count)++] = (struct operate_unique){.digest = memory_text(name), .jid = memory_text(jid)};
+}
+
+static void leftovers_take(struct leftovers *leftovers, struct deletion *deletion, const struct redis_reply *page)
+{
+    const struct envelope *envelope = &deletion->view.envelope;
     for (size_t i = 0; i < page->count && i < FREE_PAGE; i++) {
         task_view_read(&deletion->view, page->elements[i].bytes, page->elements[i].length);
         const char *digest = task_view_text(&deletion->view, "hf_unique");
         if (digest != NULL && strlen(digest) <= DIGEST_MAX)
-            uniques[count++] =
-                (struct operate_unique){.digest = memory_text(digest), .jid = memory_text(deletion->view.envelope.jid)};
+            leftover_add(leftovers->uniques, &leftovers->unique_count, digest, envelope->jid);
+        if (deletion->view.is_task && envelope->line[0] != '\0' && envelope->jid[0] != '\0')
+            leftover_add(leftovers->waits, &leftovers->wait_count, envelope->line, envelope->jid);
     }
-    return count;
+}
+
+static void items_free(struct operate_unique *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(items[i].digest);
+        free(items[i].jid);
+    }
+}
+
+/* Who was on its way to a lock will not come: the next of its line is woken. */
+static void waits_request(const struct leftovers *leftovers, struct console *console)
+{
+    for (size_t i = 0; i < leftovers->wait_count; i++) {
+        const char *list = leftovers->waits[i].digest;
+        waiting_request_free(&console->keys,
+                             &(struct waiting_end){.lists = &list, .list_count = 1, .jid = leftovers->waits[i].jid},
+                             inquiry_compose(console->inquiry));
+    }
+}
+
+static int leftovers_free(struct leftovers *leftovers, struct deletion *deletion)
+{
+    struct console *console = deletion->console;
+    if (leftovers->unique_count + leftovers->wait_count == 0)
+        return EXIT_CODE_OK;
+    inquiry_begin(console->inquiry);
+    if (leftovers->unique_count > 0)
+        operate_free(&console->keys, leftovers->uniques, leftovers->unique_count, inquiry_compose(console->inquiry));
+    waits_request(leftovers, console);
+    int code = console_run(console);
+    if (code == EXIT_CODE_OK && leftovers->unique_count > 0)
+        deletion->freed += inquiry_integer(console->inquiry, 0, 0);
+    return code;
 }
 
 static int page_free(struct deletion *deletion, long long from, bool *is_over)
 {
     struct console *console = deletion->console;
-    struct operate_unique uniques[FREE_PAGE];
+    struct leftovers leftovers = {.unique_count = 0};
     inquiry_begin(console->inquiry);
     struct buffer *request = inquiry_compose(console->inquiry);
     redis_request_begin(request, 4);
@@ -187,24 +233,18 @@ static int page_free(struct deletion *deletion, long long from, bool *is_over)
     redis_request_integer(request, from + FREE_PAGE - 1);
     int code = console_run(console);
     const struct redis_reply *page = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
-    size_t count = page != NULL ? uniques_take(deletion, page, uniques) : 0;
     *is_over = page == NULL || page->count == 0;
-    inquiry_begin(console->inquiry);
-    if (count > 0)
-        operate_free(&console->keys, uniques, count, inquiry_compose(console->inquiry));
-    if (code == EXIT_CODE_OK && count > 0)
-        code = console_run(console);
-    if (code == EXIT_CODE_OK && count > 0)
-        deletion->freed += inquiry_integer(console->inquiry, 0, 0);
-    for (size_t i = 0; i < count; i++) {
-        free(uniques[i].digest);
-        free(uniques[i].jid);
-    }
+    if (page != NULL)
+        leftovers_take(&leftovers, deletion, page);
+    if (code == EXIT_CODE_OK)
+        code = leftovers_free(&leftovers, deletion);
+    items_free(leftovers.uniques, leftovers.unique_count);
+    items_free(leftovers.waits, leftovers.wait_count);
     return code;
 }
 
-/* What the deleted tasks held as unique may be pushed again. */
-static int uniques_free(struct deletion *deletion)
+/* What the deleted tasks held as unique may be pushed again, and nobody waits for them at a lock. */
+static int all_free(struct deletion *deletion)
 {
     struct console *console = deletion->console;
     int code = EXIT_CODE_OK;
@@ -260,7 +300,7 @@ static int queue_delete(struct console *console, const char *name, bool is_sure,
     code = drop(&deletion);
     if (code != EXIT_CODE_OK)
         return code;
-    code = uniques_free(&deletion);
+    code = all_free(&deletion);
     deletion_tell(&deletion, as_json);
     return code;
 }

@@ -11,7 +11,7 @@
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 
-enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5 };
+enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5, TAKEN_ON_ITS_WAY_S = 10 };
 
 /* --- a place ------------------------------------------------------------------------------------------------------ */
 
@@ -105,6 +105,13 @@ static int places_read(struct lock_waiters *waiters, size_t from, size_t to, str
     return code;
 }
 
+/* Its entry is gone and nobody noted that: another program deleted it, or moved it to its queue when it was due. It is
+ * waited for as long as waiting_list.lua says. */
+static bool is_taken_lately(struct wall_time due, struct wall_time now)
+{
+    return due.us <= now.us && now.us - due.us < TAKEN_ON_ITS_WAY_S * US_PER_S;
+}
+
 /* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
 static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
 {
@@ -117,7 +124,7 @@ static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, s
     for (size_t i = from; code == EXIT_CODE_OK && i < to; i++) {
         struct lock_waiter *waiter = &waiters->items[i];
         if (waiter->state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
-            waiter->state = waiter->due.us <= console->now.us ? LOCK_WAITER_ON_WAY : LOCK_WAITER_VANISHED;
+            waiter->state = is_taken_lately(waiter->due, console->now) ? LOCK_WAITER_ON_WAY : LOCK_WAITER_VANISHED;
     }
     return code;
 }

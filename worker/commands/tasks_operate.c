@@ -28,11 +28,13 @@ struct operation {
 
 /* --- one call --------------------------------------------------------------------------------------------------- */
 
+enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LINE, TEXTS };
+
 /* The entries of one call; their texts are owned. */
 struct batch {
     struct operate_entry items[OPERATE_ENTRIES_MAX];
     struct task_entry *entries[OPERATE_ENTRIES_MAX];
-    char *texts[OPERATE_ENTRIES_MAX][4];
+    char *texts[OPERATE_ENTRIES_MAX][TEXTS];
     int answers[OPERATE_ENTRIES_MAX];
     size_t count, bytes;
 };
@@ -40,7 +42,7 @@ struct batch {
 static void batch_clear(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
-        for (size_t j = 0; j < 4; j++)
+        for (size_t j = 0; j < TEXTS; j++)
             free(batch->texts[i][j]);
     batch->count = batch->bytes = 0;
 }
@@ -50,8 +52,18 @@ static void unique_take(struct operation *operation, struct batch *batch, struct
     const char *digest = task_view_text(&operation->view, "hf_unique");
     if (operation->verb == OPERATE_RETRY || digest == NULL || strlen(digest) > 256)
         return;
-    item->unique = batch->texts[batch->count][2] = memory_text(digest);
-    item->jid = batch->texts[batch->count][3] = memory_text(operation->view.envelope.jid);
+    item->unique = batch->texts[batch->count][TEXT_UNIQUE] = memory_text(digest);
+}
+
+/* By which it is known elsewhere. */
+static void names_take(struct operation *operation, struct batch *batch, struct operate_entry *item)
+{
+    const struct envelope *envelope = &operation->view.envelope;
+    if (!operation->view.is_task)
+        return;
+    item->jid = batch->texts[batch->count][TEXT_JID] = memory_text(envelope->jid);
+    if (envelope->line[0] != '\0' && envelope->jid[0] != '\0')
+        item->line = batch->texts[batch->count][TEXT_LINE] = memory_text(envelope->line);
 }
 
 /* False with a reason when this entry cannot be moved. The view is of this entry. */
@@ -62,14 +74,16 @@ static bool batch_add(struct operation *operation, struct batch *batch, struct t
     bool fits =
         tasks_fresh(operation->verb, entry, &operation->view, operation->tasks->console.now, &fresh, &queue, error);
     if (fits) {
-        batch->texts[batch->count][0] = fresh.bytes;
-        batch->texts[batch->count][1] = memory_text(buffer_text(&queue));
-        batch->texts[batch->count][2] = batch->texts[batch->count][3] = NULL;
+        char **texts = batch->texts[batch->count];
+        memset(texts, 0, sizeof batch->texts[0]);
+        texts[TEXT_FRESH] = fresh.bytes;
+        texts[TEXT_QUEUE] = memory_text(buffer_text(&queue));
         *item = (struct operate_entry){.seen = entry->seen,
                                        .fresh = {fresh.bytes, fresh.length},
-                                       .queue = batch->texts[batch->count][1],
+                                       .queue = texts[TEXT_QUEUE],
                                        .field = entry->slot};
         unique_take(operation, batch, item);
+        names_take(operation, batch, item);
         batch->entries[batch->count++] = entry;
         batch->bytes += entry->seen.length + fresh.length;
     } else {

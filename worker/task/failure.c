@@ -83,7 +83,7 @@ int64_t failure_delay_ns(const struct envelope *envelope)
 /* --- the record ------------------------------------------------------------------------------------------------- */
 
 /* Changes gather here; their values one behind the other in `values`, which grows, so they are places until the end. */
-enum { CHANGES_MAX = 9 };
+enum { CHANGES_MAX = 10 };
 struct changes {
     struct envelope_change items[CHANGES_MAX];
     size_t starts[CHANGES_MAX];
@@ -178,6 +178,7 @@ void failure_write(const struct failure *failure, const struct failure_record *r
     backtrace_change(&changes, record);
     fence_change(&changes, record);
     change_begin(&changes, "hf_parked"); /* it waits no longer */
+    change_begin(&changes, "hf_line");
     changes_finish(&changes);
     envelope_rewrite(record->envelope, changes.items, changes.count, out);
     buffer_fini(&changes.values);

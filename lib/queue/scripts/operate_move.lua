@@ -1,11 +1,15 @@
--- What an operator does with tasks that wait in one place: back to their queues, into `dead`, or away.
+-- include: waiting_list.lua
+-- What an operator does with tasks that wait in one place: back to their queues, into `dead`, or away. One that waits for
+-- a lock leaves its waiting list with that, or is noted there as out; the next is due then when it was, or is woken.
 --
--- KEYS: receipt of this call, the place, `queues`, `dead`, processes, then for each entry the list that it goes to
---       (retry) or what holds it to be unique (bury, delete).
+-- KEYS: receipt of this call, the place, `queues`, `dead`, processes, `schedule`, paused, then for each entry the list
+--       that it goes to (retry) or what holds it to be unique (bury, delete).
 -- ARGV: verb (retry, bury, delete), kind of the place (set, list, claims), the process whose claims these are and
 --       whose lease must have ended ('' = no lease is asked for), the longest age in seconds and the greatest number
---       of entries of `dead`, how far into a list an entry is looked for, then for each entry: what stands in the
---       place, what goes to the target, the queue's name (retry) or the jid that holds what is unique, the field (claims).
+--       of entries of `dead`, how far into a list an entry is looked for, prefixes of the queues' keys, of the orders
+--       and of the places of waiting lists, then for each entry: what stands in the place, what goes to the target, the
+--       queue's name (retry) or the jid that holds what is unique, the field (claims), its jid, and the waiting list
+--       that it names ('' = none).
 -- Answers a number an entry: 1 done, 0 it was not there (any more) as it was seen, -1 the target's key holds a foreign
 -- value, -2 the process is alive; and behind them how many entries of `dead` were trimmed away to make room.
 --
@@ -42,10 +46,29 @@ local function take(text, field)
     return redis.call('HGET', KEYS[2], field) == text and redis.call('HDEL', KEYS[2], field) == 1
 end
 
+-- Takes it from the place and from its waiting list.
+local function take_waiting(text, field, jid, name)
+    if name == '' then
+        return take(text, field)
+    end
+    local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    local list = waiting_list(ARGV[8] .. name, ARGV[9] .. name, KEYS[6], KEYS[7], now_us)
+    if KEYS[2] == KEYS[6] then
+        return list.leave(jid, text, verb == 'retry', function() return take(text, field) end)
+    end
+    local is_taken = take(text, field)
+    if is_taken and verb ~= 'retry' and kind ~= 'set' and list.works() and list.has(jid) then
+        list.give_up(jid)
+        list.wake(1, ARGV[7])
+    end
+    return is_taken
+end
+
 local answers, done, buried, trimmed = {}, 0, 0, 0
-for i = 6, #KEYS do
-    local at = 7 + (i - 6) * 4
-    local answer = is_alive and -2 or not is_fit(KEYS[i]) and -1 or take(ARGV[at], ARGV[at + 3]) and 1 or 0
+for i = 8, #KEYS do
+    local at = 10 + (i - 8) * 6
+    local answer = is_alive and -2 or not is_fit(KEYS[i]) and -1
+        or take_waiting(ARGV[at], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]) and 1 or 0
     if answer == 1 then
         done = done + 1
         if verb == 'retry' then

@@ -1,21 +1,42 @@
+-- include: waiting_list.lua
 -- Moves due entries of a sorted set to their queues. Whoever removes an entry moves it, so several processes may try.
 -- An entry whose target holds a foreign value stays where it is. So does one that is not due: since it was looked up, its
--- task was claimed, and parked again with the same text.
+-- task was claimed, and parked again with the same text. One that waits for a lock is noted as out in its waiting list.
 --
 -- KEYS: the sorted set, `queues`, `dead`, then one list an entry.
 -- ARGV: the longest age in seconds and the greatest number of entries of `dead`, then for each entry its text, the
---       text to push, the queue's name ('' = it is no task: bury the text).
+--       text to push, the queue's name ('' = it is no task: bury the text); then, if some of them wait for locks, the
+--       prefixes of the orders and the places of waiting lists, and for each of those its number among the entries, its
+--       jid and the waiting list that it names.
 -- Answers the number of entries that were moved.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local moved, buried = 0, 0
+local waits, waits_at = {}, (#KEYS - 3) * 3 + 3
+for i = waits_at + 2, #ARGV, 3 do
+    waits[tonumber(ARGV[i])] = i
+end
+-- Removes it from the set, and says so in its waiting list.
+local function take(number, text)
+    local at = waits[number]
+    if at then
+        local order, places = ARGV[waits_at] .. ARGV[at + 2], ARGV[waits_at + 1] .. ARGV[at + 2]
+        local list = waiting_list(order, places, KEYS[1], '', tonumber(time[1]) * 1000000 + tonumber(time[2]))
+        local place = list.works() and list.has(ARGV[at + 1]) and list.place(ARGV[at + 1])
+        if place and place.task == text then
+            list.take(place)
+            return
+        end
+    end
+    redis.call('ZREM', KEYS[1], text)
+end
 for i = 4, #KEYS do
     local at = (i - 4) * 3 + 3
     local bury = ARGV[at + 2] == ''
     local target = bury and redis.pcall('ZCARD', KEYS[3]) or redis.pcall('LLEN', KEYS[i])
     local due = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[at]))
     if type(target) == 'number' and due and due <= now then
-        redis.call('ZREM', KEYS[1], ARGV[at])
+        take(i - 3, ARGV[at])
         moved = moved + 1
         if bury then
             -- Scores differ, because dashboards address an entry by its score.

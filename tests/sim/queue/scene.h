@@ -32,7 +32,7 @@ enum {
     RESOURCES_MAX = 2,
     CHORES_MAX = 24, /* of a schedule */
     CROWD_MAX = 10001,
-    ARGUMENTS_MAX = 96,
+    ARGUMENTS_MAX = 192,
     EXPECTED_MAX = 16, /* as of lib/queue/promoter.c */
     ID_BYTES = 16,
     NAME_BYTES = 48,

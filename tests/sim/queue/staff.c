@@ -43,6 +43,28 @@ static const char *set_name(uintptr_t set)
     return set == SET_SCHEDULE ? "schedule" : "retry";
 }
 
+static const char *list_name(unsigned resource)
+{
+    static const char *const names[RESOURCES_MAX] = {"resource:r0", "resource:r1"};
+    return names[resource];
+}
+
+/* Each task names the waiting list in which it may be. */
+static void waits_write(struct scene *scene, const struct reply *page, struct request *request)
+{
+    request_text(request, "hf:2:waiting:");
+    request_text(request, "hf:2:places:");
+    for (size_t i = 1; i < page->count; i++) {
+        const struct chore *chore = chore_of(scene, page->items[i]->text);
+        char number[24], jid[24];
+        snprintf(number, sizeof number, "%zu", i);
+        snprintf(jid, sizeof jid, "j%u", chore->jid);
+        request_text(request, number);
+        request_text(request, jid);
+        request_text(request, list_name(chore->resource));
+    }
+}
+
 /* The text of a promoted task is another one, as its `enqueued_at` is. */
 static void entries_promote(struct staff *crew, uintptr_t set, const struct reply *page)
 {
@@ -63,6 +85,8 @@ static void entries_promote(struct staff *crew, uintptr_t set, const struct repl
         request_text(&request, texts[i - 1]);
         request_text(&request, "q");
     }
+    if (set == SET_SCHEDULE)
+        waits_write(crew->scene, page, &request);
     crew->scene->counters->promoted += page->count - 1;
     server_ask_once(queue_node(crew), crew, &request, CALL_NS, told_nothing, crew, 0);
 }
@@ -134,12 +158,6 @@ void staff_expect(struct staff *crew, int64_t due_ns)
 }
 
 /* --- what may be left of locks ------------------------------------------------------------------------------------ */
-
-static const char *list_name(unsigned resource)
-{
-    static const char *const names[RESOURCES_MAX] = {"resource:r0", "resource:r1"};
-    return names[resource];
-}
 
 static void retell_follow(struct staff *crew)
 {

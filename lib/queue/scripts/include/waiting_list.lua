@@ -2,22 +2,28 @@
 -- of jids by their sequence, `places` the hash of what is known of each, `now` the node's time in microseconds.
 --
 -- A place is PARKED while `schedule` has an entry of its digest at exactly its due time. It is OUT since its due time
--- when it has no digest (it was woken, or claimed), or is due and its entry is gone (it was promoted). When its entry
--- is gone before it is due, the task was deleted, and the place goes too. One that is OUT is on its way to the lock for
--- a minute; after that it is passed over, and after a day forgotten.
+-- when it has no digest (it was woken, promoted or claimed). One that is OUT is on its way to the lock for a minute;
+-- after that it is passed over, and after a day forgotten.
+--
+-- When its entry is gone and nobody noted that, another program took it. Before it is due, the task was deleted, and the
+-- place goes too. Later it was deleted, or promoted: it is on its way for a few seconds only, and soon forgotten.
 --
 -- Who waits in a paused queue keeps its place, and nobody waits for it: it is neither woken nor on its way.
 --
 -- Values of another type under `order` and `places` are nobody's places; they are left as they are.
 local function waiting_list(order, places, schedule, paused, now)
     local on_its_way, forgotten, looked_at, page = 60, 86400, 128, 16
+    local taken_on_its_way, taken_forgotten = 10, 600 -- taken by another program
     local list, now_seconds = {}, now / 1000000
     -- A share of the runners is for several at once, who are OUT until they end: an end makes room for one more, whoever
     -- else is OUT. (Of a list of a resource only one can have what it waits for.)
     local is_share = string.find(order, '^hf:%d+:waiting:class:') ~= nil
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
-        return since > -1 and since < on_its_way
+        return since > -1 and since < (place.digest == '' and on_its_way or taken_on_its_way)
+    end
+    local function is_out_too_long(place)
+        return now_seconds - tonumber(place.due) > (place.digest == '' and forgotten or taken_forgotten)
     end
 
     function list.may_go(place)
@@ -85,7 +91,7 @@ local function waiting_list(order, places, schedule, paused, now)
                     return nil, out
                 end
                 local place = list.place(jids[i])
-                if not place or (not place.task and now_seconds - tonumber(place.due) > forgotten) then
+                if not place or (not place.task and is_out_too_long(place)) then
                     list.drop(jids[i])
                 else
                     from = from + 1
@@ -129,6 +135,31 @@ local function waiting_list(order, places, schedule, paused, now)
     function list.take(place)
         redis.call('ZREM', schedule, place.task)
         redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
+    end
+
+    -- Runs `take`, which takes the text, an entry of `schedule`, out of it for an operator. When the oldest that is parked
+    -- leaves, the next is due when it was. A task that goes to its queue is out, like one that another program moved: it
+    -- may not be tried soon there.
+    function list.leave(jid, text, goes_to_queue, take)
+        local place = list.works() and list.has(jid) and list.place(jid)
+        if not place or place.task ~= text then
+            return take()
+        end
+        local is_first = not list.oldest(list.may_go, jid)
+        if not take() then
+            return false
+        end
+        if goes_to_queue then
+            local out_since = string.format('%.6f', now_seconds)
+            redis.call('HSET', places, jid, out_since .. '\n' .. place.digest .. '\n' .. place.rest)
+        else
+            list.drop(jid)
+        end
+        local next_place = is_first and list.oldest(list.may_go)
+        if next_place and tonumber(next_place.due) > tonumber(place.due) then
+            list.move(next_place, tonumber(place.due) * 1000000)
+        end
+        return true
     end
 
     -- The oldest go to the heads of their queues, until as many as `count` are on their way. One whose queue is paused,
