@@ -409,8 +409,8 @@ static void envelope_reset(struct envelope *envelope, const char *text, size_t l
     envelope->member_count = 0;
     envelope->resource_count = 0;
     envelope->args = (struct text_span){NULL, 0};
-    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique =
-        envelope->line = "";
+    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique = envelope->line =
+        "";
     envelope->ignored = NULL;
     buffer_clear(&envelope->texts);
 }

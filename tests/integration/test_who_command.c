@@ -199,7 +199,7 @@ static void those_who_wait_come_in_their_order(void **state)
     given_a_configuration();
     given_a_waiter("r", 7, "c-parked", 3600, false, true);
     given_a_waiter("r", 3, "d-woken", -1, true, false);
-    given_a_waiter("r", 5, "a-promoted", -2, false, false);
+    given_a_waiter("r", 5, "a-taken", -3600, false, false);
     given_a_waiter("r", 9, "b-vanished", 3000, false, false);
     free(fleet_ask(&fleet, "ZADD hf:2:waiting:resource:r 11 e-lost"));
     free(fleet_ask(&fleet, "ZADD hf:2:waiting:resource:other 1 elsewhere"));
@@ -208,19 +208,19 @@ static void those_who_wait_come_in_their_order(void **state)
                     "\"waiting\":5,\"waiters\":[{\"jid\":\"d-woken\",\"class\":\"hold\",\"queue\":\"parked\","
                     "\"state\":\"on its way\",\"at\":");
     assert_contains(result.out,
-                    "{\"jid\":\"a-promoted\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"on its way\"");
+                    "{\"jid\":\"a-taken\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
     assert_contains(result.out, "{\"jid\":\"c-parked\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"parked\"");
     assert_contains(result.out,
                     "{\"jid\":\"b-vanished\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
     assert_contains(result.out, "{\"jid\":\"e-lost\",\"class\":null,\"queue\":null,\"state\":\"unknown\",\"at\":null}");
-    assert_before("d-woken", "a-promoted");
-    assert_before("a-promoted", "c-parked");
+    assert_before("d-woken", "a-taken");
+    assert_before("a-taken", "c-parked");
     assert_before("c-parked", "b-vanished");
     assert_before("b-vanished", "e-lost");
     assert_lacks(result.out, "elsewhere");
     who("r");
     assert_contains(result.out, "5 tasks wait for it:");
-    assert_before("d-woken", "a-promoted");
+    assert_before("d-woken", "a-taken");
 }
 
 /* As workers write it: the oldest may be claimed already, to follow the holder. */

@@ -137,6 +137,22 @@ static void without_a_digest_it_is_on_its_way(void **state)
     assert_string_equal(waiter.class_name, "");
 }
 
+static enum lock_waiter_state gone_at(int64_t us)
+{
+    lock_waiter_gone(&waiter, (struct wall_time){us});
+    return waiter.state;
+}
+
+static void what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds(void **state)
+{
+    (void)state;
+    assert_int_equal(PLACE("1000.000000\n" DIGEST "\njobs\nset\nclass"), LOCK_WAITER_PARKED);
+    assert_int_equal(gone_at(999999999), LOCK_WAITER_VANISHED); /* before its time */
+    assert_int_equal(gone_at(1000000000), LOCK_WAITER_ON_WAY);
+    assert_int_equal(gone_at(1009999999), LOCK_WAITER_ON_WAY);
+    assert_int_equal(gone_at(1010000000), LOCK_WAITER_VANISHED);
+}
+
 static void what_is_no_place_is_unknown(void **state)
 {
     (void)state;
@@ -162,6 +178,7 @@ int main(void)
         cmocka_unit_test(the_host_of_a_process_may_be_longer),
         cmocka_unit_test_teardown(a_place_has_five_lines, forget),
         cmocka_unit_test_teardown(without_a_digest_it_is_on_its_way, forget),
+        cmocka_unit_test_teardown(what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds, forget),
         cmocka_unit_test_teardown(what_is_no_place_is_unknown, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

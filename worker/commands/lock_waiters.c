@@ -48,6 +48,13 @@ void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t leng
     waiter->state = waiter->digest[0] == '\0' ? LOCK_WAITER_ON_WAY : LOCK_WAITER_PARKED;
 }
 
+/* As long as waiting_list.lua waits for it. */
+void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now)
+{
+    bool may_come = waiter->due.us <= now.us && now.us - waiter->due.us < TAKEN_ON_ITS_WAY_S * US_PER_S;
+    waiter->state = may_come ? LOCK_WAITER_ON_WAY : LOCK_WAITER_VANISHED;
+}
+
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
 static void list_key(const char *prefix, const char *resource, struct buffer *request)
@@ -105,13 +112,6 @@ static int places_read(struct lock_waiters *waiters, size_t from, size_t to, str
     return code;
 }
 
-/* Its entry is gone and nobody noted that: another program deleted it, or moved it to its queue when it was due. It is
- * waited for as long as waiting_list.lua says. */
-static bool is_taken_lately(struct wall_time due, struct wall_time now)
-{
-    return due.us <= now.us && now.us - due.us < TAKEN_ON_ITS_WAY_S * US_PER_S;
-}
-
 /* Times in `schedule` are unique where tasks are parked, so a number tells as much as the tasks, which may be large. */
 static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, struct console *console)
 {
@@ -124,7 +124,7 @@ static int schedule_look(struct lock_waiters *waiters, size_t from, size_t to, s
     for (size_t i = from; code == EXIT_CODE_OK && i < to; i++) {
         struct lock_waiter *waiter = &waiters->items[i];
         if (waiter->state == LOCK_WAITER_PARKED && inquiry_integer(console->inquiry, i - from, 0) == 0)
-            waiter->state = is_taken_lately(waiter->due, console->now) ? LOCK_WAITER_ON_WAY : LOCK_WAITER_VANISHED;
+            lock_waiter_gone(waiter, console->now);
     }
     return code;
 }

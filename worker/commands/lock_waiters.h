@@ -18,7 +18,7 @@
 enum lock_waiter_state {
     LOCK_WAITER_PARKED,   /* in `schedule`, until it is woken or due */
     LOCK_WAITER_ON_WAY,   /* woken, due or claimed: in a queue, or tried at this moment */
-    LOCK_WAITER_VANISHED, /* somebody took it out of `schedule`: its place is given up by whoever comes next */
+    LOCK_WAITER_VANISHED, /* another program took it out of `schedule`: nobody waits for it, and its place goes */
     LOCK_WAITER_UNKNOWN,  /* its place was given up meanwhile, or is nothing that is understood */
 };
 
@@ -45,6 +45,8 @@ void lock_waiters_json(const struct lock_waiters *waiters, struct json_writer *j
 /* Reads "due\ndigest\nqueue\nset\nclass" into a waiter whose state is then known but for one question: whether
  * `schedule` has something at its time. Pure. */
 void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length);
+/* It has not: another program deleted it, or moved it to its queue when it was due. Pure. */
+void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now);
 
 /* Appends a request that lets the oldest of the list go, as if the lock had just been released. May be repeated. */
 void lock_waiters_request_free(const struct console *console, const char *resource, struct buffer *out);
