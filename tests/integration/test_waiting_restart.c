@@ -115,7 +115,7 @@ static void test_a_task_whose_process_died_keeps_its_place(void **state)
 /* The file that our scripts include, and code behind it, as one argument. */
 static char *included(const char *code)
 {
-    char text[16384], *argument = memory_zeroed(4, sizeof text);
+    char text[32768], *argument = memory_zeroed(4, sizeof text);
     FILE *file = fopen("lib/queue/scripts/include/waiting_list.lua", "r");
     assert_non_null(file);
     size_t length = fread(text, 1, sizeof text / 2, file);

@@ -207,8 +207,7 @@ static void those_who_wait_come_in_their_order(void **state)
     assert_contains(result.out,
                     "\"waiting\":5,\"waiters\":[{\"jid\":\"d-woken\",\"class\":\"hold\",\"queue\":\"parked\","
                     "\"state\":\"on its way\",\"at\":");
-    assert_contains(result.out,
-                    "{\"jid\":\"a-taken\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
+    assert_contains(result.out, "{\"jid\":\"a-taken\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
     assert_contains(result.out, "{\"jid\":\"c-parked\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"parked\"");
     assert_contains(result.out,
                     "{\"jid\":\"b-vanished\",\"class\":\"hold\",\"queue\":\"parked\",\"state\":\"vanished\"");
@@ -247,6 +246,43 @@ static void tasks_that_workers_parked_are_listed(void **state)
     }
     assert_lacks(result.out, "vanished");
     assert_lacks(result.out, "unknown");
+}
+
+/* The task says in which line it is: the place goes with it, whoever holds the lock. */
+static void a_waiting_task_that_is_deleted_leaves_no_place(void **state)
+{
+    (void)state;
+    char jid[16], path[128];
+    config_path(path);
+    given_a_holder();
+    holder_start("\"jobs\"");
+    for (unsigned i = 5; i > 0; i--) {
+        snprintf(jid, sizeof jid, "waits%u", i);
+        holder_push("jobs", jid, "r");
+        test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 6 - i);
+    }
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    result = program_run_arguments(
+        (const char *const[]){"tasks", "-c", path, "delete", "--place", "schedule", "waits2", NULL}, -1);
+    assert_int_equal(result.exit_code, 0);
+    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r"), 4);
+    assert_int_equal(fleet_number(&fleet, "HEXISTS hf:2:places:resource:r waits2"), 0);
+}
+
+static void a_queue_that_is_deleted_leaves_nobody_on_its_way(void **state)
+{
+    (void)state;
+    char path[128];
+    config_path(path);
+    given_a_configuration();
+    given_a_waiter("r", 1, "one", -1, true, false);
+    given_a_waiter("r", 2, "two", 3600, false, true);
+    free(fleet_ask(&fleet, "RPUSH queue:gone '%s'",
+                   "{\"class\":\"hold\",\"args\":[],\"jid\":\"one\",\"hf_line\":\"resource:r\"}"));
+    result = program_run_arguments((const char *const[]){"queues", "-c", path, "delete", "gone", "--yes", NULL}, -1);
+    assert_int_equal(result.exit_code, 0);
+    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r"), 1);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1); /* the next was woken */
 }
 
 static void of_thousands_some_are_shown(void **state)
@@ -339,6 +375,8 @@ int main(void)
         holding_test(the_holder_is_known_without_the_queue_node),
         holding_test(those_who_wait_come_in_their_order),
         holding_test(tasks_that_workers_parked_are_listed),
+        holding_test(a_waiting_task_that_is_deleted_leaves_no_place),
+        holding_test(a_queue_that_is_deleted_leaves_nobody_on_its_way),
         holding_test(of_thousands_some_are_shown),
         holding_test(names_are_safe_for_a_terminal),
         holding_test(a_foreign_value_under_the_list_is_told),
