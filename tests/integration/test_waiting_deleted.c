@@ -1,5 +1,5 @@
-/* Waiting lists from which tasks are taken: by an operator's command, which tells the list, and by other programs, which
- * do not. The script of the commands is called as operate.c does; for a command itself see test_who_command.c. */
+/* Waiting lists from which tasks are taken: by an operator's command, which tells the list, and by other programs,
+ * which do not. The script of the commands is called as operate.c does; a command itself is in test_who_command.c. */
 #include "queue/scripts.h"
 #include "tests/support/waiting_list_fixture.h"
 
