@@ -52,9 +52,11 @@ struct who {
     uint64_t token;
 };
 
+static int64_t moved_ns; /* to have the times of what is told now */
+
 static struct witness_visit visit_of(struct who who, int64_t ms)
 {
-    return (struct witness_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms)};
+    return (struct witness_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms), moved_ns};
 }
 
 static void enter(struct who who, int64_t ms)
@@ -231,6 +233,41 @@ static void hosts_overlap_by_more_than_their_clocks_may_be_off(void **state)
     assert_int_equal(refusals, 2);
 }
 
+/* What was told when little was known of the clock is not known better because the clock is. */
+static void a_clock_that_is_known_better_now_says_nothing_of_earlier_times(void **state)
+{
+    (void)state;
+    const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
+    witness_host(witness, 1, 5 * NS_PER_MS);
+    visit(there, 10, 20);
+    witness_host(witness, 1, 0);
+    visit((struct who){.host = 0, .process = 2, .jid = "c", .token = 7}, 15, 40); /* by 5 ms: it may be nothing */
+    assert_int_equal(overlaps + refusals, 0);
+    enter((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 41);
+    witness_host(witness, 1, 3 * NS_PER_MS); /* while it is inside, it gets worse */
+    leave((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 60);
+    visit((struct who){.host = 0, .process = 2, .jid = "e", .token = 9}, 57, 70);
+    assert_int_equal(overlaps + refusals, 0);
+    visit((struct who){.host = 1, .process = 1, .jid = "f", .token = 10}, 66, 80); /* by 4 ms */
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+}
+
+/* One that is told with another offset than the one before is compared with that one as if from another host. */
+static void times_of_a_host_that_were_moved_differently_are_off_by_the_difference(void **state)
+{
+    (void)state;
+    const struct who there = {.host = 1, .process = 2, .jid = "b", .token = 6};
+    visit((struct who){.host = 1, .process = 1, .jid = "a", .token = 5}, 10, 20);
+    moved_ns = 3 * NS_PER_MS;
+    visit(there, 17, 30); /* by 3 ms: what was added */
+    assert_int_equal(overlaps + refusals, 0);
+    visit((struct who){.host = 1, .process = 1, .jid = "c", .token = 7}, 29, 40); /* by 1 ms, moved alike */
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
+    moved_ns = 0;
+}
+
 static void a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return(void **state)
 {
     (void)state;
@@ -395,6 +432,8 @@ int main(void)
         with_witness(who_died_is_not_refused_by_a_record_that_comes_late_either),
         with_witness(who_never_leaves_is_there_until_the_run_ends),
         with_witness(hosts_overlap_by_more_than_their_clocks_may_be_off),
+        with_witness(a_clock_that_is_known_better_now_says_nothing_of_earlier_times),
+        with_witness(times_of_a_host_that_were_moved_differently_are_off_by_the_difference),
         with_witness(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return),
         with_witness(the_leave_itself_counts_when_it_comes_after_the_worker_s_word),
         with_witness(a_leave_of_nobody_and_an_enter_without_end_do_no_harm),

@@ -51,6 +51,14 @@ static void what_is_old_gives_way_to_what_is_new(void **state)
     assert_int_equal(clock_seen.offset_ns, (150000 - 101010) * NS_PER_MS);
 }
 
+static void its_error_grows_with_what_clocks_drift(void **state)
+{
+    (void)state;
+    note(1000, 1002, 50000);
+    assert_int_equal(node_clock_error(&clock_seen, (struct instant){1002 * NS_PER_MS}), 1 * NS_PER_MS);
+    assert_int_equal(node_clock_error(&clock_seen, (struct instant){11002 * NS_PER_MS}), 2 * NS_PER_MS);
+}
+
 static void times_of_two_hosts_are_compared_by_the_node(void **state)
 {
     (void)state;
@@ -66,6 +74,7 @@ int main(void)
         cmocka_unit_test_setup(the_first_answer_is_in_the_middle_of_its_round_trip, forget),
         cmocka_unit_test_setup(a_shorter_round_trip_is_believed_and_a_longer_one_is_not, forget),
         cmocka_unit_test_setup(what_is_old_gives_way_to_what_is_new, forget),
+        cmocka_unit_test_setup(its_error_grows_with_what_clocks_drift, forget),
         cmocka_unit_test_setup(times_of_two_hosts_are_compared_by_the_node, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,8 @@ size_t trial_sources_read(struct trial *trial)
 static void guest_note(struct trial *trial, unsigned number)
 {
     const struct reception_guest *guest = reception_guest(trial->reception, number);
-    int64_t error_ns = guest->beat.clock.error_ns + reception_clock(trial->reception)->error_ns;
+    int64_t error_ns =
+        guest->beat.clock.error_ns + node_clock_error(reception_clock(trial->reception), loop_now(trial->loop));
     tally_host(trial->tally, number + 1,
                &(struct tally_host){.name = guest->name,
                                     .processes = guest->beat.processes,

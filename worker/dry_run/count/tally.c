@@ -244,11 +244,22 @@ static void task_entered(struct tally *tally, unsigned host, unsigned process, c
     tally_task_is(tally, task, OUTSTANDING_INSIDE, visit->at.ns);
 }
 
+/* 0 stays 0: it means that it did not happen. */
+static struct instant moved(struct instant at, int64_t offset_ns)
+{
+    return at.ns == 0 ? at : instant_after(at, offset_ns);
+}
+
 static void visit_note(struct tally *tally, unsigned host, unsigned process, const struct record *record,
-                       struct instant at)
+                       int64_t offset_ns)
 {
     const struct witnessed *seen = &record->witnessed;
-    struct witness_visit visit = {.host = host, .process = process, .jid = seen->jid, .token = seen->token, .at = at};
+    struct witness_visit visit = {.host = host,
+                                  .process = process,
+                                  .jid = seen->jid,
+                                  .token = seen->token,
+                                  .at = moved(seen->at, offset_ns),
+                                  .moved_ns = offset_ns};
     for (unsigned i = 0; i < seen->resource_count; i++) {
         visit.resource = resource_table_number(&tally->resources, seen->resources[i]);
         if (visit.resource == RESOURCE_NONE)
@@ -260,12 +271,6 @@ static void visit_note(struct tally *tally, unsigned host, unsigned process, con
     }
     if (record->kind == RECORD_ENTER)
         task_entered(tally, host, process, &visit);
-}
-
-/* 0 stays 0: it means that it did not happen. */
-static struct instant moved(struct instant at, int64_t offset_ns)
-{
-    return at.ns == 0 ? at : instant_after(at, offset_ns);
 }
 
 static struct observed_task task_moved(const struct observed_task *task, int64_t offset_ns)
@@ -289,9 +294,11 @@ static void heard(struct tally *tally, unsigned host, unsigned process, struct i
 }
 
 /* The worker's own word on when the handler returned: it counts when the handler's is lost. */
-static void task_returned(struct tally *tally, unsigned host, unsigned process, const struct observed_task *left)
+static void task_returned(struct tally *tally, unsigned host, unsigned process, const struct observed_task *left,
+                          int64_t offset_ns)
 {
-    struct witness_visit visit = {.host = host, .process = process, .jid = left->jid, .at = left->ended};
+    struct witness_visit visit = {
+        .host = host, .process = process, .jid = left->jid, .at = left->ended, .moved_ns = offset_ns};
     for (unsigned i = 0; left->ended.ns != 0 && i < left->resource_count; i++) {
         visit.resource = resource_table_number(&tally->resources, left->resources[i]);
         if (visit.resource != RESOURCE_NONE)
@@ -305,7 +312,7 @@ bool tally_record(struct tally *tally, unsigned host, unsigned process, const st
     switch (record->kind) {
     case RECORD_TASK: {
         struct observed_task left = task_moved(&record->task, offset_ns);
-        task_returned(tally, host, process, &left);
+        task_returned(tally, host, process, &left, offset_ns);
         bool is_gone = tally_task_left(tally, &left);
         heard(tally, host, process, left.left);
         return is_gone;
@@ -320,7 +327,7 @@ bool tally_record(struct tally *tally, unsigned host, unsigned process, const st
         break;
     default:
         at = moved(record->witnessed.at, offset_ns);
-        visit_note(tally, host, process, record, at);
+        visit_note(tally, host, process, record, offset_ns);
     }
     heard(tally, host, process, at);
     return false;

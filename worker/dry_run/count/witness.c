@@ -26,8 +26,10 @@ struct visit {
     unsigned host, process;
     uint64_t token;
     int64_t entered, left;
-    int64_t returned; /* as somebody else said; 0 = nobody did */
-    bool was_refused; /* or cannot be: it was not left, but ended */
+    int64_t returned;                /* as somebody else said; 0 = nobody did */
+    int64_t clock_error;             /* of its host, the largest while its times were told */
+    int64_t moved_least, moved_most; /* what was added to its times */
+    bool was_refused;                /* or cannot be: it was not left, but ended */
     struct {
         int64_t left;
         uint64_t token;
@@ -118,17 +120,35 @@ static struct place *place_of(struct witness *witness, unsigned resource)
 
 /* --- judging ------------------------------------------------------------------------------------------------------ */
 
-/* By how much less their clocks do not tell before from after. */
-static int64_t doubt(const struct witness *witness, const struct visit *a, const struct visit *b)
+static int64_t least(int64_t a, int64_t b)
 {
-    return a->host == b->host ? 0 : witness->clock_errors[a->host] + witness->clock_errors[b->host];
+    return a < b ? a : b;
 }
 
-static bool intersect(const struct witness *witness, const struct visit *a, const struct visit *b)
+static int64_t most(int64_t a, int64_t b)
 {
-    int64_t from = a->entered > b->entered ? a->entered : b->entered;
-    int64_t until = a->left < b->left ? a->left : b->left;
-    return until - from > doubt(witness, a, b);
+    return a > b ? a : b;
+}
+
+/* By how much less their clocks do not tell before from after. */
+static int64_t doubt(const struct visit *a, const struct visit *b)
+{
+    if (a->host != b->host)
+        return a->clock_error + b->clock_error;
+    return most(a->moved_most, b->moved_most) - least(a->moved_least, b->moved_least);
+}
+
+/* One more of its times was told. */
+static void clock_note(const struct witness *witness, struct visit *visit, int64_t moved_ns)
+{
+    visit->clock_error = most(visit->clock_error, witness->clock_errors[visit->host]);
+    visit->moved_least = least(visit->moved_least, moved_ns);
+    visit->moved_most = most(visit->moved_most, moved_ns);
+}
+
+static bool intersect(const struct visit *a, const struct visit *b)
+{
+    return least(a->left, b->left) - most(a->entered, b->entered) > doubt(a, b);
 }
 
 static void overlaps_find(struct witness *witness, struct place *place, const struct visit *visit)
@@ -137,7 +157,7 @@ static void overlaps_find(struct witness *witness, struct place *place, const st
         const struct visit *other = visit_of(link);
         if (other->top.left <= visit->entered)
             return;
-        if (!intersect(witness, visit, other))
+        if (!intersect(visit, other))
             continue;
         bool is_fenced = visit->token != 0 && other->token != 0 && visit->token != other->token;
         witness->told.overlap(witness->told.context, place->resource, is_fenced);
@@ -151,9 +171,9 @@ static void refuse(struct witness *witness, const struct place *place, struct vi
 }
 
 /* True when `late` was left after `next`, which has a larger token, had begun. */
-static bool is_stale(const struct witness *witness, const struct visit *late, const struct visit *next)
+static bool is_stale(const struct visit *late, const struct visit *next)
 {
-    return late->token != 0 && late->token < next->token && late->left - next->entered > doubt(witness, late, next);
+    return late->token != 0 && late->token < next->token && late->left - next->entered > doubt(late, next);
 }
 
 /* Among those before `visit`, which was just left: whoever began that long before its end by any clock counts with all
@@ -161,13 +181,13 @@ static bool is_stale(const struct witness *witness, const struct visit *late, co
 static bool has_successor(const struct witness *witness, const struct place *place, const struct visit *visit)
 {
     for (struct list *link = place->open.next; link != &place->open; link = link->next)
-        if (is_stale(witness, visit, visit_of(link)))
+        if (is_stale(visit, visit_of(link)))
             return true;
     for (struct list *link = place->over.next; link != &place->over; link = link->next) {
         const struct visit *other = visit_of(link);
         if (visit->left - other->entered > 2 * witness->worst_error)
             return visit->token != 0 && visit->token < other->top.token;
-        if (is_stale(witness, visit, other))
+        if (is_stale(visit, other))
             return true;
     }
     return false;
@@ -179,7 +199,7 @@ static void refusals_find(struct witness *witness, struct place *place, const st
         struct visit *late = visit_of(link);
         if (late->top.left <= next->entered)
             return;
-        if (!late->was_refused && is_stale(witness, late, next))
+        if (!late->was_refused && is_stale(late, next))
             refuse(witness, place, late);
     }
 }
@@ -248,6 +268,8 @@ void witness_entered(struct witness *witness, const struct witness_visit *told)
     visit->token = told->token;
     visit->entered = told->at.ns;
     visit->left = INT64_MAX;
+    visit->moved_least = visit->moved_most = told->moved_ns;
+    clock_note(witness, visit, told->moved_ns);
     list_init(&visit->link);
     list_append(&place->open, &visit->link);
     witness->remembered++;
@@ -261,6 +283,7 @@ void witness_left(struct witness *witness, const struct witness_visit *told)
     if (visit == NULL)
         return;
     visit->left = told->at.ns;
+    clock_note(witness, visit, told->moved_ns);
     bool is_refused = has_successor(witness, place, visit);
     visit_end(witness, place, visit, told->at.ns);
     if (is_refused)
@@ -270,8 +293,10 @@ void witness_left(struct witness *witness, const struct witness_visit *told)
 void witness_returned(struct witness *witness, const struct witness_visit *told)
 {
     struct visit *visit = open_find(place_of(witness, told->resource), told);
-    if (visit != NULL && visit->entered <= told->at.ns)
-        visit->returned = told->at.ns;
+    if (visit == NULL || visit->entered > told->at.ns)
+        return;
+    visit->returned = told->at.ns;
+    clock_note(witness, visit, told->moved_ns);
 }
 
 /* Ends without having been left, so nothing of it is refused. */

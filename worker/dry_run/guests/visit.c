@@ -152,11 +152,13 @@ static void answered(struct redis_call *call, const struct redis_result *result)
 
 static void beat_write(struct visit *visit)
 {
+    struct node_clock clock = visit->clock;
+    clock.error_ns = node_clock_error(&visit->clock, loop_now(visit->loop));
     buffer_clear(&visit->beat);
     guest_beat_write(&visit->beat, &(struct guest_beat){.processes = visit->terms.processes,
                                                         .threads = visit->terms.threads,
                                                         .serving = workforce_serving(visit->terms.workforce),
-                                                        .clock = visit->clock,
+                                                        .clock = clock,
                                                         .cpu_ns = workforce_cpu_ns(visit->terms.workforce),
                                                         .records_lost = workforce_records_lost(visit->terms.workforce),
                                                         .has_ended = visit->said_last});
