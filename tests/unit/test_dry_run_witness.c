@@ -265,6 +265,13 @@ static void times_of_a_host_that_were_moved_differently_are_off_by_the_differenc
     visit((struct who){.host = 1, .process = 1, .jid = "c", .token = 7}, 29, 40); /* by 1 ms, moved alike */
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 1);
+    enter((struct who){.host = 1, .process = 2, .jid = "d", .token = 8}, 41);
+    moved_ns = 5 * NS_PER_MS; /* while it is inside */
+    leave((struct who){.host = 1, .process = 2, .jid = "d", .token = 8}, 60);
+    moved_ns = 3 * NS_PER_MS;
+    visit((struct who){.host = 1, .process = 1, .jid = "e", .token = 9}, 58, 70); /* by 2 ms */
+    assert_int_equal(overlaps, 1);
+    assert_int_equal(refusals, 1);
     moved_ns = 0;
 }
 

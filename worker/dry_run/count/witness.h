@@ -6,11 +6,11 @@
  *     witness_end(witness, at);
  *
  * Two visits of one resource overlap when they intersect, for different hosts by more than the error of their clocks
- * (told by witness_host) as it was when their times were told: what is known better later makes older times no better.
- * So the times of one host compare exactly only if the same was added to them. A visit that was not left goes on until its process has died or the run has ended. Each pair
- * counts once, when both ends are known.
- * A fence refusal: a visit is left, and one with a larger token had begun before. A store that compares tokens refuses
- * what such a visit writes. An overlap is fenced when both have tokens, and different ones: then such a store lets only
+ * (told by witness_host) as it was when their times were told: what is known better later makes older times no
+ * better. So the times of one host compare exactly only if the same was added to them. A visit that was not left
+ * goes on until its process has died or the run has ended. Each pair counts once, when both ends are known. A fence
+ * refusal: a visit is left, and one with a larger token had begun before. A store that compares tokens refuses what
+ * such a visit writes. An overlap is fenced when both have tokens, and different ones: then such a store lets only
  * one of them write.
  *
  * Records of different processes come in any order. A visit is remembered until nothing can come any more that lies
