@@ -10,18 +10,22 @@ static struct redis_server *queue;
 static struct lock_cluster locks;
 static char configuration[PRIVATE_DIRECTORY_MAX + 16];
 
+#define USUAL_PATIENCE "500ms"
+#define USUAL_TTL      "10s"
+
 /* --- nodes that others use ---------------------------------------------------------------------------------------- */
 
-static void configuration_write(void)
+/* `patience`: how long a lock node may take to answer; at most a quarter of the ttl. */
+static void configuration_write(const char *patience, const char *ttl)
 {
     FILE *file = fopen(configuration, "we");
     assert_non_null(file);
     assert_int_equal(fchmod(fileno(file), 0600), 0);
     fprintf(file, "queue_node = { host = \"127.0.0.1\"; port = %u; };\nlock_nodes = (", redis_server_port(queue));
     for (unsigned i = 0; i < locks.count; i++)
-        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; timeout = \"%dms\"; }", i > 0 ? ", " : "",
-                redis_server_port(locks.servers[i]), CLUSTER_TIMEOUT_MS);
-    fputs(");\nlock = { prefix = \"lock:\"; };\n", file);
+        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; timeout = \"%s\"; connect_timeout = \"%s\"; }",
+                i > 0 ? ", " : "", redis_server_port(locks.servers[i]), patience, patience);
+    fprintf(file, ");\nlock = { prefix = \"lock:\"; ttl = \"%s\"; };\n", ttl);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -57,7 +61,7 @@ static int group_set_up(void **state)
     snprintf(configuration, sizeof configuration, "%s/t.conf", place);
     queue = redis_server_start(NULL);
     lock_cluster_start(&locks, 3);
-    configuration_write();
+    configuration_write(USUAL_PATIENCE, USUAL_TTL);
     return 0;
 }
 
@@ -201,10 +205,12 @@ static void without_a_quorum_nothing_begins(void **state)
     (void)state;
     redis_server_kill(locks.servers[0]);
     redis_server_kill(locks.servers[1]);
+    configuration_write("5s", "20s"); /* the third is there, however slow it is */
     assert_refused(1,
                    "error: no quorum: only 1 of the 3 lock nodes can be asked now, and a lock needs 2; \"holdfast "
                    "nodes\" says what is wrong with the others\n",
                    "-c %s --for 1s", configuration);
+    configuration_write(USUAL_PATIENCE, USUAL_TTL);
     assert_nothing_is_left();
 }
 
