@@ -49,18 +49,24 @@ static const char *list_name(unsigned resource)
     return names[resource];
 }
 
+/* Texts of a request, which are the caller's until it is sent. */
+struct wait_words {
+    char number[24], jid[24];
+};
+
 /* Each task names the waiting list in which it may be. */
-static void waits_write(struct scene *scene, const struct reply *page, struct request *request)
+static void waits_write(struct scene *scene, const struct reply *page, struct wait_words words[PAGE],
+                        struct request *request)
 {
     request_text(request, "hf:2:waiting:");
     request_text(request, "hf:2:places:");
     for (size_t i = 1; i < page->count; i++) {
         const struct chore *chore = chore_of(scene, page->items[i]->text);
-        char number[24], jid[24];
-        snprintf(number, sizeof number, "%zu", i);
-        snprintf(jid, sizeof jid, "j%u", chore->jid);
-        request_text(request, number);
-        request_text(request, jid);
+        struct wait_words *of_this = &words[i - 1];
+        snprintf(of_this->number, sizeof of_this->number, "%zu", i);
+        snprintf(of_this->jid, sizeof of_this->jid, "j%u", chore->jid);
+        request_text(request, of_this->number);
+        request_text(request, of_this->jid);
         request_text(request, list_name(chore->resource));
     }
 }
@@ -70,6 +76,7 @@ static void entries_promote(struct staff *crew, uintptr_t set, const struct repl
 {
     struct request request;
     char texts[PAGE][PAYLOAD_BYTES];
+    struct wait_words words[PAGE];
     request_begin(&request, &queue_script_promote);
     request_key(&request, set_name(set));
     request_key(&request, "queues");
@@ -86,7 +93,7 @@ static void entries_promote(struct staff *crew, uintptr_t set, const struct repl
         request_text(&request, "q");
     }
     if (set == SET_SCHEDULE)
-        waits_write(crew->scene, page, &request);
+        waits_write(crew->scene, page, words, &request);
     crew->scene->counters->promoted += page->count - 1;
     server_ask_once(queue_node(crew), crew, &request, CALL_NS, told_nothing, crew, 0);
 }
