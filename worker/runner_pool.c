@@ -120,7 +120,7 @@ bool runner_pool_withdraw(struct runner_pool *pool, struct work *work)
 static bool runner_start(struct runner_pool *pool, unsigned number)
 {
     sigset_t all, before;
-    char name[16];
+    char name[sizeof "hf-run-4294967295"]; /* the kernel takes 15 bytes: enough for 99,999,999 threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     struct runner *runner = &pool->runners[number];
