@@ -133,10 +133,11 @@ static struct flow_task task_look(struct slot *slot)
     waiting_names_clear(&slot->waiting);
     if (!task_read(slot))
         return (struct flow_task){.is_valid = false};
+    struct wall_time now = queue_now(slot->worker->queue);
     struct flow_task task = {.is_valid = true,
                              .is_known = slot->handler != NULL,
                              .is_refused = rules->refused_class != NULL,
-                             .is_expired = rules->expiry.us != 0 && task_rules_expired(rules, wall_now()),
+                             .is_expired = task_rules_expired(rules, now),
                              .is_unique = slot->envelope.unique[0] != '\0'};
     if (!task.is_known)
         return task;

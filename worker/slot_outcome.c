@@ -17,8 +17,8 @@ static bool follow_ups_take(struct slot *slot, struct error *error)
         return error_set(error,
                          "the task runs at most once and had ended before it ran, so nothing can follow from it");
     struct follow_up_parent parent = {.jid = slot->jid, .queue = slot->queue, .limits = slot->worker->limits};
-    return follow_ups_read(&slot->follow_ups, &parent, outcome->follow_ups, outcome->follow_up_count, wall_now(),
-                           error);
+    return follow_ups_read(&slot->follow_ups, &parent, outcome->follow_ups, outcome->follow_up_count,
+                           queue_now(slot->worker->queue), error);
 }
 
 bool slot_outcome_take(struct slot *slot)

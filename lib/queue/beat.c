@@ -15,7 +15,7 @@
 enum { DEAD_A_BEAT = 8, BEATS_A_LEASE = 3 };
 
 /* What beat.lua answers. */
-enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVING, BEAT_ANSWERS };
+enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVING, BEAT_NOW, BEAT_ANSWERS };
 
 /* --- a claim that nobody here knows of --------------------------------------------------------------------------- */
 
@@ -91,6 +91,7 @@ static void beat_read(struct queue *queue, const struct redis_reply *answers)
                             queue->beat_sent);
     if (answers[BEAT_PAUSED].kind == REDIS_STRING)
         queue_note_paused(queue, NULL, answers[BEAT_PAUSED].bytes, answers[BEAT_PAUSED].length);
+    queue_note_time(queue, answers[BEAT_NOW].integer);
     queue->serving = answers[BEAT_SERVING].kind == REDIS_INTEGER ? (unsigned)answers[BEAT_SERVING].integer : 0;
     for (unsigned i = 0; i < queue->options.slots && answers[BEAT_CLAIMS].kind == REDIS_ARRAY; i++)
         slot_compare(queue, i, &answers[BEAT_CLAIMS]);

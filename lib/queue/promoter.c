@@ -225,7 +225,7 @@ static void entry_rewrite(struct promoter *promoter, struct wall_time now)
 static const char *entry_target(struct promoter *promoter, const char *entry, size_t length)
 {
     struct error error = ERROR_NONE;
-    struct wall_time now = wall_now();
+    struct wall_time now = queue_now(promoter->queue);
     buffer_clear(&promoter->text);
     if (envelope_parse(&promoter->envelope, entry, length, promoter->options.limits, &error)) {
         const char *queue = promoter->envelope.queue[0] != '\0' ? promoter->envelope.queue : "default";

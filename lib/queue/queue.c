@@ -156,10 +156,19 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
+void queue_note_time(struct queue *queue, int64_t us)
+{
+    if (us <= 0)
+        return;
+    queue->told_us = us;
+    queue->told_at = loop_now(queue->loop);
+}
+
 void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us)
 {
     struct claim_slot *slot = &queue->slots[number];
     slot->seen_us = seen_us;
+    queue_note_time(queue, seen_us);
     bool tells = place->kind == REDIS_STRING;
     bool is_ours = tells && place->length >= CLAIM_ID_BYTES && memcmp(place->bytes, slot->next, CLAIM_ID_BYTES) == 0;
     if (!is_ours) {
@@ -428,6 +437,13 @@ bool queue_has_cancels(const struct queue *queue)
 bool queue_was_reached(const struct queue *queue)
 {
     return queue->was_up;
+}
+
+struct wall_time queue_now(const struct queue *queue)
+{
+    if (queue->told_us == 0)
+        return wall_now();
+    return (struct wall_time){queue->told_us + instant_since(queue->told_at, loop_now(queue->loop)) / NS_PER_US};
 }
 
 struct redis_node *queue_node(struct queue *queue)

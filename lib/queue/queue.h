@@ -154,6 +154,10 @@ void queue_leave_by(struct queue *queue, struct instant deadline);
 /* False while the node has never been reached: nothing can have been claimed, nothing needs to be left. */
 bool queue_was_reached(const struct queue *queue);
 
+/* The time on the node's own clock: as it told with its last answer, plus what has passed here since. It is late by the
+ * way of that answer, never early. Our own wall clock before the first answer. */
+struct wall_time queue_now(const struct queue *queue);
+
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 

@@ -94,6 +94,9 @@ struct queue {
     bool presenting;
     bool is_listed; /* the node has answered that it enlisted the process, and not otherwise since */
     bool has_cancels;
+    /* queue_now */
+    int64_t told_us; /* 0 = the node has not told its time yet */
+    struct instant told_at;
     /* the lease */
     struct loop_timer beat_timer;
     struct redis_call beat_call;
@@ -119,6 +122,8 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
 void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us);
 void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next);
 void queue_enlist(struct queue *queue);
+/* An answer of the node says that its clock stands at `us`. */
+void queue_note_time(struct queue *queue, int64_t us);
 void queue_request_lease(const struct queue *queue, struct buffer *out);
 /* One '0' or '1' for each queue, in the order of `order` (NULL: as configured). */
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length);

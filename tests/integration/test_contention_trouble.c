@@ -323,32 +323,14 @@ static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */
 
-static unsigned start_with_clock(int64_t offset_ns)
-{
-    char path[256], library[4200], *home = realpath(test_build(), NULL);
-    snprintf(path, sizeof path, "%s/clock%u", fleet.directory, fleet.worker_count);
-    FILE *file = fopen(path, "we");
-    assert_int_equal(fwrite(&offset_ns, sizeof offset_ns, 1, file), 1);
-    fclose(file);
-    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", home);
-    setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
-    setenv("LD_PRELOAD", library, 1);
-    unsigned worker = contended_start(&(struct fleet_setup){.threads = 2});
-    unsetenv("LD_PRELOAD");
-    unsetenv("HOLDFAST_STEPPED_CLOCK");
-    free(home);
-    return worker;
-}
-
 static void clocks_of_hosts_may_be_hours_apart(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* their libraries have to be the first */
-#endif
+    if (!FLEET_HAS_CLOCKS)
+        skip();
     resource_hold("r1");
-    start_with_clock(3600 * NS_PER_S);
-    start_with_clock(-3600 * NS_PER_S);
+    contended_start(&(struct fleet_setup){.threads = 2, .ahead_ns = 3600 * NS_PER_S});
+    contended_start(&(struct fleet_setup){.threads = 2, .ahead_ns = -3600 * NS_PER_S});
     fleet_push_many(&fleet, "hold", 20, 0, 1);
     test_await(waiting_count("resource:r1") == 20 && fleet_number(&fleet, "LLEN queue:jobs") == 0);
     char *recorded = waiting_order("resource:r1");

@@ -35,6 +35,46 @@ static void a_task_that_was_not_started_in_time_ends_as_expired(void **state)
     test_await(fleet_logged(&fleet, worker, "ending=expired jid=later"));
 }
 
+/* Seconds by the clock of the queue node, which is that of this machine. */
+static long long node_seconds(void)
+{
+    return fleet_number(&fleet, "eval \"return tonumber(redis.call('time')[1])\" 0");
+}
+
+static void a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh(void **state)
+{
+    (void)state;
+    if (!FLEET_HAS_CLOCKS)
+        skip();
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.ahead_ns = 3600 * NS_PER_S});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"fresh\",\"created_at\":%lld,\"expires_in\":600}",
+               node_seconds());
+    test_await(fleet_left(&fleet) == 0);
+    stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "end fresh"), 1);
+}
+
+/* What it promotes, and what follows from its tasks, is stamped as others read it. */
+static void a_host_whose_clock_is_behind_runs_nothing_that_is_late(void **state)
+{
+    (void)state;
+    if (!FLEET_HAS_CLOCKS)
+        skip();
+    static const char child[] =
+        "{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"child\\\",\\\"expires_in\\\":600}";
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.ahead_ns = -3600 * NS_PER_S});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"late\",\"created_at\":%lld,\"expires_in\":600}",
+               node_seconds() - 1200);
+    free(fleet_ask(&fleet, "zadd schedule 1 '{\"class\":\"note\",\"args\":[],\"jid\":\"planned\",\"queue\":\"jobs\","
+                           "\"expires_in\":600}'"));
+    fleet_push(&fleet, "{\"class\":\"parent\",\"args\":[0,\"%s\"],\"jid\":\"first\"}", child);
+    test_await(fleet_noted(&fleet, "end first") == 1 && fleet_left(&fleet) == 0);
+    stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "begin late"), 0);
+    assert_int_equal(fleet_noted(&fleet, "end planned"), 1);
+    assert_int_equal(fleet_noted(&fleet, "end child"), 1);
+}
+
 static const char at_most_once[] =
     "{ class = \"note\"; at_most_once = \"yes\"; }, { class = \"fail\"; at_most_once = \"yes\"; }";
 
@@ -196,6 +236,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_task_that_was_not_started_in_time_ends_as_expired),
+        fleet_test(a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh),
+        fleet_test(a_host_whose_clock_is_behind_runs_nothing_that_is_late),
         fleet_test(a_task_that_runs_at_most_once_dies_with_its_process),
         fleet_test(a_failure_of_one_that_runs_at_most_once_is_buried),
         fleet_test(one_that_runs_at_most_once_and_asks_for_another_time_is_buried),

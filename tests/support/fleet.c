@@ -140,6 +140,18 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
 }
 
 /* In the child. */
+static void clock_set(const struct fleet *fleet, const char *name, int64_t ahead_ns)
+{
+    char library[4200], *home = realpath(test_build(), NULL), *path = path_of(fleet, name, ".clock");
+    FILE *file = fopen(path, "we");
+    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", home);
+    if (file == NULL || fwrite(&ahead_ns, sizeof ahead_ns, 1, file) != 1 || fclose(file) != 0)
+        _exit(127);
+    setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
+    setenv("LD_PRELOAD", library, 1);
+}
+
+/* In the child. */
 _Noreturn static void worker_exec(const struct fleet *fleet, const char *name, const struct fleet_setup *setup,
                                   pid_t parent)
 {
@@ -150,6 +162,8 @@ _Noreturn static void worker_exec(const struct fleet *fleet, const char *name, c
     snprintf(program, sizeof program, "%s%s/holdfast", test_build(), setup->fault != NULL ? "/faults" : "");
     if (setup->fault != NULL)
         setenv("HOLDFAST_FAULT", setup->fault, 1);
+    if (setup->ahead_ns != 0)
+        clock_set(fleet, name, setup->ahead_ns);
     while ((argument = strsep(&rest, " ")) != NULL && count < ARGUMENTS_MAX + 4)
         if (argument[0] != '\0')
             arguments[count++] = argument;

@@ -4,6 +4,7 @@
 #define SUPPORT_FLEET_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "tests/support/lock_cluster.h"
@@ -33,10 +34,18 @@ void fleet_stop(struct fleet *fleet);
  * sanitizer found something in one of them. */
 void fleet_clean(struct fleet *fleet);
 
+/* A worker can have a wall clock of its own: not under sanitizers, whose libraries have to be the first. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FLEET_HAS_CLOCKS false
+#else
+#define FLEET_HAS_CLOCKS true
+#endif
+
 /* Parts of the configuration, each as text and empty when NULL. */
 struct fleet_setup {
     unsigned threads;   /* 0 = 4 */
     bool crashes;       /* on purpose, in a handler: what a sanitizer says of it is no finding */
+    int64_t ahead_ns;   /* of its wall clock; 0 = it has that of this machine. See FLEET_HAS_CLOCKS */
     bool forbid_root;   /* else workers may run as root, as tests in containers do */
     const char *plugin; /* NULL = witness; "ledger", "fenced_witness"; else a file of build/jobs */
     const char

@@ -6,7 +6,7 @@
 -- recovered), the run id of the server ('' = not told), a '1' or '0' for each queue that is paused or not,
 -- identities whose lease has ended (only when this one was held), its own claims: slot, id and name of the queue,
 -- slot, ..., and how many living processes serve the one of its queues that is served by the fewest, itself included
--- (no more than 64 are looked at; 0 = it is not listed).
+-- (no more than 64 are looked at; 0 = it is not listed), and the node's time in microseconds.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -49,4 +49,5 @@ local fewest = own and LOOKED_AT + 1 or 0
 for i = 5, own and #ARGV or 0 do
     fewest = math.min(fewest, same + (serving[ARGV[i]] or 0))
 end
-return {state, run, paused.err and '' or table.concat(paused), dead, claims, fewest}
+return {state, run, paused.err and '' or table.concat(paused), dead, claims, fewest,
+    tonumber(time[1]) * 1000000 + tonumber(time[2])}
