@@ -26,9 +26,12 @@
  *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
- *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself. Once
- *    sampled, a node whose offset is more than a second away from the median of the others is quarantined at first
- *    sight, and what it granted before it was compared is no vote.
+ *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself.
+ *  - A node that this process samples for the first time may have stepped before. So it is in quarantine from there on
+ *    until its clock agrees, to a second, with those of a quorum of the nodes, itself counted. The nodes of a majority
+ *    whose clocks are right agree as soon as they are sampled, so this delays nobody whose nodes agree. When so
+ *    many disagree with it that no quorum can agree any more, it is an outlier. The quarantine is over, as any, when
+ *    everything that the node may have forgotten has expired.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */
@@ -68,6 +71,7 @@ enum trust_reason {
     TRUST_DOUBTED,     /* its marker says that nobody trusts it yet */
     TRUST_CLOCK_STEPPED,
     TRUST_CLOCK_OUTLIER,
+    TRUST_CLOCK_UNCOMPARED, /* too few clocks to compare its own with, since it was first sampled */
     TRUST_HAD_EVICTED,
 };
 
@@ -95,7 +99,6 @@ struct trust_node {
     struct instant quarantined_at;
     bool writes_marker; /* the quarantine is over, and the marker does not say so yet */
     struct trust_clock clock;
-    bool clock_compared;                  /* with the clocks of the others, since it was first sampled */
     int64_t step_ns;                      /* the last step of its clock; 0 = none */
     struct instant stepped_at, step_from; /* between these two samples, the later one first */
     node_set vouched;                     /* whose clocks show that the step was not ours */

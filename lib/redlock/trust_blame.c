@@ -1,7 +1,6 @@
 /* Whose clock stepped: a node's, or ours. And whose clock is far from all others. */
 #include "redlock/trust_private.h"
 
-#define OUTLIER_NS  (1 * NS_PER_S)
 #define TOGETHER_NS (3 * NS_PER_S) /* steps that may have one cause */
 
 static int direction_of(int64_t step_ns)
@@ -37,6 +36,13 @@ static bool is_rest_of_own_step(const struct trust *trust, unsigned index, int d
            !(trust->own_clock_shown & bit(index));
 }
 
+/* The reason is refuted. What the marker says against the node goes on. */
+static void quarantine_lift(struct trust_node *node, enum trust_reason reason)
+{
+    if (node->quarantine == reason)
+        node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
+}
+
 /* Takes the blame from those that had it for this step. What they are quarantined for besides goes on. */
 static void acquit(struct trust *trust, node_set nodes)
 {
@@ -47,8 +53,7 @@ static void acquit(struct trust *trust, node_set nodes)
             continue;
         node->doubt_wanted = node->doubts = false;
         node->step_ns = 0;
-        if (node->quarantine == TRUST_CLOCK_STEPPED)
-            node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
+        quarantine_lift(node, TRUST_CLOCK_STEPPED);
     }
 }
 
@@ -116,45 +121,60 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
         return false;
     struct instant heard = node->clock.heard;
     struct trust_clock_news news = trust_clock_read(&node->clock, reading);
+    if (news.is_first)
+        trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.step_ns != 0)
         take_step(trust, index, &news, heard, reading, now, step);
-    return news.is_first || news.step_ns != 0 || vouch(trust, index, &news, reading) || !node->clock_compared;
+    return news.is_first || news.step_ns != 0 || vouch(trust, index, &news, reading) ||
+           node->quarantine == TRUST_CLOCK_UNCOMPARED;
 }
 
 /* A sample that was long on its way could hide the very distance that is looked for. */
-static bool is_sharp(const struct trust_clock *clock, struct instant now)
+static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
 {
-    return clock->is_known && trust_clock_high(clock, now) - trust_clock_low(clock, now) < OUTLIER_NS;
+    return clock->is_known &&
+           trust_clock_high(clock, now) - trust_clock_low(clock, now) < TRUST_APART_NS + trust->timeout_ns;
 }
 
-static bool is_outlier(const struct trust *trust, unsigned index, struct instant now, bool *is_certain)
+static bool is_apart(const struct trust_clock *one, const struct trust_clock *other, struct instant now)
 {
-    int64_t lows[LEASE_NODES_MAX], highs[LEASE_NODES_MAX];
-    unsigned others = 0;
-    for (unsigned i = 0; i < trust->nodes; i++) {
-        const struct trust_clock *clock = &trust->node[i].clock;
-        if (i == index || !is_sharp(clock, now) || !is_recent(clock->heard, now, TRUST_FRESH_NS))
-            continue;
-        lows[others] = trust_clock_low(clock, now);
-        highs[others++] = trust_clock_high(clock, now);
-    }
-    *is_certain = others >= quorum(trust) && is_sharp(&trust->node[index].clock, now);
-    if (!*is_certain)
-        return false;
+    return trust_clock_low(one, now) - trust_clock_high(other, now) > TRUST_APART_NS ||
+           trust_clock_low(other, now) - trust_clock_high(one, now) > TRUST_APART_NS;
+}
+
+/* The clock of one node beside those of all that can be compared with it now: how many there are, and how many agree;
+ * the node itself is one of both. */
+struct comparison {
+    unsigned known, agree;
+};
+
+static struct comparison compare(const struct trust *trust, unsigned index, struct instant now)
+{
     const struct trust_clock *own = &trust->node[index].clock;
-    return trust_clock_low(own, now) - trust_median_high(highs, others) > OUTLIER_NS ||
-           trust_median_low(lows, others) - trust_clock_high(own, now) > OUTLIER_NS;
+    struct comparison result = {1, 1};
+    for (unsigned i = 0; i < trust->nodes && is_sharp(trust, own, now); i++) {
+        const struct trust_clock *other = &trust->node[i].clock;
+        if (i == index || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
+            continue;
+        result.known++;
+        result.agree += !is_apart(own, other, now);
+    }
+    return result;
 }
 
-/* It may have jumped just before it was first asked: what it granted meanwhile is no vote. */
-void trust_compare_clocks(struct trust *trust, struct instant now, struct trust_step *step)
+/* A majority would have to jump together to agree on a wrong time. So a node votes as soon as a quorum agrees with its
+ * clock. When those that are not known yet cannot make a quorum either, the node is an outlier. Else nobody can
+ * tell. */
+void trust_compare_clocks(struct trust *trust, struct instant now)
 {
-    for (unsigned i = 0; i < trust->nodes && is_group(trust); i++) {
+    for (unsigned i = 0; i < trust->nodes; i++) {
         struct trust_node *node = &trust->node[i];
-        if (!node->clock.is_known || node->clock_compared || !is_outlier(trust, i, now, &node->clock_compared))
+        if (node->quarantine != TRUST_CLOCK_UNCOMPARED)
             continue;
-        trust_quarantine_clock(trust, node, TRUST_CLOCK_OUTLIER, now);
-        node->incarnation++;
-        step->forgot |= bit(i);
+        struct comparison beside = compare(trust, i, now);
+        if (beside.agree >= quorum(trust))
+            quarantine_lift(node, TRUST_CLOCK_UNCOMPARED);
+        else if (beside.agree + trust->nodes - beside.known < quorum(trust))
+            node->quarantine = TRUST_CLOCK_OUTLIER;
     }
 }

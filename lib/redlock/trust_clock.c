@@ -83,10 +83,3 @@ int64_t trust_median_low(int64_t *numbers, unsigned count)
     sort(numbers, count);
     return numbers[(count - 1) / 2];
 }
-
-int64_t trust_median_high(int64_t *numbers, unsigned count)
-{
-    invariant(count > 0);
-    sort(numbers, count);
-    return numbers[count / 2];
-}

@@ -43,8 +43,7 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
 int64_t trust_clock_low(const struct trust_clock *clock, struct instant at);
 int64_t trust_clock_high(const struct trust_clock *clock, struct instant at);
 
-/* The middle of `count` >= 1 numbers, which are sorted; of an even count the lower or the upper of the two. */
+/* The middle of `count` >= 1 numbers, which are sorted; of an even count the lower of the two. */
 int64_t trust_median_low(int64_t *numbers, unsigned count);
-int64_t trust_median_high(int64_t *numbers, unsigned count);
 
 #endif

@@ -47,6 +47,10 @@ static const struct {
                                               "itself after one quarantine."},
     [TRUST_CLOCK_OUTLIER] = {"clock_outlier", "The server's clock is more than a second away from those of the other "
                                               "lock nodes: see to its time synchronisation."},
+    [TRUST_CLOCK_UNCOMPARED] = {"clock_uncompared",
+                                "Too few lock nodes can be reached whose clocks agree with the server's: it votes "
+                                "when a majority of them do, or after one quarantine. Bring the others back, or see to "
+                                "their time synchronisation."},
     [TRUST_HAD_EVICTED] = {"had_evicted", "The server evicted keys until a moment ago: it votes again by itself after "
                                           "one quarantine."},
 };

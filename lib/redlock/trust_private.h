@@ -7,6 +7,7 @@
 #include "redlock/trust.h"
 
 #define TRUST_FRESH_NS (10 * NS_PER_S) /* an older sample is no evidence */
+#define TRUST_APART_NS (1 * NS_PER_S)  /* clocks that are further apart disagree */
 
 /* What a node's marker says about the run of the server that has it. */
 enum trust_proof { PROOF_NO_MARKER, PROOF_BAD_MARKER, PROOF_DOUBTED, PROOF_OTHER_RUN, PROOF_GOOD };
@@ -63,6 +64,6 @@ void trust_judge(struct trust *trust, struct instant now, struct trust_step *ste
 /* trust_blame.c. Returns whether there is anything to judge: most readings say what was known. */
 bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,
                         struct trust_step *step);
-void trust_compare_clocks(struct trust *trust, struct instant now, struct trust_step *step);
+void trust_compare_clocks(struct trust *trust, struct instant now);
 
 #endif

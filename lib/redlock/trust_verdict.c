@@ -311,7 +311,7 @@ void trust_judge(struct trust *trust, struct instant now, struct trust_step *ste
     if (trust->has_new_marker)
         adopt_group(trust);
     trust->has_new_marker = false;
-    trust_compare_clocks(trust, now, step);
+    trust_compare_clocks(trust, now);
     for (unsigned i = 0; i < trust->nodes; i++)
         judge_node(trust, i, now, step);
     for (unsigned i = 0; i < trust->nodes; i++)

@@ -170,6 +170,7 @@ void inspections_start(struct sim_client *client)
 {
     const struct parameters *parameters = &client->world->parameters;
     client->trusts = parameters->nodes % 2 == 1;
+    client->outliers = 0;
     if (!client->trusts)
         return;
     trust_init(&client->trust, parameters->nodes, client->timeout_ns);

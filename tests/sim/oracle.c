@@ -116,17 +116,6 @@ void oracle_node_changed(struct sim_node *node, uint32_t value)
         oracle_lease_check(lock);
 }
 
-/* Whoever meets a node for the first time after its clock jumped, and knows fewer than a quorum of the others to
- * compare it with, cannot see it. From then on nothing is promised. */
-static bool was_blind(const struct sim_lock *lock, unsigned node)
-{
-    struct world *world = lock->client->world;
-    if (world->parameters.profile != PROFILE_STEPS || lock->client->trust.node[node].clock_compared)
-        return false;
-    world->parameters.exclusion = false;
-    return true;
-}
-
 static void quarantine_check(const struct sim_lock *lock)
 {
     struct world *world = lock->client->world;
@@ -134,7 +123,7 @@ static void quarantine_check(const struct sim_lock *lock)
         const struct sim_node *node = &world->nodes[i];
         bool is_fresh = set_has(lock->lease.yes, i) && instant_before(node->lost_at, lock->granted_at[i]) &&
                         instant_before(lock->granted_at[i], quarantined_until(node));
-        if (is_fresh && world->parameters.exclusion && !was_blind(lock, i))
+        if (is_fresh && world->parameters.exclusion)
             world_violated(world, "O8", "lock %u counts the grant of node %u, which forgot %.3f ms before it",
                            lock->number, i, (double)instant_since(node->lost_at, lock->granted_at[i]) / 1e6);
     }
@@ -142,35 +131,37 @@ static void quarantine_check(const struct sim_lock *lock)
 
 /* --- O9 ----------------------------------------------------------------------------------------------------------- */
 
-/* Whether its clock is more than a second away, to one side, from so many others that the median of a quorum can be. */
+/* Whether its clock is more than a second away from so many others that no quorum agrees with it. */
 static bool is_far_off(const struct world *world, unsigned node)
 {
     int64_t own = node_model_clock_ns(&world->nodes[node].model, world->now);
-    unsigned behind = 0, ahead = 0;
+    unsigned agree = 0;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
         int64_t other = node_model_clock_ns(&world->nodes[i].model, world->now);
-        behind += own - other > NS_PER_S;
-        ahead += other - own > NS_PER_S;
+        agree += own - other <= NS_PER_S && other - own <= NS_PER_S;
     }
-    return behind > quorum_of(world) / 2 || ahead > quorum_of(world) / 2;
+    return agree < quorum_of(world);
 }
 
 /* Where nobody's clock jumps, neither now nor since it was sampled. */
-static void outlier_check(const struct sim_client *client, unsigned index)
+static void outlier_check(struct sim_client *client, unsigned index)
 {
     struct world *world = client->world;
     const struct trust_node *node = &client->trust.node[index];
-    bool is_news = node->reason == TRUST_CLOCK_OUTLIER && node->quarantined_at.ns == client_now(client).ns;
+    bool is_news = node->reason == TRUST_CLOCK_OUTLIER && !set_has(client->outliers, index);
+    client->outliers |= (node_set)((node->reason == TRUST_CLOCK_OUTLIER) << index);
     if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 && !is_far_off(world, index))
         world_violated(world, "O9", "client %u says that the clock of node %u is far from the others', and it is not",
                        client->index, index);
 }
 
-void oracle_trust_changed(const struct sim_client *client, node_set nodes)
+void oracle_trust_changed(struct sim_client *client, node_set nodes)
 {
     struct world *world = client->world;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
         const struct trust_node *node = &client->trust.node[i];
+        if (node->state == TRUST_VOTES)
+            client->outliers &= (node_set) ~(1u << i);
         if (!set_has(nodes, i) || node->state != TRUST_QUARANTINED)
             continue;
         world->counters->quarantined++;

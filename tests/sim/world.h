@@ -225,6 +225,7 @@ struct sim_client {
     struct instant went_on_at; /* after its clock stood still for so long that it must be noticed; 0 = was noticed */
     node_set sharp;            /* nodes whose clocks it knew well then */
     node_set heard;            /* those that told their time since */
+    node_set outliers;         /* nodes whose clocks it called far from the others' */
     int64_t stood_ns;          /* how far its clock is behind everybody's */
     int64_t wall_ns;           /* how far its wall clock is ahead */
     struct trust trust;        /* of an odd number of nodes */
@@ -424,7 +425,7 @@ void oracle_lease_check(struct sim_lock *lock);
 /* Its clock has stood still for so long; and a node told its time. */
 void oracle_clock_stood(struct sim_client *client, int64_t ns);
 void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked);
-void oracle_trust_changed(const struct sim_client *client, node_set nodes);
+void oracle_trust_changed(struct sim_client *client, node_set nodes);
 void oracle_end(struct world *world);
 
 /* --- oracle_told.c */

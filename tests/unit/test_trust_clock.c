@@ -1,6 +1,8 @@
 /* Clocks that step, drift, stand still or are far away, and what becomes of their nodes (E36, H10). */
 #include "tests/unit/trust_fixture.h"
 
+#include "redlock/trust_private.h"
+
 #include "tests/sim/chance.h"
 
 #define HOUR_NS (3600 * NS_PER_S)
@@ -302,6 +304,18 @@ static void the_median_follows_the_majority(void **state)
 
 /* --- outliers ------------------------------------------------------------------------------------------------ */
 
+/* The whole trip took so long, most of it to the node. */
+static void look_for_long(struct world *world, unsigned node, int64_t trip_ns)
+{
+    struct trust_sight sight = {.asked = instant_after(world->now, -trip_ns),
+                                .answered = world->now,
+                                .has_marker = true,
+                                .node_us = node_us(world, node, instant_after(world->now, -trip_ns / 20))};
+    memcpy(sight.marker_text, world->servers[node].text, sizeof sight.marker_text);
+    memcpy(sight.run_id, world->servers[node].run_id, sizeof sight.run_id);
+    trust_saw(&world->trust, node, &sight, world->now);
+}
+
 /* We stood still while the answers to our first questions waited for us: they tell too little to compare clocks, and a
  * node whose clock jumped meanwhile would pass. */
 static void clocks_are_compared_by_sharp_samples(void **state)
@@ -309,22 +323,17 @@ static void clocks_are_compared_by_sharp_samples(void **state)
     (void)state;
     struct world world;
     world_make(&world, 3);
-    for (unsigned i = 0; i < 3; i++) {
-        struct trust_sight sight = {.asked = instant_after(world.now, -20 * NS_PER_S),
-                                    .answered = world.now,
-                                    .has_marker = true,
-                                    .node_us = node_us(&world, i, instant_after(world.now, -NS_PER_S))};
-        memcpy(sight.marker_text, world.servers[i].text, sizeof sight.marker_text);
-        memcpy(sight.run_id, world.servers[i].run_id, sizeof sight.run_id);
-        trust_saw(&world.trust, i, &sight, world.now);
-    }
+    for (unsigned i = 0; i < 3; i++)
+        look_for_long(&world, i, 20 * NS_PER_S);
     world.servers[1].offset_ns = 12 * NS_PER_S;
     pass(&world, NS_PER_S);
     sample(&world, 0);
     sample(&world, 1);
     expect_step(&world, 0, 0, 0);
+    assert_int_equal(trust_voters(&world.trust), 0);
     sample(&world, 2);
-    expect_step(&world, 2, 0, 2);
+    expect_step(&world, 0, 0, 7);
+    assert_int_equal(trust_voters(&world.trust), 5);
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
 }
 
@@ -336,10 +345,7 @@ static void a_clock_far_from_all_others(void **state)
             struct world world;
             world_make(&world, 3);
             world.servers[odd].offset_ns = by_ns;
-            node_set forgot = 0; /* what it granted before it was compared is no vote */
-            for (unsigned i = 0; i < 3; i++)
-                forgot |= look(&world, i).forgot;
-            assert_int_equal(forgot, 1u << odd);
+            look_at_all(&world);
             assert_int_equal(trust_voters(&world.trust), 7 & ~(1u << odd));
             expect(&world, odd, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
             assert_int_equal(trust_node_until(&world.trust, odd).ns, world.now.ns + QUARANTINE_NS);
@@ -351,21 +357,72 @@ static void a_clock_far_from_all_others(void **state)
         }
 }
 
-static void a_clock_that_is_near_enough_or_has_too_few_beside_it(void **state)
+static void a_clock_votes_when_a_quorum_agrees_with_it(void **state)
 {
     (void)state;
     struct world world;
     world_make(&world, 3);
     world.servers[0].offset_ns = 990 * NS_PER_MS;
-    look_at_all(&world);
-    assert_int_equal(trust_voters(&world.trust), 7);
+    look(&world, 0);
+    assert_int_equal(trust_voters(&world.trust), 0);
+    look(&world, 2); /* node 1 is away: two of three agree, which is a majority at the first look */
+    assert_int_equal(trust_voters(&world.trust), 5);
+    world_make(&world, 3);
+    look_for_long(&world, 0, 1020 * NS_PER_MS);
+    look_for_long(&world, 2, 1020 * NS_PER_MS); /* what may be the same time does not disagree */
+    assert_int_equal(trust_voters(&world.trust), 5);
     world_make(&world, 5);
     world.servers[0].offset_ns = HOUR_NS;
     for (unsigned i = 0; i < 3; i++)
         look(&world, i);
-    assert_int_equal(trust_voters(&world.trust), 7); /* two others are no majority of five */
+    assert_int_equal(trust_voters(&world.trust), 0); /* one against two, of five: nobody can tell */
     look(&world, 3);
+    assert_int_equal(trust_voters(&world.trust), 14);
     expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
+}
+
+/* A node jumped by an hour, and the only other one that can be reached disagrees. Whoever held the lock on the jumped
+ * one still believes in it. */
+static void of_two_that_disagree_none_votes_until_all_has_expired(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    world.servers[1].offset_ns = HOUR_NS;
+    look(&world, 0);
+    look(&world, 1);
+    struct instant end = instant_after(world.now, QUARANTINE_NS);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, end.ns);
+    for (unsigned i = 0; i < 60; i++) {
+        pass(&world, NS_PER_S);
+        sample(&world, i % 2);
+        assert_int_equal(trust_voters(&world.trust), 0);
+    }
+    world.now = end;
+    tick(&world);
+    assert_int_equal(trust_voters(&world.trust), 3);
+    look(&world, 2); /* what it forgot has expired: that it is far off is no reason any more */
+    assert_int_equal(trust_voters(&world.trust), 7);
+}
+
+/* Others healed it, but they knew its clock. */
+static void a_restarted_node_is_compared_anew(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    restart(&world, 1, 9);
+    mark(&world, 1, group_marker(3, 1, 1), run_of(9));
+    world.servers[1].offset_ns = HOUR_NS;
+    pass(&world, TRUST_FRESH_NS + NS_PER_S);
+    look(&world, 1); /* the samples of the others are too old to tell */
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
+    sample(&world, 0);
+    sample(&world, 2);
+    tick(&world);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
 }
 
 /* --- with markers -------------------------------------------------------------------------------------------- */
@@ -463,7 +520,9 @@ int main(void)
         cmocka_unit_test(the_median_follows_the_majority),
         cmocka_unit_test(clocks_are_compared_by_sharp_samples),
         cmocka_unit_test(a_clock_far_from_all_others),
-        cmocka_unit_test(a_clock_that_is_near_enough_or_has_too_few_beside_it),
+        cmocka_unit_test(a_clock_votes_when_a_quorum_agrees_with_it),
+        cmocka_unit_test(of_two_that_disagree_none_votes_until_all_has_expired),
+        cmocka_unit_test(a_restarted_node_is_compared_anew),
         cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
         cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),
         cmocka_unit_test(who_healed_a_restart_has_not_waited_for_the_clock),
