@@ -99,6 +99,13 @@ void crash_notes_end(void)
     atomic_store(&noted_on, NULL);
 }
 
+void crash_note_own_end(void)
+{
+    struct board *board = own_board();
+    if (board != NULL)
+        atomic_store(&board->has_ended, true);
+}
+
 /* A sanitizer has made one before, and will free at the end what it finds then. */
 void crash_note_thread_begin(struct crash_stack *stack)
 {

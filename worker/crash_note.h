@@ -28,6 +28,8 @@ struct crash_stack {
 /* Once more with another board is fine. */
 void crash_notes_begin(struct board *board);
 void crash_notes_end(void);
+/* The process ends by its own doing, now. Any thread, also in the handler of a signal. */
+void crash_note_own_end(void);
 
 /* `stack` is the thread's for as long as it lives; it may lie on the stack that it stands in for. Lets these signals
  * through to the thread: blocked, they would end the process without a note. */

@@ -1,10 +1,17 @@
 #include "worker/signals.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/crash_note.h"
+#include "worker/exit_code.h"
 #include "worker/reload.h"
 #include "worker/worker_state.h"
 
@@ -38,49 +45,106 @@ enum { MEANINGS = sizeof meanings / sizeof meanings[0] };
 
 struct signals {
     struct worker *worker;
-    struct loop_signal *watches[MEANINGS];
+    struct loop_watch *watch;
 };
 
-static void signal_caught(void *context, int number)
+/* What the handler of the signals uses, in whichever thread it runs. The handler stays until the process is gone, so
+ * that no signal ever meets its default; that is why it is not the loop's, and why the bell is never closed. */
+static struct {
+    atomic_bool is_heard; /* there is, or was, a loop that acts */
+    atomic_int bell;      /* an eventfd of the loop, once it is heard */
+    atomic_uint came[MEANINGS];
+} caught;
+
+/* --- the handler -------------------------------------------------------------------------------------------------- */
+
+static bool asks_to_end(int number)
 {
-    struct signals *signals = context;
+    return number == SIGTERM || number == SIGINT;
+}
+
+static void signal_count(int number)
+{
     for (unsigned i = 0; i < MEANINGS; i++)
         if (meanings[i].number == number)
-            meanings[i].act(signals->worker, meanings[i].name);
+            atomic_fetch_add(&caught.came[i], 1);
+}
+
+static void bell_ring(void)
+{
+    static const uint64_t once = 1;
+    (void)!write(atomic_load(&caught.bell), &once, sizeof once); /* cannot be full: a reading takes all */
+}
+
+static void signal_caught(int number)
+{
+    int failure = errno;
+    if (!atomic_load(&caught.is_heard) && asks_to_end(number)) {
+        crash_note_own_end();
+        _exit(EXIT_CODE_OK);
+    }
+    signal_count(number);
+    if (atomic_load(&caught.is_heard))
+        bell_ring();
+    errno = failure;
+}
+
+/* Those with a meaning; `all` = also SIGTERM and SIGINT. */
+static sigset_t signals_set(bool all)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < MEANINGS; i++)
+        if (all || !asks_to_end(meanings[i].number))
+            sigaddset(&set, meanings[i].number);
+    return set;
 }
 
 void signals_hold(void)
 {
-    sigset_t set;
-    sigemptyset(&set);
+    struct sigaction action = {.sa_handler = signal_caught, .sa_flags = SA_RESTART};
+    sigset_t held = signals_set(false);
+    sigfillset(&action.sa_mask);
     for (unsigned i = 0; i < MEANINGS; i++)
-        if (meanings[i].number != SIGTERM && meanings[i].number != SIGINT)
-            sigaddset(&set, meanings[i].number);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+        invariant(sigaction(meanings[i].number, &action, NULL) == 0);
+    pthread_sigmask(SIG_SETMASK, &held, NULL);
 }
 
-static void signals_let_in(void)
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
+
+/* Each as often as it came: a second SIGTERM means more than the first. */
+static void bell_rang(void *context, int events)
 {
-    sigset_t set;
-    sigemptyset(&set);
+    (void)events;
+    struct signals *signals = context;
+    uint64_t times;
+    (void)!read(atomic_load(&caught.bell), &times, sizeof times);
     for (unsigned i = 0; i < MEANINGS; i++)
-        sigaddset(&set, meanings[i].number);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        for (unsigned came = atomic_exchange(&caught.came[i], 0); came > 0; came--)
+            meanings[i].act(signals->worker, meanings[i].name);
 }
 
-struct signals *signals_create(struct worker *worker)
+struct signals *signals_create(struct worker *worker, struct error *error)
 {
+    int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    sigset_t all = signals_set(true);
+    if (bell < 0) {
+        error_set(error, "cannot hear signals: %m; is the limit of open files (ulimit -n) too low?");
+        return NULL;
+    }
     struct signals *signals = memory_new(struct signals);
     signals->worker = worker;
-    for (unsigned i = 0; i < MEANINGS; i++)
-        signals->watches[i] = loop_signal_start(worker->loop, meanings[i].number, signal_caught, signals);
-    signals_let_in();
+    signals->watch = loop_watch_start(worker->loop, bell, LOOP_READABLE, bell_rang, signals);
+    atomic_store(&caught.bell, bell);
+    atomic_store(&caught.is_heard, true);
+    pthread_sigmask(SIG_UNBLOCK, &all, NULL);
     return signals;
 }
 
 void signals_destroy(struct signals *signals)
 {
-    for (unsigned i = 0; i < MEANINGS; i++)
-        loop_signal_stop(signals->watches[i]);
+    sigset_t all = signals_set(true);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    loop_watch_stop(signals->watch);
     free(signals);
 }

@@ -11,13 +11,17 @@
 #ifndef WORKER_SIGNALS_H
 #define WORKER_SIGNALS_H
 
+#include "base/error.h"
+
 struct signals;
 struct worker;
 
-/* The first thing that the process does: what comes too early is kept until signals_create, instead of ending or
- * halting it. Only SIGTERM and SIGINT end it meanwhile, as it has nothing yet. */
+/* The first thing that the process does; also after a fork, in the child. SIGTERM and SIGINT end it with exit code 0
+ * from now on, as it has nothing yet; the others are kept until signals_create. */
 void signals_hold(void);
-struct signals *signals_create(struct worker *worker);
+/* Once in a process, after signals_hold. NULL with `error` when there is no descriptor left. */
+struct signals *signals_create(struct worker *worker, struct error *error) MUST_CHECK;
+/* From then on they are without effect. */
 void signals_destroy(struct signals *signals);
 
 #endif

@@ -99,18 +99,7 @@ static void verdict_follow(struct supervisor *supervisor, enum supervision_verdi
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
 
-static void mask_set(int how, bool with_those_for_workers)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    for (unsigned i = 0; i < FORWARDED; i++)
-        if (with_those_for_workers || forwarded[i] == SIGTERM || forwarded[i] == SIGINT)
-            sigaddset(&set, forwarded[i]);
-    sigaddset(&set, SIGCHLD);
-    sigprocmask(how, &set, NULL);
-}
-
-/* Until a worker can do better, SIGTERM and SIGINT end it: it has nothing yet. */
+/* What is sent to it is kept until it can be heard. */
 _Noreturn static void process_become(const struct supervisor *supervisor, unsigned number, pid_t parent)
 {
     const struct process *process = &supervisor->processes[number];
@@ -118,7 +107,6 @@ _Noreturn static void process_become(const struct supervisor *supervisor, unsign
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
         _exit(EXIT_CODE_FAILURE);
     unsetenv("NOTIFY_SOCKET");
-    mask_set(SIG_UNBLOCK, false);
     struct supervised_process own = {.number = number + 1, .board = process->board, .former = &process->former};
     exit(supervisor->options->run(supervisor->options->context, &own));
 }
@@ -206,9 +194,8 @@ static void signal_take(struct supervisor *supervisor, int number)
 /* A handler that calls exit(0) ends its process as if all were well; the board knows better. */
 static int end_code(const struct process *process, int status)
 {
-    bool is_up = atomic_load(&process->board->is_up);
     if (WIFSIGNALED(status))
-        return !is_up && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT) ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+        return EXIT_CODE_FAILURE;
     if (WEXITSTATUS(status) == EXIT_CODE_OK && !atomic_load(&process->board->has_ended))
         return EXIT_CODE_FAILURE;
     return WEXITSTATUS(status);
@@ -280,14 +267,20 @@ static void ups_look(struct supervisor *supervisor)
     status_tell(supervisor);
 }
 
-/* 0 = none came in time. */
-static int signal_await(struct instant until)
+static sigset_t signals_set(void)
 {
     sigset_t set;
     sigemptyset(&set);
     for (unsigned i = 0; i < FORWARDED; i++)
         sigaddset(&set, forwarded[i]);
     sigaddset(&set, SIGCHLD);
+    return set;
+}
+
+/* 0 = none came in time. */
+static int signal_await(struct instant until)
+{
+    sigset_t set = signals_set();
     int64_t left_ns = instant_since(instant_now(), until);
     left_ns = left_ns > 0 ? left_ns : 0;
     struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
@@ -312,12 +305,13 @@ static void turn_take(struct supervisor *supervisor)
     ups_look(supervisor);
 }
 
-/* Whatever whoever started it had made of them: a signal that is ignored would not be seen. */
+/* Whatever whoever started it had made of them. They stay blocked until the process is gone. */
 static void signals_prepare(void)
 {
+    sigset_t set = signals_set();
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN); /* of a log that nobody reads any more */
-    mask_set(SIG_BLOCK, true);
+    sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 int supervisor_run(const struct supervisor_options *options)

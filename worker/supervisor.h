@@ -45,8 +45,7 @@ struct supervisor_options {
     /* Before a process is started again, and at a reload: the terms of today; those of before when they cannot be
      * had. What log.path points to stays until the next call. */
     void (*renew)(void *context, struct supervisor_terms *terms);
-    /* In the new process; its exit code. SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGTTIN are blocked until
-     * signals_create (signals.h) lets them in, so that none of them comes too early. */
+    /* In the new process; its exit code. The signals above are blocked, so that none of them comes too early. */
     int (*run)(void *context, const struct supervised_process *process);
     void *context;
 };

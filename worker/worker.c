@@ -269,7 +269,9 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker_resources_take(worker);
     worker->presence = presence_create(worker);
     worker->reload = reload_create(worker);
-    worker->signals = signals_create(worker);
+    worker->signals = signals_create(worker, error);
+    if (worker->signals == NULL)
+        return false;
     atomic_store(&worker->options.board->pulse, INT64_MAX); /* until the loop runs */
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());

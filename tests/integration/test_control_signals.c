@@ -247,6 +247,82 @@ static void sigttin_tells_what_runs(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
+/* --- storms ------------------------------------------------------------------------------------------------------- */
+
+static const int storming[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGHUP};
+
+/* A worker that reads its configuration while it ends leaves without taking anything apart: SIGHUP hides that. */
+enum { STOPPING = 2, ALL_BUT_RELOAD = 6, STORMING = sizeof storming / sizeof storming[0] };
+
+/* The worker has the storm's signals blocked from its birth: so none of them can come before its first act. */
+static unsigned work_held(const char *arguments)
+{
+    sigset_t set, before;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < STORMING; i++)
+        sigaddset(&set, storming[i]);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = arguments});
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return worker;
+}
+
+/* Sends those from `first` to before `end`, all the time, until the worker has ended, which is to be its own doing. */
+static void assert_ends_well_in_a_storm(unsigned worker, unsigned first, unsigned end)
+{
+    siginfo_t change = {.si_pid = 0};
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    while (change.si_pid == 0) {
+        for (unsigned i = first; i < end; i++)
+            fleet_signal(&fleet, worker, storming[i]);
+        assert_true(instant_before(instant_now(), patience));
+        int ends = WEXITED | WSTOPPED | WNOHANG | WNOWAIT;
+        assert_int_equal(waitid(P_PID, (id_t)fleet.workers[worker].pid, &change, ends), 0);
+    }
+    assert_int_equal(change.si_code, CLD_EXITED);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
+static void a_worker_that_stops_in_a_storm_of_signals_ends_well(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned worker = fleet_work(&fleet, NULL);
+        test_await(fleet_logged(&fleet, worker, "worker_started"));
+        fleet_signal(&fleet, worker, SIGTERM);
+        assert_ends_well_in_a_storm(worker, 0, i == 0 ? STORMING : ALL_BUT_RELOAD);
+        assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+    }
+}
+
+static void a_stop_that_is_asked_for_before_the_first_act_is_heard(void **state)
+{
+    (void)state;
+    assert_ends_well_in_a_storm(work_held(NULL), 0, ALL_BUT_RELOAD);
+    assert_ends_well_in_a_storm(work_held("--processes 2"), 0, ALL_BUT_RELOAD);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
+/* SIGUSR2 ends it once it is up. */
+static void a_worker_that_starts_in_a_storm_of_signals_ends_well(void **state)
+{
+    (void)state;
+    unsigned worker = work_held(NULL);
+    assert_ends_well_in_a_storm(worker, STOPPING, ALL_BUT_RELOAD);
+    assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
+static void several_processes_end_well_in_a_storm_of_signals(void **state)
+{
+    (void)state;
+    unsigned worker = work_held("--processes 2");
+    test_await(fleet_logged(&fleet, worker, "supervisor_ready"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_ends_well_in_a_storm(worker, 0, ALL_BUT_RELOAD);
+    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+}
+
 /* --- the service manager ------------------------------------------------------------------------------------------ */
 
 static int notify_socket(void)
@@ -335,6 +411,10 @@ int main(void)
         fleet_test(sigusr1_opens_the_log_file_again),
         fleet_test(sighup_opens_the_log_file_again),
         fleet_test(sigttin_tells_what_runs),
+        fleet_test(a_worker_that_stops_in_a_storm_of_signals_ends_well),
+        fleet_test(a_stop_that_is_asked_for_before_the_first_act_is_heard),
+        fleet_test(a_worker_that_starts_in_a_storm_of_signals_ends_well),
+        fleet_test(several_processes_end_well_in_a_storm_of_signals),
         fleet_test(the_service_manager_is_told),
         fleet_test(root_is_refused_unless_it_is_allowed),
         fleet_test(the_option_says_which_queues_are_served),

@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/task/job_host.h"
+#include "worker/signals.h"
 #include "worker/startup.h"
 #include "worker/worker.h"
 
@@ -42,6 +43,7 @@ _Noreturn static void child_run(const char *path, const char *key_space, const s
     struct zygote zygote;
     bool abandoned = false;
     struct worker_options options = {.key_space = key_space, .observer = observer};
+    signals_hold();
     options.config = config_read(path, &findings);
     findings_print(&findings, stderr);
     if (options.config == NULL || findings.errors > 0)

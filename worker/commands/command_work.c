@@ -159,7 +159,7 @@ static int work(struct work_command *command)
         plugins_tell(command->plugins, 0);
         code = (int)worker_run(&command->worker, &abandoned);
     }
-    atomic_store(&command->board->has_ended, true);
+    crash_note_own_end();
     log_event(LOG_INFO, "worker_stopped", "host=%s exit_code=%d", worker->host, code);
     log_stop();
     if (abandoned)
@@ -225,6 +225,8 @@ static int run_supervised(void *context, const struct supervised_process *proces
 {
     struct work_command *command = context;
     char *report_path = NULL;
+    crash_notes_begin(process->board);
+    signals_hold();
     config_free(command->config);
     command->process = process;
     if (command->worker.report_path != NULL &&
@@ -263,6 +265,7 @@ static int supervise(struct work_command *command)
 
 static int run(int argc, char **argv)
 {
+    signals_hold();
     struct work_command command = {0};
     int64_t max_tasks = 0; /* no limit */
     struct command_line line = command_line_begin(&command_work, argc, argv);
@@ -290,10 +293,7 @@ static int run(int argc, char **argv)
         return command_misused(&command_work, "the configuration is missing: -c FILE");
     if (command.processes > 0 && max_tasks > 0)
         return command_misused(&command_work, "--max-tasks counts in one process: leave it out with --processes");
-    if (command.processes > 0)
-        return supervise(&command); /* which holds them itself */
-    signals_hold();
-    return run_worker(&command);
+    return command.processes > 0 ? supervise(&command) : run_worker(&command);
 }
 
 const struct command command_work = {

@@ -54,23 +54,18 @@ static void looked(void *context, const struct observed_process *process)
 /* What the caller did with signals is its own affair. */
 static void signals_reset(void)
 {
-    static const int ends[] = {SIGTERM, SIGINT,  SIGQUIT, SIGPIPE, SIGCHLD, SIGALRM, SIGHUP,
-                               SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGWINCH};
-    sigset_t none;
-    for (unsigned i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        signal(ends[i], SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    static const int usual[] = {SIGQUIT, SIGPIPE, SIGCHLD, SIGALRM, SIGTTOU, SIGCONT, SIGWINCH};
+    for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        signal(usual[i], SIG_DFL);
     signals_hold();
 }
 
 static void belong_to(pid_t parent)
 {
     setpgid(0, 0);
-    signals_hold();
+    signals_reset();
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_CODE_FAILURE);
-    signals_reset();
     unsetenv("NOTIFY_SOCKET");
 }
 
@@ -127,7 +122,7 @@ static int work(struct member *member)
                                            .observer = &observer};
     bool abandoned = false;
     int code = (int)worker_run(&options, &abandoned);
-    atomic_store(&given->board->has_ended, true);
+    crash_note_own_end();
     if (abandoned) {
         log_stop();
         _exit(code); /* a thread still uses what would be freed */
