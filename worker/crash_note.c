@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/invariant.h"
+#include "worker/exit_code.h"
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -55,12 +56,16 @@ static void crash_caught(int number, siginfo_t *info, void *context)
     errno = failure;
 }
 
-/* exit() was called; by a handler, if one runs in this thread. */
+/* exit() or quick_exit() was called, by a handler if one runs in this thread. The worker has not come to its end, and
+ * whoever watches it must not take it for that: the status that was asked for does not count. */
 static void exit_caught(void)
 {
     struct board *board = own_board();
-    if (board != NULL)
-        run_note(board);
+    if (board == NULL)
+        return;
+    run_note(board);
+    atomic_store(&board->exit_was_called, true);
+    _exit(EXIT_CODE_FAILURE);
 }
 
 static void signals_let_through(void)
@@ -91,7 +96,7 @@ void crash_notes_begin(struct board *board)
     is_installed = true;
     handlers_install();
     crash_note_thread_begin(&stack);
-    invariant(atexit(exit_caught) == 0);
+    invariant(atexit(exit_caught) == 0 && at_quick_exit(exit_caught) == 0);
 }
 
 void crash_notes_end(void)

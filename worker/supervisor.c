@@ -191,7 +191,7 @@ static void signal_take(struct supervisor *supervisor, int number)
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
-/* A handler that calls exit(0) ends its process as if all were well; the board knows better. */
+/* A handler that calls _exit(0) ends its process as if all were well; the board knows better. */
 static int end_code(const struct process *process, int status)
 {
     if (WIFSIGNALED(status))

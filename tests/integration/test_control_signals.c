@@ -303,6 +303,21 @@ static void a_stop_that_is_asked_for_before_the_first_act_is_heard(void **state)
     assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
 }
 
+/* It has nothing yet that would have to be taken apart. */
+static void a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped(void **state)
+{
+    (void)state;
+    const struct fleet_setup hanging = {.plugin = "restless",
+                                        .settings = "opening = \"hang\";",
+                                        .classes = "{ class = \"restless\"; isolation = \"thread\"; }"};
+    unsigned worker = fleet_work(&fleet, &hanging);
+    test_await(fleet_logged(&fleet, worker, "opening hangs"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_false(fleet_logged(&fleet, worker, "worker_started"));
+    assert_false(fleet_logged(&fleet, worker, "worker_died"));
+}
+
 /* SIGUSR2 ends it once it is up. */
 static void a_worker_that_starts_in_a_storm_of_signals_ends_well(void **state)
 {
@@ -413,6 +428,7 @@ int main(void)
         fleet_test(sigttin_tells_what_runs),
         fleet_test(a_worker_that_stops_in_a_storm_of_signals_ends_well),
         fleet_test(a_stop_that_is_asked_for_before_the_first_act_is_heard),
+        fleet_test(a_worker_whose_plugin_hangs_in_its_opening_can_be_stopped),
         fleet_test(a_worker_that_starts_in_a_storm_of_signals_ends_well),
         fleet_test(several_processes_end_well_in_a_storm_of_signals),
         fleet_test(the_service_manager_is_told),

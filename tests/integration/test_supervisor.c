@@ -186,17 +186,35 @@ static void who_ran_beside_a_culprit_is_not_blamed(void **state)
     assert_int_equal(fleet_number(&fleet, "HLEN hf:2:recovered:guilty3"), 1);
 }
 
+/* Whatever status it asked for: a service manager starts again who failed. */
+static void exit_is_a_failure_and_named(const struct fleet_setup *setup, const char *who)
+{
+    unsigned worker = fleet_work(&fleet, setup);
+    assert_int_equal(fleet_wait(&fleet, worker), 1);
+    test_await(fleet_logged(&fleet, worker, "worker_died pid="));
+    char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_died pid=");
+    strchrnul(line, '\n')[1] = '\0';
+    assert_contains(line, " by=exit");
+    assert_contains(line, who);
+    free(log);
+}
+
 static void a_handler_that_calls_exit_is_named(void **state)
 {
     (void)state;
     push("exit", "quitter");
-    unsigned worker = fleet_work(&fleet, &alone);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    test_await(fleet_logged(&fleet, worker, "worker_died pid="));
-    char *log = fleet_log(&fleet, worker), *line = strstr(log, "worker_died pid=");
-    strchrnul(line, '\n')[0] = '\0';
-    assert_contains(line, "jid=quitter class=restless");
-    free(log);
+    exit_is_a_failure_and_named(&alone, " jid=quitter class=restless\n");
+    free(fleet_ask(&fleet, "FLUSHALL"));
+    push("quick_exit", "quick quitter");
+    exit_is_a_failure_and_named(&alone, " jid=\"quick quitter\" class=restless\n");
+}
+
+static void an_exit_outside_of_handlers_names_nobody(void **state)
+{
+    (void)state;
+    struct fleet_setup opening = alone;
+    opening.settings = "opening = \"exit\";";
+    exit_is_a_failure_and_named(&opening, " by=exit\n");
 }
 
 /* The first thread of that name; 0 = there is none. */
@@ -261,17 +279,29 @@ static void a_poisonous_task_ends_up_dead_and_the_others_are_done(void **state)
     assert_true(fleet_logged(&fleet, worker, " after_s=1\n"));
 }
 
-static void a_process_that_exits_in_a_handler_is_started_again(void **state)
+static void exit_is_restarted(const char *act, const char *how)
 {
-    (void)state;
     struct fleet_setup once = pair; /* or the other process would do the same, at any time */
     once.classes = "{ class = \"restless_once\"; isolation = \"thread\"; }";
     unsigned worker = fleet_work(&fleet, &once);
     await_ready(worker);
-    fleet_push(&fleet, "{\"class\":\"restless_once\",\"args\":[\"exit\",0],\"jid\":\"quitter\"}");
-    test_await(fleet_logged(&fleet, worker, " status=0 jid=quitter class=restless_once"));
+    fleet_push(&fleet, "{\"class\":\"restless_once\",\"args\":[\"%s\",0],\"jid\":\"quitter\"}", act);
+    test_await(fleet_logged(&fleet, worker, how));
     test_await(fleet_logged(&fleet, worker, "restarted_after_crash process="));
     end_well(worker);
+}
+
+static void a_process_that_exits_in_a_handler_is_started_again(void **state)
+{
+    (void)state;
+    exit_is_restarted("exit", " status=1 jid=quitter class=restless_once");
+}
+
+/* Nobody can catch that, so nobody is named. */
+static void a_process_that_ends_at_once_in_a_handler_is_started_again(void **state)
+{
+    (void)state;
+    exit_is_restarted("_exit", " status=0 seconds=");
 }
 
 static void a_killed_process_is_started_again_and_its_task_with_it(void **state)
@@ -455,9 +485,11 @@ int main(void)
         fleet_test(the_others_that_ran_are_not_named),
         fleet_test(who_ran_beside_a_culprit_is_not_blamed),
         fleet_test(a_handler_that_calls_exit_is_named),
+        fleet_test(an_exit_outside_of_handlers_names_nobody),
         fleet_test(a_signal_from_outside_names_nobody),
         fleet_test(a_poisonous_task_ends_up_dead_and_the_others_are_done),
         fleet_test(a_process_that_exits_in_a_handler_is_started_again),
+        fleet_test(a_process_that_ends_at_once_in_a_handler_is_started_again),
         fleet_test(a_killed_process_is_started_again_and_its_task_with_it),
         fleet_test(the_pauses_grow),
         fleet_test(each_hears_of_a_reload),

@@ -1,5 +1,5 @@
 /* A handler that does to its process what handlers should not, as its first argument says. With a setting `opening` the
- * plugin refuses to open, crashes or hangs there; `farewell` is a file that close() makes. */
+ * plugin refuses to open, crashes, exits or hangs there; `farewell` is a file that close() makes. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -62,6 +62,20 @@ static int exits(struct restless *restless, hf_job *job)
     int64_t status = 0;
     restless->kit.job->arg_integer(job, 1, &status);
     exit((int)status);
+}
+
+static int exits_quickly(struct restless *restless, hf_job *job)
+{
+    (void)restless;
+    (void)job;
+    quick_exit(0);
+}
+
+static int exits_at_once(struct restless *restless, hf_job *job)
+{
+    (void)restless;
+    (void)job;
+    _exit(0);
 }
 
 /* As compiled C++ does it; there is no compiler for it here. */
@@ -382,6 +396,8 @@ static int run(hf_job *job, void *state)
                 {"deep", goes_deep},
                 {"abort", aborts},
                 {"exit", exits},
+                {"quick_exit", exits_quickly},
+                {"_exit", exits_at_once},
                 {"throw", throws},
                 {"loop", loops},
                 {"listen", listens},
@@ -438,6 +454,10 @@ static int open_restless(const hf_host *host, void **state, char *reason, size_t
         return 0;
     if (strcmp(opening, "crash") == 0)
         abort();
+    if (strcmp(opening, "exit") == 0)
+        exit(0);
+    if (strcmp(opening, "hang") == 0)
+        fputs("opening hangs\n", stderr);
     while (strcmp(opening, "hang") == 0)
         pause();
     snprintf(reason, reason_size, "it is closed on %s", opening);

@@ -20,20 +20,21 @@ static const char *culprit_text(const struct board *board, char text[2 * LOG_QUO
     return text;
 }
 
-/* One that abandoned a handler ends without a good-bye, and has said all there is to say. Else, without a signal of its
- * own making, it was killed, or a handler called exit(). */
+/* One that abandoned a handler, or was stopped before it was up, ends without a good-bye, and has said all there is to
+ * say. Else, without a signal of its own making, it was killed, or a plugin ended it. */
 static void board_log(const struct board *board, pid_t worker)
 {
     char culprit[2 * LOG_QUOTE_MAX + 40];
     int signal = atomic_load(&board->crash_signal);
     const char *known = sigabbrev_np(signal), *name = known != NULL ? known : "?";
-    if (signal == 0 && atomic_load(&board->has_ended))
+    bool has_exited = atomic_load(&board->exit_was_called);
+    if (signal == 0 && !has_exited && atomic_load(&board->has_ended))
         return;
     culprit_text(board, culprit);
     if (signal != 0)
         log_event(LOG_WARN, "worker_crashed", "pid=%d signal=SIG%s%s", (int)worker, name, culprit);
     else
-        log_event(LOG_WARN, "worker_died", "pid=%d%s", (int)worker, culprit);
+        log_event(LOG_WARN, "worker_died", "pid=%d%s%s", (int)worker, has_exited ? " by=exit" : "", culprit);
     for (unsigned i = 0; i < board->berth_count; i++) {
         const struct berth *berth = &board->berths[i];
         char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];

@@ -51,14 +51,15 @@ struct berth {
 };
 
 struct board {
-    atomic_bool must_stop;    /* the process gives its handlers no more time */
-    _Atomic int64_t pulse;    /* until then the process has not been away for as long as its lease */
-    _Atomic int64_t wakes_at; /* when the zygote will look by itself */
-    atomic_bool is_up;        /* the process serves its queues, or did */
-    atomic_bool has_asked;    /* for tasks, and was answered: its lock nodes could be used, and its queue node */
-    atomic_bool has_ended;    /* it has come to its end by itself: its exit was nobody else's */
-    _Atomic int crash_signal; /* 0 = the process did not crash */
-    _Atomic unsigned crashed; /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
+    atomic_bool must_stop;       /* the process gives its handlers no more time */
+    _Atomic int64_t pulse;       /* until then the process has not been away for as long as its lease */
+    _Atomic int64_t wakes_at;    /* when the zygote will look by itself */
+    atomic_bool is_up;           /* the process serves its queues, or did */
+    atomic_bool has_asked;       /* for tasks, and was answered: its lock nodes could be used, and its queue node */
+    atomic_bool has_ended;       /* it has come to its end by itself: its exit was nobody else's */
+    atomic_bool exit_was_called; /* exit() or quick_exit(), by a plugin */
+    _Atomic int crash_signal;    /* 0 = the process did not crash */
+    _Atomic unsigned crashed;    /* the berth whose thread crashed, or called exit(), plus 1; 0 = none of them */
     char identity[BOARD_IDENTITY_MAX]; /* of the process at the queue node; written before its first run */
     unsigned berth_count;
     struct berth berths[];
