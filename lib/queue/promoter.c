@@ -158,6 +158,7 @@ static void set_next(struct promoter *promoter)
     promoter->idle_pages = promoter->busy_pages = 0;
     if (++promoter->set == SET_RETRY && !promoter->retry_is_due) {
         promoter->stays[SET_RETRY] = 0;
+        promoter->seen[SET_RETRY] = promoter->round_began[SET_SCHEDULE];
         promoter->set = SETS;
     }
     if (promoter->set == SETS && promoter->again) {
@@ -420,7 +421,7 @@ void promoter_destroy(struct promoter *promoter)
 
 struct instant promoter_seen(const struct promoter *promoter)
 {
-    return promoter->seen[SET_SCHEDULE];
+    return instant_earlier(promoter->seen[SET_SCHEDULE], promoter->seen[SET_RETRY]);
 }
 
 uint64_t promoter_moved(const struct promoter *promoter)

@@ -44,8 +44,8 @@ void promoter_pause(struct promoter *promoter, bool paused);
 /* An entry will be due so long from now: if a usual look may come later than that, there will be one then. Of more than
  * 16 at a time the latest wait for the usual looks. */
 void promoter_expect(struct promoter *promoter, int64_t due_ns);
-/* Every entry of `schedule` that was due at this moment has been looked at since: those of them that are still there
- * are not ours, or cannot be moved. 0 = none was yet. */
+/* Every entry of `schedule` and `retry` that was due at this moment has been looked at since: those of them that are
+ * still there are not ours, or cannot be moved. 0 = none was yet. */
 struct instant promoter_seen(const struct promoter *promoter);
 uint64_t promoter_moved(const struct promoter *promoter);
 /* From one usual look to the next in the mean, where so many processes look for the same queue; 0 = not known. */

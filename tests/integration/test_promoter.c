@@ -422,10 +422,26 @@ static void test_an_entry_that_is_not_due_any_more_stays(void **state)
     assert_reply(server, "9999999999", "ZSCORE schedule entry");
 }
 
+static bool has_seen(void *promoter)
+{
+    return promoter_seen(promoter).ns != 0;
+}
+
+/* Who drains believes that nothing is left then. */
+static void test_what_was_due_at_the_start_is_moved_when_both_sets_were_seen(void **state)
+{
+    (void)state;
+    plan_many("retry", "a", 12000, 0);
+    promote();
+    assert_true(loop_until(loop, has_seen, promoters[0], TEST_PATIENCE_NS));
+    assert_int_equal(promoter_moved(promoters[0]), 12000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         promoter_test(test_due_entries_go_to_their_queues),
+        promoter_test(test_what_was_due_at_the_start_is_moved_when_both_sets_were_seen),
         promoter_test(test_the_oldest_comes_first),
         promoter_test(test_more_than_one_look_takes),
         promoter_test(test_large_entries_follow_at_once),
