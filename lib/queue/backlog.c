@@ -9,7 +9,7 @@ static void backlog_told(struct redis_call *call, const struct redis_result *res
                                              result->reply->count == 2};
     if (backlog.known) {
         backlog.waiting = result->reply->elements[0].integer;
-        backlog.scheduled = result->reply->elements[1].integer;
+        backlog.pending = result->reply->elements[1].integer;
     }
     queue->counted(queue->options.context, &backlog);
 }
@@ -23,13 +23,20 @@ void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
     queue->counted = told;
     queue->count_call.done = backlog_told;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_backlog, 2 + names, 2 + names);
+    redis_request_script(out, &queue_script_backlog, 5 + names, 6 + names);
     redis_request_text(out, queue->keys.schedule);
+    redis_request_text(out, queue->keys.retry);
     redis_request_text(out, queue->keys.paused);
+    redis_request_text(out, queue->keys.processes);
+    redis_request_text(out, queue->keys.contended);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         queue_keys_request_queue(&queue->keys, queue->names[i], out);
     redis_request_integer(out, since_ns / NS_PER_S);
     redis_request_integer(out, horizon_ns / NS_PER_S);
+    redis_request_text(out, queue->keys.process_prefix);
+    redis_request_text(out, queue->keys.any_bell_prefix);
+    redis_request_text(out, queue->keys.waiting_prefix);
+    redis_request_text(out, queue->keys.places_prefix);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
     struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);

@@ -161,11 +161,13 @@ struct wall_time queue_now(const struct queue *queue);
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 
-/* What there is to do: tasks in the queues, and entries of `schedule` that became due `since_ns` ago at most, or will
- * within the horizon. `told` runs once, with known = false when the node is silent. */
+/* What there is to do: tasks in the queues; and what will be there, or may come back: what any process has claimed,
+ * what waits for a lock or a share of the runners, entries of `schedule` and `retry` that became due `since_ns` ago at
+ * most, and of `schedule` those that will within the horizon. `told` runs once, with known = false when the node is
+ * silent. */
 struct queue_backlog {
     bool known;
-    long long waiting, scheduled;
+    long long waiting, pending;
 };
 void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
                  void (*told)(void *context, const struct queue_backlog *backlog));

@@ -250,10 +250,10 @@ static void the_last_failure_goes_to_dead(void **state)
 
 /* --- the lock is held by somebody else ---------------------------------------------------------------------------- */
 
-static void hold_on_all_nodes(const char *resource)
+static void hold_on_all_nodes(const char *resource, unsigned ttl_ms)
 {
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody PX 60000", resource);
+        lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody PX %u", resource, ttl_ms);
 }
 
 static void free_on_all_nodes(const char *resource)
@@ -266,7 +266,7 @@ static void free_on_all_nodes(const char *resource)
 static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state)
 {
     (void)state;
-    hold_on_all_nodes("busy");
+    hold_on_all_nodes("busy", 60000);
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
     unsigned worker = fleet_work(&fleet, NULL);
     test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
@@ -285,7 +285,7 @@ static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state
 static void two_parked_tasks_of_the_same_text_are_two(void **state)
 {
     (void)state;
-    hold_on_all_nodes("busy");
+    hold_on_all_nodes("busy", 60000);
     for (int i = 0; i < 2; i++)
         fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"queue\":\"jobs\",\"resource\":\"busy\"}");
     fleet_work(&fleet,
@@ -296,7 +296,7 @@ static void two_parked_tasks_of_the_same_text_are_two(void **state)
 static void a_refused_task_holds_up_no_other(void **state)
 {
     (void)state;
-    hold_on_all_nodes("busy");
+    hold_on_all_nodes("busy", 60000);
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w2\",\"resource\":\"free\"}");
     fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
@@ -313,6 +313,30 @@ static void a_drain_waits_for_what_is_parked(void **state)
     work_until_drained(&(struct fleet_setup){
         .lock = "ttl = \"2s\"; tries = 1; park_delay = \"100ms\"; prefix = \"lock:\";", .threads = 3});
     assert_int_equal(fleet_noted_all(&fleet, "end "), 3);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static void a_drain_waits_for_a_lock_that_lasts_longer_than_its_own(void **state)
+{
+    (void)state;
+    hold_on_all_nodes("busy", 7500);
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
+    work_until_drained(&(struct fleet_setup){.lock = "ttl = \"500ms\"; park_delay = \"100ms\"; prefix = \"lock:\";",
+                                             .lock_node = "timeout = \"100ms\";"});
+    assert_int_equal(fleet_noted(&fleet, "end w1"), 1);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static void a_drain_waits_for_what_a_dead_worker_had(void **state)
+{
+    (void)state;
+    static const struct fleet_setup leased = {.worker = "lease = \"4s\";"};
+    unsigned worker = fleet_work(&fleet, &leased);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[200],\"jid\":\"orphan\"}");
+    test_await(fleet_noted(&fleet, "begin orphan") == 1);
+    fleet_signal(&fleet, worker, SIGKILL);
+    work_until_drained(&leased);
+    assert_int_equal(fleet_noted(&fleet, "end orphan"), 1);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
@@ -376,6 +400,8 @@ int main(void)
         fleet_test(two_parked_tasks_of_the_same_text_are_two),
         fleet_test(a_refused_task_holds_up_no_other),
         fleet_test(a_drain_waits_for_what_is_parked),
+        fleet_test(a_drain_waits_for_a_lock_that_lasts_longer_than_its_own),
+        fleet_test(a_drain_waits_for_what_a_dead_worker_had),
         fleet_test(memory_stays_flat_however_long_the_queue_is),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

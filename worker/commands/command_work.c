@@ -35,7 +35,7 @@ static const struct command_option options[] = {
     [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the worker (required)"},
     [OPTION_QUEUES] = {0, "queues", "A,B", "serve these queues instead of those in the configuration"},
     [OPTION_MAX_TASKS] = {0, "max-tasks", "N", "stop after N tasks were taken"},
-    [OPTION_DRAIN] = {0, "drain", NULL, "stop when the queues are empty and nothing that was parked is due soon"},
+    [OPTION_DRAIN] = {0, "drain", NULL, "stop when nothing is left to do (above)"},
     [OPTION_REPORT] = {0, "report", "FILE", "write what was done, as one JSON object, at the end"},
     [OPTION_PROCESSES] = {0, "processes", "N", "keep N worker processes running (1 to 64)"},
     [OPTION_ALLOW_ROOT] = {0, "allow-root", NULL, "run although the user is root (or worker.allow_root)"},
@@ -318,6 +318,14 @@ const struct command command_work = {
         "these\n"
         "signals to them, and starts again who crashed or failed, after 1 s, 2 s, 4 s and so on up to 60 s. Its exit\n"
         "code is the worst of theirs. The reports go to FILE.1, FILE.2 and so on.\n"
+        "\n"
+        "With --drain it ends when its queues are empty and nothing of them is left elsewhere: no process has one of\n"
+        "their tasks (those of a process that died it recovers), none waits for a lock, for a share of the threads "
+        "or\n"
+        "for lock nodes, and nothing is due. What is scheduled for the next seconds is waited for too (5 s, and the\n"
+        "longest of lock.ttl, twice park_delay and twice conflict_delay). It does not wait for what is scheduled for\n"
+        "later, for failed tasks until their retry is due, and for paused queues. Workers that drain the same queues\n"
+        "end together.\n"
         "\n"
         "A worker refuses to run as root unless it is allowed to. Run as many workers, on as many hosts, as you "
         "like.\n",

@@ -1,12 +1,69 @@
--- How much there is to do: tasks in the given queues, without those that are paused, and entries of the schedule whose
--- time lies between two moments.
--- KEYS: schedule, paused, then the queues. ARGV: seconds from the first moment to now, and from now to the second, then
--- the names of the queues.
+-- include: waiting_list.lua
+-- How much there is to do for who serves some queues. One snapshot, so that no task is on its way from one place to
+-- another meanwhile.
+--
+-- Two numbers. First the tasks in the queues, without those that are paused. Then, as far as they are of these queues:
+-- what processes have claimed, or have in their bells, living or dead; whether something waits for a lock or for a share
+-- of the runners, whenever it is due, unless its queue is paused; entries of `schedule` whose time lies between two
+-- moments, and entries of `retry` from the first moment to now, whatever queue they are of.
+--
+-- KEYS: schedule, retry, paused, processes, `contended`, then the queues.
+-- ARGV: seconds from the first moment to now, and from now to the second; the prefixes of the keys of processes, of
+--       bells, of the orders and of the places of waiting lists; then the names of the queues.
 -- Answers the two numbers.
-local waiting = 0
-for i = 3, #KEYS do
-    local length = redis.pcall('SISMEMBER', KEYS[2], ARGV[i]) ~= 1 and redis.pcall('LLEN', KEYS[i])
-    waiting = waiting + (type(length) == 'number' and length or 0)
+local time = redis.call('TIME')
+local now, now_us = tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
+local waiting, serves, runs = 0, {}, {}
+for i = 6, #KEYS do
+    local name, length = ARGV[i + 1], redis.pcall('LLEN', KEYS[i])
+    if type(length) == 'number' then
+        serves[name] = true
+        runs[name] = redis.pcall('SISMEMBER', KEYS[3], name) ~= 1
+        waiting = waiting + (runs[name] and length or 0)
+    end
 end
-local now = tonumber(redis.call('TIME')[1])
-return {waiting, redis.call('ZCOUNT', KEYS[1], now - tonumber(ARGV[1]), now + tonumber(ARGV[2]))}
+
+local function claims(identity)
+    local key, count = ARGV[3] .. identity, 0
+    for _, field in ipairs(redis.call('HKEYS', key)) do
+        if tonumber(field) and redis.call('HSTRLEN', key, field) > 16 then
+            local place = redis.call('HGET', key, field)
+            local line = string.find(place, '\n', 17, true)
+            count = count + (line and serves[string.sub(place, 17, line - 1)] and 1 or 0)
+        end
+    end
+    for name in pairs(serves) do
+        local rung = redis.pcall('LLEN', ARGV[4] .. identity .. ':' .. name)
+        count = count + (type(rung) == 'number' and rung or 0)
+    end
+    return count
+end
+
+local function somebody_waits(name)
+    local order, places = ARGV[5] .. name, ARGV[6] .. name
+    local list = waiting_list(order, places, KEYS[1], KEYS[3], now_us)
+    local known = list.works() and redis.call('HGETALL', places) or {}
+    for i = 2, #known, 2 do
+        local queue = string.match(known[i], '^%d+%.%d+\n%x+\n([^\n]*)\n')
+        local place = queue and runs[queue] and list.has(known[i - 1]) and list.place(known[i - 1])
+        if place and place.task then
+            return true
+        end
+    end
+    return false
+end
+
+local pending = redis.call('ZCOUNT', KEYS[1], now - tonumber(ARGV[1]), now + tonumber(ARGV[2]))
+local failed = redis.pcall('ZCOUNT', KEYS[2], now - tonumber(ARGV[1]), now)
+pending = pending + (type(failed) == 'number' and failed or 0)
+for _, identity in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
+    pending = pending + claims(identity)
+end
+-- Long lists are looked at only when everything else is done.
+local contended = waiting + pending == 0 and redis.pcall('ZRANGE', KEYS[5], 0, -1) or {}
+for i = 1, #contended do
+    if pending == 0 and somebody_waits(contended[i]) then
+        pending = 1
+    end
+end
+return {waiting, pending}
