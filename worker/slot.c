@@ -305,6 +305,7 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
 static void ending_count(struct slot *slot, enum flow_ending ending)
 {
     slot->worker->report.endings[ending]++;
+    slot->worker->claimed -= ending == FLOW_PARKED;
     if (slot->waiting.resource_count == 0)
         return;
     const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];

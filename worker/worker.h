@@ -24,7 +24,7 @@ struct worker_options {
     struct plugins *plugins;                /* open; the worker exchanges what is in the set */
     struct job_hosts *hosts;                /* for plugins that are opened later */
     bool drain;                             /* stop when there is nothing to do */
-    uint64_t max_tasks;                     /* stop after that many were taken, parked ones included; 0 = no limit */
+    uint64_t max_tasks;                     /* stop after that many, without those that were parked; 0 = no limit */
     struct board *board;                    /* with WORKER_SLOTS(threads) berths */
     struct zygote *zygote;                  /* that has the board */
     const char *key_space;                  /* before every key on the queue node; NULL = none */

@@ -150,7 +150,7 @@ struct worker {
     struct buffer text; /* where records are written */
     struct report report;
     struct lock_metrics *lock_metrics; /* what presence writes of them */
-    uint64_t claimed;                  /* tasks taken or being asked for, for --max-tasks */
+    uint64_t claimed;                  /* tasks taken, and not parked, or being asked for: for --max-tasks */
     uint64_t taken;                    /* tasks claimed so far */
     struct list given_back;            /* slots whose task goes back at the end of this turn, the last claimed first */
     struct loop_hook give_back;

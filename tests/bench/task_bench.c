@@ -187,14 +187,11 @@ static pid_t worker_start(const struct bench *bench, const char *config, const c
 {
     char count[32];
     snprintf(count, sizeof count, "%lu", task_count(bench));
+    bool drains = bench->rate == 0;
     pid_t child = fork();
-    if (child == 0 && bench->hold_ms > 0) {
-        execl(bench->program, bench->program, "work", "-c", config, "--report", report, "--drain", (char *)NULL);
-        _exit(127);
-    }
     if (child == 0) {
-        execl(bench->program, bench->program, "work", "-c", config, "--report", report, "--max-tasks", count,
-              bench->rate > 0 ? (char *)NULL : "--drain", (char *)NULL);
+        execl(bench->program, bench->program, "work", "-c", config, "--report", report,
+              drains ? "--drain" : "--max-tasks", drains ? (char *)NULL : count, (char *)NULL);
         fprintf(stderr, "task-bench: %s: %s\n", bench->program, strerror(errno));
         _exit(127);
     }
@@ -229,12 +226,19 @@ static char *report_read(const char *path)
     return report;
 }
 
+static void tasks_check(const struct bench *bench, double done)
+{
+    if (done == (double)bench->tasks)
+        return;
+    fprintf(stderr, "task-bench: %.0f of %lu tasks were done\n", done, bench->tasks);
+    exit(1);
+}
+
 static void report_print(const struct bench *bench, const char *path)
 {
     const char *report = report_read(path);
     double done = report_number(report, "done"), seconds = report_number(report, "active_seconds");
-    if (done != (double)bench->tasks || seconds <= 0)
-        die("not every task was done");
+    tasks_check(bench, done);
     const char *wait = strstr(report, "\"lock_wait\":{");
     printf("{\"tasks\":%.0f,\"secs\":%.3f,\"tasks_per_s\":%.0f,\"cpu_us_per_task\":%.2f,\"tasks_per_claim_call\":%.1f,"
            "\"lock_p50_us\":%.0f,\"lock_p99_us\":%.0f}\n",
@@ -287,8 +291,7 @@ static void hot_run(struct bench *bench, const char *config)
         hot_add(&sum, report_read(reports[i]));
         unlink(reports[i]);
     }
-    if (sum.done != (double)bench->tasks || sum.holds <= 0)
-        die("not every task was done");
+    tasks_check(bench, sum.done);
     printf("{\"cycles\":%.0f,\"processes\":%u,\"secs\":%.3f,\"held_us\":%.0f,\"share\":%.3f,\"handed_over\":%.3f,"
            "\"fails\":%.0f,\"acq_p50_us\":%.0f,\"acq_p99_us\":%.0f,\"client_cpu_us\":%.1f,\"parked_per_task\":%.2f}\n",
            sum.done, bench->processes, sum.longest, sum.held / sum.holds * 1e6,

@@ -340,6 +340,19 @@ static void a_drain_waits_for_what_a_dead_worker_had(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
+static void what_was_only_parked_is_none_of_max_tasks(void **state)
+{
+    (void)state;
+    hold_on_all_nodes("busy", 60000);
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
+    fleet_push_many(&fleet, "note", 3, 0, 0);
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 1, .arguments = "--max-tasks 2"});
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), 2);
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 1);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
+}
+
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static long peak_kib(pid_t pid)
@@ -402,6 +415,7 @@ int main(void)
         fleet_test(a_drain_waits_for_what_is_parked),
         fleet_test(a_drain_waits_for_a_lock_that_lasts_longer_than_its_own),
         fleet_test(a_drain_waits_for_what_a_dead_worker_had),
+        fleet_test(what_was_only_parked_is_none_of_max_tasks),
         fleet_test(memory_stays_flat_however_long_the_queue_is),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

@@ -34,7 +34,7 @@ enum {
 static const struct command_option options[] = {
     [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the worker (required)"},
     [OPTION_QUEUES] = {0, "queues", "A,B", "serve these queues instead of those in the configuration"},
-    [OPTION_MAX_TASKS] = {0, "max-tasks", "N", "stop after N tasks were taken"},
+    [OPTION_MAX_TASKS] = {0, "max-tasks", "N", "stop after N tasks were taken, not counting those that were parked"},
     [OPTION_DRAIN] = {0, "drain", NULL, "stop when nothing is left to do (above)"},
     [OPTION_REPORT] = {0, "report", "FILE", "write what was done, as one JSON object, at the end"},
     [OPTION_PROCESSES] = {0, "processes", "N", "keep N worker processes running (1 to 64)"},
