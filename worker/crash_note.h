@@ -10,10 +10,10 @@
  * Noted are SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, on stacks of their own, so that a handler that has used up its
  * stack is named too. After the note all goes on as it would have without: core dump, exit status, the report of a
  * sanitizer, a handler that was there before. Noted is also a call of exit() or quick_exit(), which ends the process
- * with exit code 1 then, so that nobody takes it for the end of a worker that was asked to stop. A plugin that installs its own
- * handler for one of these keeps it; if that does not pass the signal on, the process dies without a name. Not noted
- * are _exit(), SIGKILL, and crashes in children that a handler forked. A crash in a thread that a handler started has no
- * run: then the runs that were on are all that can be told. */
+ * with exit code 1 then, so that nobody takes it for the end of a worker that was asked to stop. A plugin that installs
+ * its own handler for one of these signals keeps it; if that does not pass the signal on, the process dies without a
+ * name. Not noted are _exit(), SIGKILL, and crashes in children that a handler forked. A crash in a thread that a
+ * handler started has no run: then the runs that were on are all that can be told. */
 #ifndef WORKER_CRASH_NOTE_H
 #define WORKER_CRASH_NOTE_H
 
