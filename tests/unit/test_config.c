@@ -264,14 +264,14 @@ static void all_errors_are_reported(void **state)
     (void)state;
     struct findings findings;
     struct config *config =
-        config_place_read("worker = { threads = 0; thread = 1; };\nlock = { ttl = 5; tries = 3000000000; };\n"
+        config_place_read("worker = { threads = 0; thread = 1; };\nlock = { ttl = 5; tries = 30000000000000000000; };\n"
                           "classes = 7;\nbogus = 1;\n",
                           &findings);
     assert_int_equal(findings.errors, 7);
     assert_non_null(findings_find(&findings, "t.conf:1: worker.threads: 0"));
     assert_non_null(findings_find(&findings, "t.conf:1: worker.thread: there is no such key"));
     assert_non_null(findings_find(&findings, "t.conf:2: lock.ttl"));
-    assert_non_null(findings_find(&findings, "t.conf:2: the number 3000000000"));
+    assert_non_null(findings_find(&findings, "t.conf:2: the number 30000000000000000000"));
     assert_non_null(findings_find(&findings, "t.conf:3: classes"));
     assert_non_null(findings_find(&findings, "t.conf:4: bogus"));
     assert_non_null(findings_find(&findings, "queue_node is missing"));

@@ -15,7 +15,7 @@ struct config_value {
     char *name;       /* NULL for the items of a list */
     const char *file; /* belongs to the config_file */
     unsigned line;
-    bool was_cut;               /* an integer that did not fit; already among the findings */
+    bool was_cut;               /* an integer that was too large; already among the findings */
     char *text;                 /* the scalar as text: "16", "0.01", "true", or the text itself */
     struct config_value *items; /* of a group or list */
     size_t count;

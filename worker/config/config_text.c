@@ -177,14 +177,13 @@ static void scan_name(struct scanner *scanner)
 
 /* Whether the literal is an integer, in any of libconfig's notations, that does not fit into 32 bits. The suffix L
  * is refused with them: such numbers are read differently by different versions. */
-static bool number_is_cut(const char *literal, int32_t *cut_to)
+static bool number_is_cut(const char *literal)
 {
     const char *digits = literal + (*literal == '-' || *literal == '+');
     bool is_hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
     char *rest;
     errno = 0;
     unsigned long long value = strtoull(digits, &rest, is_hex ? 16 : 10);
-    *cut_to = (int32_t)(*literal == '-' ? -(uint32_t)value : (uint32_t)value);
     if (*rest == 'L')
         return true;
     if (*rest != '\0' || rest == digits)
@@ -202,17 +201,17 @@ static void scan_number(struct scanner *scanner)
         c++;
     size_t length = (size_t)(c - scanner->at);
     memcpy(literal, scanner->at, length < LITERAL_MAX ? length : LITERAL_MAX - 1);
-    int32_t cut_to;
-    if (number_is_cut(literal, &cut_to)) {
-        struct config_line *line = &scanner->text->lines[scanner->text->line_count - 1];
-        line->has_cut_number = true;
-        line->cut_to = cut_to;
-        findings_error(scanner->findings,
-                       "%s:%u: the number %s does not fit into 32 bits (or has the suffix L); write a quantity with "
-                       "its unit as a text, such as \"90s\" or \"4MiB\"",
-                       scanner->file, scanner->line, literal);
+    if (!number_is_cut(literal)) {
+        scanner_copy(scanner, c);
+        return;
     }
-    scanner_copy(scanner, c);
+    findings_error(scanner->findings,
+                   "%s:%u: the number %s does not fit into 32 bits (or has the suffix L); write a quantity with its "
+                   "unit as a text, such as \"90s\" or \"4MiB\"",
+                   scanner->file, scanner->line, literal);
+    scanner->text->lines[scanner->text->line_count - 1].has_cut_number = true;
+    buffer_append(&scanner->text->bytes, "0", 1);
+    scanner->at = c;
 }
 
 /* --- includes ----------------------------------------------------------------------------------------------- */

@@ -1,15 +1,14 @@
 /* The text of a configuration file with its includes put in place, and for every line where it came from.
  *
  * This is done here and not by libconfig, which looks for included files in the working directory of the process,
- * names them differently from version to version, and before 1.7 silently cuts integers to 32 bits: the scan that
- * follows the includes also finds every integer that would be cut (flagged in its line, so that nobody reports the
- * wrapped value a second time). */
+ * names them differently from version to version, and cuts integers to 32 bits or takes them for a syntax error: the
+ * scan that follows the includes also finds every integer that is too large. The parser reads 0 in its place, and its
+ * line is flagged, so that nobody reports the value a second time. */
 #ifndef WORKER_CONFIG_TEXT_H
 #define WORKER_CONFIG_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/buffer.h"
 #include "worker/config/findings.h"
@@ -17,8 +16,7 @@
 struct config_line {
     const char *file; /* as the user wrote it, or joined to the directory of the main file */
     unsigned number;
-    bool has_cut_number;
-    int32_t cut_to; /* the lowest 32 bits of the last such number: what the parser may have made of it */
+    bool has_cut_number; /* an integer was too large, and a 0 took its place */
 };
 
 struct config_text {
@@ -30,7 +28,7 @@ struct config_text {
     char *directory; /* of the main file; "." if it has none */
 };
 
-/* False when a file cannot be used (every reason is in the findings). Cut integers are findings, not failures. The
+/* False when a file cannot be used (every reason is in the findings). Integers that are too large are findings, not failures. The
  * struct must be zeroed and is to be freed in both cases. */
 bool config_text_read(struct config_text *text, const char *path, struct findings *findings) MUST_CHECK;
 void config_text_fini(struct config_text *text);
