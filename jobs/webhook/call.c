@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "jobs/kit.h"
 #include "jobs/webhook/address.h"
@@ -79,10 +81,36 @@ static size_t reply_take(char *bytes, size_t one, size_t count, void *context)
     return call->is_cut ? 0 : taken;
 }
 
+/* Seconds, or a date. What is neither is 0 or less. */
+static int64_t seconds_said(const char *value)
+{
+    char *rest = NULL;
+    int64_t seconds = strtoll(value, &rest, 10);
+    if (rest[strspn(rest, " \t\r\n")] == '\0')
+        return seconds;
+    time_t date = curl_getdate(value, NULL);
+    return date > 0 ? (int64_t)(date - time(NULL)) : 0;
+}
+
+/* Not CURLINFO_RETRY_AFTER: newer versions of curl cut it to six hours. */
+static void retry_after_read(struct webhook_call *call, const char *line, size_t length)
+{
+    static const char name[] = "Retry-After:";
+    enum { NAME_LENGTH = sizeof name - 1 };
+    char value[64];
+    if (length < NAME_LENGTH || length - NAME_LENGTH >= sizeof value || strncasecmp(line, name, NAME_LENGTH) != 0)
+        return;
+    memcpy(value, line + NAME_LENGTH, length - NAME_LENGTH);
+    value[length - NAME_LENGTH] = '\0';
+    int64_t seconds = seconds_said(value);
+    call->retry_after_s = seconds > 0 ? seconds : 0;
+}
+
+/* Called with one whole line each time. */
 static size_t head_take(char *bytes, size_t one, size_t count, void *context)
 {
     struct webhook_call *call = context;
-    (void)bytes;
+    retry_after_read(call, bytes, count * one);
     call->head_length += count * one;
     return call->head_length <= WEBHOOK_HEAD_MAX ? count * one : 0;
 }
@@ -141,11 +169,8 @@ static void options_set(CURL *easy, struct webhook_call *call)
 
 static void answer_read(CURL *easy, struct webhook_call *call)
 {
-    curl_off_t after = 0;
     char *redirect = NULL;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &call->status);
-    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)
-        call->retry_after_s = (int64_t)after;
     if (curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &redirect) == CURLE_OK && redirect != NULL)
         call->redirect = strdup(redirect);
 }

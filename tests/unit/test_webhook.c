@@ -173,14 +173,15 @@ static void a_server_says_when_to_come_again(void **state)
 {
     (void)state;
     char dated[160], day[64];
-    time_t later = time(NULL) + 600;
+    time_t later = time(NULL) + 40000;
     strftime(day, sizeof day, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&later));
     snprintf(dated, sizeof dated, ANSWER("503 Later", "Retry-After: %s\r\n", ""), day);
     const struct {
         const char *answer;
         int64_t least, most; /* milliseconds; 0: not said */
     } cases[] = {{ANSWER("429 Too Many", "Retry-After: 7\r\n", ""), 7000, 7000},
-                 {dated, 500000, 600000},
+                 {ANSWER("429 Too Many", "retry-after:40000 \r\n", ""), 40000000, 40000000},
+                 {dated, 39900000, 40000000},
                  {ANSWER("503 Later", "Retry-After: 999999999\r\n", ""), 86400000, 86400000},
                  {ANSWER("503 Later", "Retry-After: soon\r\n", ""), 0, 0},
                  {ANSWER("503 Later", "Retry-After: -5\r\n", ""), 0, 0},
