@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "tests/support/node_talk.h"
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 #include "worker/dry_run/stage/server_program.h"
 
@@ -221,66 +222,102 @@ static void a_relay_passes_large_values(void **state)
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-static char *saved_path;
+#define SAYS(words) "#!/bin/sh\necho '" words "'\n"
+#define OLD         SAYS("Redis server v=6.0.16 sha=00000000:0 malloc=jemalloc-5.2.1")
+#define NEW         SAYS("Valkey server v=8.1.1 sha=00000000:0 malloc=jemalloc-5.3.0")
 
-static void fake_program(char *directory, const char *script)
+struct place {
+    char directory[PRIVATE_DIRECTORY_MAX], *path, *named;
+};
+
+static void program_write(const struct place *place, const char *name, const char *script)
 {
-    char path[128];
-    assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/redis-server", directory);
+    char path[PRIVATE_DIRECTORY_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", place->directory, name);
+    unlink(path);
+    if (script == NULL)
+        return;
     FILE *file = fopen(path, "we");
     assert_non_null(file);
     fputs(script, file);
     fclose(file);
     assert_int_equal(chmod(path, 0755), 0);
-    saved_path = memory_text(getenv("PATH"));
-    setenv("PATH", directory, 1);
 }
 
-static void fake_end(const char *directory)
+/* A PATH with these programs alone; NULL: without it. */
+static void place_enter(struct place *place, const char *redis, const char *valkey)
 {
-    char path[128];
-    setenv("PATH", saved_path, 1);
-    free(saved_path);
-    snprintf(path, sizeof path, "%s/redis-server", directory);
-    unlink(path);
-    assert_int_equal(rmdir(directory), 0);
+    private_directory_create(place->directory);
+    program_write(place, "redis-server", redis);
+    program_write(place, "valkey-server", valkey);
+    place->path = memory_text(getenv("PATH"));
+    place->named = getenv("REDIS_SERVER") != NULL ? memory_text(getenv("REDIS_SERVER")) : NULL;
+    setenv("PATH", place->directory, 1);
+    unsetenv("REDIS_SERVER");
 }
 
-static void refusal_of(const char *script, struct error *error)
+static void place_leave(struct place *place)
 {
-    char directory[] = "/tmp/holdfast-test-XXXXXX";
-    *error = ERROR_NONE;
-    fake_program(directory, script);
-    assert_null(private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, error));
-    fake_end(directory);
+    setenv("PATH", place->path, 1);
+    if (place->named != NULL)
+        setenv("REDIS_SERVER", place->named, 1);
+    free(place->path);
+    free(place->named);
+    program_write(place, "redis-server", NULL);
+    program_write(place, "valkey-server", NULL);
+    assert_int_equal(rmdir(place->directory), 0);
+}
+
+static void refusal_expect(const char *redis, const char *valkey, const char *words)
+{
+    struct place place;
+    struct error error = ERROR_NONE;
+    place_enter(&place, redis, valkey);
+    assert_null(private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, &error));
+    place_leave(&place);
+    assert_contains(error.text, words);
 }
 
 static void a_server_that_is_missing_or_too_old_is_told_with_the_package(void **state)
 {
     (void)state;
+    refusal_expect(NULL, NULL, "no redis-server or valkey-server in the PATH");
+    refusal_expect(NULL, NULL, "install the package redis-server");
+    refusal_expect(OLD, NULL, "redis-server: version 6.0 is too old");
+    refusal_expect(SAYS("hello"), NULL, "does not say its version");
+    refusal_expect(NULL, OLD, "valkey-server: version 6.0 is too old");
+}
+
+static void the_first_server_that_is_new_enough_is_taken(void **state)
+{
+    (void)state;
+    struct place place;
+    struct server_program program;
     struct error error = ERROR_NONE;
-    char *path = memory_text(getenv("PATH"));
-    setenv("PATH", "/nowhere:/neither", 1);
-    assert_null(private_nodes_start(&(struct private_nodes_options){.lock_nodes = 3}, &error));
-    setenv("PATH", path, 1);
-    free(path);
-    assert_contains(error.text, "no redis-server in the PATH");
-    assert_contains(error.text, "install the package redis-server");
-    refusal_of("#!/bin/sh\necho 'Redis server v=6.0.16 sha=00000000:0 malloc=jemalloc-5.2.1'\n", &error);
-    assert_contains(error.text, "version 6.0 is too old");
-    refusal_of("#!/bin/sh\necho hello\n", &error);
-    assert_contains(error.text, "does not say its version");
+    place_enter(&place, OLD, NEW);
+    assert_true(server_program_find(&program, &error));
+    assert_contains(program.path, "/valkey-server");
+    assert_int_equal(program.major, 8);
+    program_write(&place, "redis-server", NEW);
+    assert_true(server_program_find(&program, &error));
+    assert_contains(program.path, "/redis-server");
+    setenv("REDIS_SERVER", "valkey-server", 1);
+    assert_true(server_program_find(&program, &error));
+    assert_contains(program.path, "/valkey-server");
+    setenv("REDIS_SERVER", "/no/such server", 1);
+    assert_false(server_program_find(&program, &error));
+    assert_contains(error.text, "REDIS_SERVER=/no/such server: no such program");
+    unsetenv("REDIS_SERVER");
+    place_leave(&place);
 }
 
 static void a_server_that_ends_at_once_is_told_with_its_last_words(void **state)
 {
     (void)state;
-    struct error error = ERROR_NONE;
-    refusal_of("#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.15' || echo 'no memory here' >&2\n",
-               &error);
-    assert_contains(error.text, "ended at once");
-    assert_contains(error.text, "no memory here");
+    static const char script[] =
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.15' || echo 'no memory here' >&2\n";
+    refusal_expect(script, NULL, "ended at once");
+    refusal_expect(script, NULL, "no memory here");
 }
 
 /* --- a coordinator that dies -------------------------------------------------------------------------------------- */
@@ -330,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_slow_node_answers_late),
         cmocka_unit_test(a_relay_passes_large_values),
         cmocka_unit_test(a_server_that_is_missing_or_too_old_is_told_with_the_package),
+        cmocka_unit_test(the_first_server_that_is_new_enough_is_taken),
         cmocka_unit_test(a_server_that_ends_at_once_is_told_with_its_last_words),
         cmocka_unit_test(they_die_with_whom_they_belong_to),
     };

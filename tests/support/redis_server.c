@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@
 #include "base/random.h"
 #include "redis/reader.h"
 #include "redis/request.h"
+#include "worker/dry_run/stage/server_program.h"
 
 static const int64_t start_limit_ns = 60 * NS_PER_S;
 enum { COMMAND_LIMIT_S = 100, START_ATTEMPTS = 10 };
@@ -239,9 +241,18 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
 
 /* --- life --------------------------------------------------------------------------------------------------- */
 
+static struct server_program program;
+
+static void program_find(void)
+{
+    struct error error = ERROR_NONE;
+    if (!server_program_find(&program, &error))
+        give_up(NULL, error.text);
+}
+
 static void spawn(struct redis_server *server)
 {
-    char *const arguments[] = {"redis-server", server->config_path, server->is_sentinel ? "--sentinel" : NULL, NULL};
+    char *const arguments[] = {program.path, server->config_path, server->is_sentinel ? "--sentinel" : NULL, NULL};
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0)
@@ -249,7 +260,7 @@ static void spawn(struct redis_server *server)
     if (pid == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
             _exit(127);
-        execvp(arguments[0], arguments);
+        execv(arguments[0], arguments);
         _exit(127);
     }
     server->pid = pid;
@@ -271,7 +282,7 @@ static bool wait_until_it_answers(struct redis_server *server)
     bool answers = false;
     while (!answers && !has_ended(server)) {
         if (instant_reached(instant_now(), limit))
-            give_up(server, "redis-server does not answer");
+            give_up(server, "the server does not answer");
         buffer_clear(&text);
         if (run_command(server, "PING", &text))
             answers = strstr(buffer_text(&text), "LOADING") == NULL;
@@ -287,6 +298,8 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     static const struct redis_server_options defaults = {.port = 0};
     if (options == NULL)
         options = &defaults;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, program_find);
     struct redis_server *server = memory_new(struct redis_server);
     char pattern[] = "/tmp/holdfast-redis-XXXXXX";
     if (mkdtemp(pattern) == NULL)
@@ -305,7 +318,7 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
             return server;
         pause_ms(20);
     }
-    give_up(server, "redis-server does not start; is it installed?");
+    give_up(server, "the server does not start");
 }
 
 void redis_server_kill(struct redis_server *server)
@@ -328,7 +341,7 @@ void redis_server_restart(struct redis_server *server)
             return;
         pause_ms(100); /* the port may be in use for a moment, by a client that tried to reach us */
     }
-    give_up(server, "redis-server does not start again");
+    give_up(server, "the server does not start again");
 }
 
 void redis_server_pause(struct redis_server *server)

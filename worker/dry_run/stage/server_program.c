@@ -30,6 +30,9 @@ static bool is_program(const char *path)
 
 static bool path_search(const char *name, struct server_program *program)
 {
+    if (strchr(name, '/') != NULL)
+        return snprintf(program->path, sizeof program->path, "%s", name) < (int)sizeof program->path &&
+               is_program(name);
     const char *at = getenv("PATH");
     for (; at != NULL && *at != '\0'; at += *at == ':') {
         size_t length = strcspn(at, ":");
@@ -91,13 +94,9 @@ static bool version_ask(const char *path, char *text, size_t size)
     return pid > 0;
 }
 
-bool server_program_find(struct server_program *program, struct error *error)
+static bool is_new_enough(struct server_program *program, struct error *error)
 {
     char text[512];
-    *program = (struct server_program){.path = ""};
-    if (!path_search("redis-server", program) && !path_search("valkey-server", program))
-        return error_set(error,
-                         "the dry run starts nodes of its own, and there is no redis-server in the PATH: " PACKAGES);
     if (!version_ask(program->path, text, sizeof text))
         return error_set(error, "%s: cannot be started: %s", program->path, strerror(errno));
     if (!server_version_read(text, &program->major, &program->minor))
@@ -107,4 +106,22 @@ bool server_program_find(struct server_program *program, struct error *error)
         return error_set(error, "%s: version %u.%u is too old: " PACKAGES, program->path, program->major,
                          program->minor);
     return true;
+}
+
+bool server_program_find(struct server_program *program, struct error *error)
+{
+    static const char *const usual[] = {"redis-server", "valkey-server"};
+    const char *named = getenv("REDIS_SERVER");
+    bool is_named = named != NULL && *named != '\0';
+    struct error reason = ERROR_NONE;
+    *program = (struct server_program){.path = ""};
+    for (size_t i = 0; i < (is_named ? 1 : sizeof usual / sizeof usual[0]); i++) {
+        if (path_search(is_named ? named : usual[i], program) && is_new_enough(program, &reason))
+            return true;
+    }
+    if (is_named)
+        error_set(&reason, "REDIS_SERVER=%s: no such program", named);
+    error_set(&reason, "the dry run starts nodes of its own, and there is no redis-server or valkey-server in the "
+                       "PATH: " PACKAGES);
+    return error_set(error, "%s", reason.text);
 }

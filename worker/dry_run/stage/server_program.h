@@ -1,4 +1,5 @@
-/* The server that private nodes are made of: a redis-server, or valkey-server, of the PATH that is new enough. */
+/* The server that private nodes are made of: what the environment names as REDIS_SERVER, else a redis-server or
+ * valkey-server of the PATH that is new enough. scripts/redis-program does the same for scripts. */
 #ifndef WORKER_DRY_RUN_SERVER_PROGRAM_H
 #define WORKER_DRY_RUN_SERVER_PROGRAM_H
 
