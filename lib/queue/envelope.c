@@ -405,6 +405,9 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
 
 static void envelope_reset(struct envelope *envelope, const char *text, size_t length)
 {
+    /* Blanks at the end tell twins in a sorted set apart (scripts/include/entry_add.lua). They do not count. */
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+        length--;
     envelope->text = (struct text_span){text, length};
     envelope->member_count = 0;
     envelope->resource_count = 0;

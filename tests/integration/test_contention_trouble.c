@@ -298,6 +298,26 @@ static void two_tasks_of_one_jid_both_run(void **state)
     assert_runs_alone();
 }
 
+/* As it is found when somebody copies an entry of `schedule` back into its queue: it is parked as it is. */
+static void two_tasks_of_the_same_bytes_both_run(void **state)
+{
+    (void)state;
+    given_waiters(1);
+    for (int i = 0; i < 2; i++)
+        fleet_push(&fleet, "{\"class\":\"hold\",\"args\":[0],\"jid\":\"twin\",\"queue\":\"jobs\",\"resource\":\"r\","
+                           "\"hf_parked\":1.5,\"hf_line\":\"resource:r\"}");
+    test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0 && waiting_count("resource:r") == 2 && claimed() == 0);
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), 3);
+    resource_free("r");
+    test_await(is_noted("end t1"));
+    fleet_number(&fleet,
+                 "EVAL \"for _, task in ipairs(redis.call('ZRANGE', 'schedule', 0, -1)) do "
+                 "redis.call('ZREM', 'schedule', task) redis.call('LPUSH', 'queue:jobs', task) end return 1\" 0");
+    test_await(fleet_left(&fleet) == 0);
+    assert_int_equal(fleet_noted_all(&fleet, "end twin"), 2);
+    assert_runs_alone();
+}
+
 static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
 {
     (void)state;
@@ -464,6 +484,7 @@ int main(void)
         fleet_test(who_is_cancelled_while_it_waits_lets_the_next_pass),
         fleet_test(who_is_deleted_while_it_waits_is_missed_by_nobody),
         fleet_test(what_a_foreign_scheduler_promotes_comes_back_to_its_place),
+        fleet_test(two_tasks_of_the_same_bytes_both_run),
         fleet_test(two_tasks_of_one_jid_both_run),
         fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
         fleet_test(clocks_of_hosts_may_be_hours_apart),

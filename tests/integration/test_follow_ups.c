@@ -210,6 +210,17 @@ static void test_no_two_entries_of_the_schedule_have_one_score(void **state)
     assert_reply(server, "1", "ZCOUNT schedule 2000.000003 2000.000003");
 }
 
+static void test_a_follow_up_takes_no_others_place(void **state)
+{
+    (void)state;
+    start_with_the_parent("a");
+    free(redis_server_command(server, "ZADD schedule 5 later"));
+    finish_mixed(&parent);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
+    assert_reply(server, "3", "ZCARD schedule");
+    assert_reply(server, "5", "ZSCORE schedule later");
+}
+
 /* Pausing keeps tasks from being claimed, not from being pushed. */
 static void test_a_paused_queue_takes_follow_ups(void **state)
 {
@@ -412,6 +423,7 @@ int main(void)
         queue_test(test_the_result_of_a_task_that_runs_at_most_once),
         queue_test(test_a_thousand_to_one_queue_and_to_many),
         queue_test(test_no_two_entries_of_the_schedule_have_one_score),
+        queue_test(test_a_follow_up_takes_no_others_place),
         queue_test(test_a_paused_queue_takes_follow_ups),
         queue_test(test_a_follow_up_rings_the_bell_of_its_queue),
         queue_test(test_a_foreign_value_refuses_all_of_it),

@@ -103,6 +103,17 @@ static void a_target_of_a_foreign_type_keeps_the_task_where_it_is(void **state)
     assert_contains(move("k", OPERATE_DELETE, &retry, entries, 1), "WRONGTYPE");
 }
 
+static void who_is_buried_takes_no_others_place(void **state)
+{
+    (void)state;
+    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_entry entry = {.seen = SPAN("one"), .fresh = SPAN("same")};
+    given("ZADD dead 9999999999 same");
+    given("ZADD retry 1 one");
+    assert_string_equal(move("i", OPERATE_BURY, &retry, &entry, 1), "1");
+    assert_reply(server, "2", "ZCARD dead");
+}
+
 static void claims_of_the_living_are_refused(void **state)
 {
     (void)state;
@@ -222,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice),
         TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is),
+        TEST(who_is_buried_takes_no_others_place),
         TEST(claims_of_the_living_are_refused),
         TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through),
         TEST(what_is_buried_or_deleted_frees_what_it_held),

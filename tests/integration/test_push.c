@@ -109,6 +109,24 @@ static void test_lines_with_times(void **state)
     assert_length("default", 1);
 }
 
+/* Nothing is added to these lines that would tell them apart. */
+static void test_the_same_line_twice_is_two_tasks(void **state)
+{
+    (void)state;
+    push_text(WORDS("-", "--in", "1h"), "{\"class\":\"t\",\"args\":[],\"jid\":\"j\",\"created_at\":1.5}\n"
+                                        "{\"class\":\"t\",\"args\":[],\"jid\":\"j\",\"created_at\":1.5}\n");
+    assert_exit(0);
+    assert_reply(server, "2", "ZCARD schedule");
+    push(WORDS("t", "[]", "--jid", "k", "--unique", "--at", "2100-01-01T00:00:00Z"));
+    char *text = redis_server_command(server, "ZRANGE schedule -1 -1");
+    free(redis_server_command(server,
+                              "EVAL \"return redis.call('DEL', unpack(redis.call('KEYS', 'hf:2:unique:*')))\" 0"));
+    push_text(WORDS("-", "--unique", "--at", "2100-01-01T00:00:00Z"), text);
+    assert_exit(0);
+    assert_reply(server, "4", "ZCARD schedule");
+    free(text);
+}
+
 static void test_a_unique_task(void **state)
 {
     (void)state;
@@ -411,6 +429,7 @@ int main(void)
         push_test(test_one_task_as_json),
         push_test(test_a_task_at_a_time),
         push_test(test_lines_with_times),
+        push_test(test_the_same_line_twice_is_two_tasks),
         push_test(test_a_unique_task),
         push_test(test_a_task_that_is_never_retried),
         push_test(test_wrong_use),

@@ -205,6 +205,28 @@ static void test_buried(void **state)
     assert_postponed(QUEUE_DEAD, "dead", 0);
 }
 
+/* To the node the same bytes would be one entry. */
+static void test_of_two_tasks_with_the_same_bytes_none_is_lost(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {[QUEUE_RETRY] = "retry", [QUEUE_SCHEDULE] = "schedule", [QUEUE_DEAD] = "dead"};
+    enum { TWINS = 3 };
+    start("a");
+    for (enum queue_place place = QUEUE_RETRY; place <= QUEUE_DEAD; place++) {
+        for (unsigned i = 0; i < TWINS; i++) {
+            push("a", "one");
+            queue_probe_claim(&probe, i, "one");
+        }
+        for (unsigned i = 0; i < TWINS; i++)
+            queue_probe_postpone(&probe, i, place, NS_PER_S, "{}");
+        queue_probe_wait_all(&probe);
+        assert_reply(server, "3", "ZCARD %s", keys[place]);
+        assert_reply(server, "{}{}{}",
+                     "EVAL \"return string.gsub(table.concat(redis.call('ZRANGE', KEYS[1], 0, -1)), '%%s', '')\" 1 %s",
+                     keys[place]);
+    }
+}
+
 /* A burst of moves must leave scores that differ: dashboards handle equal ones badly. */
 static void test_scores_of_a_burst_differ(void **state)
 {
@@ -415,6 +437,7 @@ int main(void)
         queue_test(test_postponed_to_retry),
         queue_test(test_postponed_to_schedule),
         queue_test(test_buried),
+        queue_test(test_of_two_tasks_with_the_same_bytes_none_is_lost),
         queue_test(test_scores_of_a_burst_differ),
         queue_test(test_dead_keeps_9999_entries_of_half_a_year),
         queue_test(test_retry_and_schedule_are_not_trimmed),

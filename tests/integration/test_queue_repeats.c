@@ -220,6 +220,17 @@ static void test_a_repeated_promotion_moves_once(void **state)
     }
 }
 
+static void test_what_is_promoted_into_the_dead_takes_no_others_place(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "ZADD set 1 bad"));
+    free(redis_server_command(server, "ZADD dead 9999999999 wrapped"));
+    assert_reply(server, "1", "EVALSHA %s 4 set queues dead queue: 15552000 100 bad wrapped \"\"",
+                 queue_script_promote.sha1);
+    assert_reply(server, "2", "ZCARD dead");
+}
+
 static void test_a_look_gives_a_bounded_number_of_bytes(void **state)
 {
     (void)state;
@@ -326,14 +337,23 @@ static void test_a_reply_later_than_the_deadline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        queue_test(test_a_repeated_claim_answers_the_same),  queue_test(test_a_late_claim_changes_nothing),
-        queue_test(test_only_listed_processes_open_a_place), queue_test(test_one_call_mixes_repeats_and_new_claims),
-        queue_test(test_a_repeated_postponement_moves_once), queue_test(test_a_late_postponement_changes_nothing),
-        queue_test(test_a_repeated_give_back_moves_once),    queue_test(test_a_late_give_back_changes_nothing),
-        queue_test(test_a_repeated_leave_finds_nothing),     queue_test(test_a_leave_keeps_what_cannot_go_back),
-        queue_test(test_a_repeated_promotion_moves_once),    queue_test(test_a_look_gives_a_bounded_number_of_bytes),
-        queue_test(test_a_claim_whose_reply_is_lost),        queue_test(test_a_postponement_whose_reply_is_lost),
-        queue_test(test_a_give_back_whose_reply_is_lost),    queue_test(test_a_reply_later_than_the_deadline),
+        queue_test(test_a_repeated_claim_answers_the_same),
+        queue_test(test_a_late_claim_changes_nothing),
+        queue_test(test_only_listed_processes_open_a_place),
+        queue_test(test_one_call_mixes_repeats_and_new_claims),
+        queue_test(test_a_repeated_postponement_moves_once),
+        queue_test(test_a_late_postponement_changes_nothing),
+        queue_test(test_a_repeated_give_back_moves_once),
+        queue_test(test_a_late_give_back_changes_nothing),
+        queue_test(test_a_repeated_leave_finds_nothing),
+        queue_test(test_a_leave_keeps_what_cannot_go_back),
+        queue_test(test_a_repeated_promotion_moves_once),
+        queue_test(test_what_is_promoted_into_the_dead_takes_no_others_place),
+        queue_test(test_a_look_gives_a_bounded_number_of_bytes),
+        queue_test(test_a_claim_whose_reply_is_lost),
+        queue_test(test_a_postponement_whose_reply_is_lost),
+        queue_test(test_a_give_back_whose_reply_is_lost),
+        queue_test(test_a_reply_later_than_the_deadline),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

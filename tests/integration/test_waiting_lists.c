@@ -161,16 +161,21 @@ static void test_a_full_list_takes_only_who_has_a_place(void **state)
     assert_waiting("one=P two=P three=P");
 }
 
-/* Pushed twice: the same bytes are one entry of `schedule`. */
-static void test_the_same_task_twice_is_parked_once(void **state)
+/* Pushed twice: to the node the same bytes would be one entry of `schedule`. The first has the place. */
+static void test_the_same_task_twice_is_parked_twice(void **state)
 {
     (void)state;
     start("a");
+    park_new(&probe, 0, "older");
     park_new(&probe, 0, "one");
     park_new(&probe, 1, "one");
-    assert_waiting("one=P");
-    assert_places("schedule one");
-    assert_due_near("one");
+    assert_waiting("older=P one=P");
+    assert_due_far("one");
+    assert_reply(server, "3", "ZCARD schedule");
+    char *twin = redis_server_command(server, "ZRANGE schedule 1 1");
+    assert_memory_equal(twin, "one", 3);
+    assert_int_equal(strspn(twin + 3, " \t"), strlen(twin + 3));
+    free(twin);
 }
 
 static void test_two_tasks_of_one_jid_are_both_parked(void **state)
@@ -373,7 +378,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_behind_another_it_sleeps_long_whatever_was_freed),
     queue_test(test_what_a_refusal_of_long_ago_says_is_not_believed),
     queue_test(test_a_full_list_takes_only_who_has_a_place),
-    queue_test(test_the_same_task_twice_is_parked_once),
+    queue_test(test_the_same_task_twice_is_parked_twice),
     queue_test(test_two_tasks_of_one_jid_are_both_parked),
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
     queue_test(test_the_oldest_becomes_the_heir),

@@ -112,14 +112,19 @@ static void test_a_task_whose_process_died_keeps_its_place(void **state)
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-/* The file that our scripts include, and code behind it, as one argument. */
+/* The files that our scripts include, and code behind them, as one argument. */
 static char *included(const char *code)
 {
+    static const char *const paths[] = {"lib/queue/scripts/include/entry_add.lua",
+                                        "lib/queue/scripts/include/waiting_list.lua"};
     char text[32768], *argument = memory_zeroed(4, sizeof text);
-    FILE *file = fopen("lib/queue/scripts/include/waiting_list.lua", "r");
-    assert_non_null(file);
-    size_t length = fread(text, 1, sizeof text / 2, file);
-    fclose(file);
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        FILE *file = fopen(paths[i], "r");
+        assert_non_null(file);
+        length += fread(text + length, 1, sizeof text / 2 - length, file);
+        fclose(file);
+    }
     length += (size_t)snprintf(text + length, sizeof text - length, "%s", code);
     for (size_t i = 0; i < length; i++)
         snprintf(argument + 4 * i, 5, "\\x%02x", (unsigned char)text[i]);

@@ -263,6 +263,20 @@ static void members_of_workers_do_not_count(void **state)
     buffer_fini(&text);
 }
 
+/* Nor does what tells a task from its twin. */
+static void blanks_at_the_end_do_not_count(void **state)
+{
+    (void)state;
+    struct envelope_limits exact = {.size = strlen("{\"class\":\"c\",\"args\":[]}"), .depth = 3, .keys = 10};
+    struct buffer text = {0};
+    struct error error;
+    buffer_append_text(&text, "{\"class\":\"c\",\"args\":[]} \t \t\t");
+    assert_true(fits(&text, &exact, &error));
+    exact.size--;
+    assert_false(fits(&text, &exact, &error));
+    buffer_fini(&text);
+}
+
 /* A producer cannot hide a long text in such a member. */
 static void members_of_workers_count_beyond_their_share(void **state)
 {
@@ -323,6 +337,7 @@ int main(void)
         treatment_test(what_cannot_be_used_is_ignored_and_said),
         treatment_test(expiry_is_counted_from_the_creation),
         treatment_test(members_of_workers_do_not_count),
+        treatment_test(blanks_at_the_end_do_not_count),
         treatment_test(members_of_workers_count_beyond_their_share),
         treatment_test(the_queue_of_any_object_is_found),
     };

@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- Ends a task as done, and in the same instant pushes the tasks that follow from it and keeps its result. Else as
 -- finish.lua: what it held as unique is given free, and what says that it is to be cancelled goes with it.
 --
@@ -41,7 +42,7 @@ local function schedule_add(schedule, time, task)
         end
     end
     next_due[time] = due
-    redis.call('ZADD', schedule, score, task)
+    entry_add(schedule, score, task)
 end
 
 at = 8

@@ -77,7 +77,7 @@ for i = 8, #KEYS do
             redis.pcall('SADD', KEYS[3], ARGV[at + 2])
         elseif verb == 'bury' then
             -- Scores differ, because dashboards address an entry by its score.
-            redis.call('ZADD', KEYS[4], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
+            entry_add(KEYS[4], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
             buried = buried + 1
         end
         if verb ~= 'retry' and ARGV[at + 2] ~= '' and redis.pcall('GET', KEYS[i]) == ARGV[at + 2] then

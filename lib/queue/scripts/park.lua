@@ -56,10 +56,10 @@ if is_first then
     delay = (is_doubtful or seen < freed + 100000) and soon or near
 end
 local own = works and is_known and list.place(jid)
-if not works or (own and own.task and own.task ~= task) then
+if not works or (own and own.task) then
     -- Without a place nobody wakes it: there is none, or another task of the same jid has it.
     delay = math.min(delay, near)
-    redis.call('ZADD', KEYS[2], string.format('%.6f', (now + delay) / 1000000), task)
+    entry_add(KEYS[2], string.format('%.6f', (now + delay) / 1000000), task)
 else
     if not is_known then
         local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')

@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- The arrows from a claim into a sorted set: a failed task into `retry`, a delayed one into `schedule`, a hopeless one
 -- into `dead`.
 --
@@ -18,7 +19,7 @@ redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, 
 redis.call('HDEL', KEYS[1], ARGV[1])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-redis.call('ZADD', KEYS[2], string.format('%.6f', now + tonumber(ARGV[4])), ARGV[5])
+entry_add(KEYS[2], string.format('%.6f', now + tonumber(ARGV[4])), ARGV[5])
 local age, most = tonumber(ARGV[7]), tonumber(ARGV[8])
 if most > 0 then
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.6f', now - age))

@@ -40,7 +40,7 @@ for i = 4, #KEYS do
         moved = moved + 1
         if bury then
             -- Scores differ, because dashboards address an entry by its score.
-            redis.call('ZADD', KEYS[3], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
+            entry_add(KEYS[3], string.format('%.6f', now + buried / 1000000), ARGV[at + 1])
             buried = buried + 1
         else
             redis.call('LPUSH', KEYS[i], ARGV[at + 1])

@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- Pushes the tasks of one slice into a queue, or into the schedule, unless an earlier try of the same slice did.
 --
 -- KEYS: the producer's record, the list (or `schedule`), and for a list `queues`.
@@ -19,7 +20,9 @@ end
 -- Adds first: on a node that is out of memory this must fail, and what only keeps account goes on behind it.
 local length
 if ARGV[4] == '' then
-    redis.call('ZADD', place, unpack(ARGV, 5))
+    for i = 5, #ARGV, 2 do
+        entry_add(place, ARGV[i], ARGV[i + 1])
+    end
     length = redis.call('ZCARD', place)
 else
     length = redis.call('LPUSH', place, unpack(ARGV, 5))

@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- Pushes one task, unless another with the same class and arguments waits or runs.
 --
 -- KEYS: the producer's record (see push.lua), the key of uniqueness, the list (or `schedule`), and for a list `queues`.
@@ -19,7 +20,7 @@ if holder then
 end
 -- The task goes first: whatever the node refuses, it refuses here, and the key is then not taken.
 if ARGV[4] == '' then
-    redis.call('ZADD', place, unpack(ARGV, 7))
+    entry_add(place, ARGV[7], ARGV[8])
 else
     redis.call('LPUSH', place, ARGV[7])
     redis.pcall('SADD', KEYS[4], ARGV[4])

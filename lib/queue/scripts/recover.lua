@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- Puts the claims of a process whose lease has ended back at the head of their queues, all of them or some at a time,
 -- and when none is left, what is in its bells.
 --
@@ -68,7 +69,7 @@ for i = first, #ARGV, 4 do
         answers[#answers + 1] = 'stuck'
     else
         redis.call('HDEL', KEYS[2], slot)
-        redis.call('ZADD', KEYS[3], seconds(now + buried / 1000000), record)
+        entry_add(KEYS[3], seconds(now + buried / 1000000), record)
         buried = buried + 1
         remember(who, is_beside)
         if redis.pcall('GET', unique) == jid then

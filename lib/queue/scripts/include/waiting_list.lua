@@ -1,3 +1,4 @@
+-- include: entry_add.lua
 -- A waiting list, for the scripts that include this (docs/data-model.md: waiting for a lock). `order` is the sorted set
 -- of jids by their sequence, `places` the hash of what is known of each, `now` the node's time in microseconds.
 --
@@ -121,8 +122,8 @@ local function waiting_list(order, places, schedule, paused, now)
             due = due + 1
             score = string.format('%.6f', due / 1000000)
         end
-        redis.call('ZADD', schedule, score, task)
-        redis.call('HSET', places, jid, score .. '\n' .. redis.sha1hex(task) .. '\n' .. rest)
+        local entry = entry_add(schedule, score, task)
+        redis.call('HSET', places, jid, score .. '\n' .. redis.sha1hex(entry) .. '\n' .. rest)
     end
 
     -- The one that is parked is due at another time.

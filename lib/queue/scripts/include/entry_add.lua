@@ -1,0 +1,18 @@
+-- Adds a task to a sorted set, for the scripts that include this. It never takes the place of another: tasks of the same
+-- bytes would be one member, so one that finds such a twin there gets blanks at its end. JSON ignores them. They spell the
+-- time, so free ones are found at once however many twins there are.
+-- Answers the text that was added.
+local function entry_add(set, score, task)
+    local text, tries = task, 0
+    while redis.call('ZADD', set, 'NX', score, text) == 0 do
+        local time = redis.call('TIME')
+        local number = tonumber(time[1]) * 1000000 + tonumber(time[2]) + tries
+        local blanks = {}
+        while number > 0 do
+            blanks[#blanks + 1] = number % 2 == 0 and ' ' or '\t'
+            number = math.floor(number / 2)
+        end
+        text, tries = task .. table.concat(blanks), tries + 1
+    end
+    return text
+end
