@@ -103,12 +103,13 @@ struct trust_node {
     struct instant stepped_at, step_from; /* between these two samples, the later one first */
     node_set vouched;                     /* whose clocks show that the step was not ours */
     bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do, or it is gone */
-    int64_t doubted_us;                   /* in the node's time */
-    struct instant write_at;              /* not before */
-    struct instant seen_at;               /* when the last inspection was asked for */
-    bool wants_look;                      /* the quarantine is over, and it was not inspected since */
-    struct instant look_at;               /* not before */
-    uint32_t incarnation;                 /* counts the times its memory was, or may have been, lost */
+    char stepped_run[MARKER_RUN_DIGITS + 1]; /* what the marker said when the step was seen: another doubt is newer */
+    int64_t doubted_us;                      /* in the node's time */
+    struct instant write_at;                 /* not before */
+    struct instant seen_at;                  /* when the last inspection was asked for */
+    bool wants_look;                         /* the quarantine is over, and it was not inspected since */
+    struct instant look_at;                  /* not before */
+    uint32_t incarnation;                    /* counts the times its memory was, or may have been, lost */
     /* the verdict */
     enum trust_state state;
     enum trust_reason reason;

@@ -70,6 +70,7 @@ static void blame_node(struct trust *trust, struct trust_node *node, struct inst
     trust_quarantine_clock(trust, node, TRUST_CLOCK_STEPPED, now);
     node->doubts = false;
     node->doubt_wanted = is_group(trust) && is_recent(heard, node->stepped_at, TRUST_FRESH_NS);
+    memcpy(node->stepped_run, node->marker.run, sizeof node->stepped_run);
 }
 
 static void take_step(struct trust *trust, unsigned index, const struct trust_clock_news *news, struct instant heard,

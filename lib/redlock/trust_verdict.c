@@ -241,7 +241,8 @@ static void know_place(struct trust *trust, unsigned index)
             trust->node[i].known_id[0] = '\0';
 }
 
-/* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. And a marker
+/* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. A doubt that
+ * was there before the step is replaced by a new one, or whoever waits since then would heal the node too early. A marker
  * that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node is emptied once
  * more, and holds could not be given their keys back there. Each doubt is another one, also when its
  * write is repeated (its run is the time of the write), so that a newer one never looks like the one that somebody has
@@ -249,9 +250,9 @@ static void know_place(struct trust *trust, unsigned index)
 static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
-    bool is_over = instant_since(node->stepped_at, now) > TRUST_FRESH_NS || !node->has_marker ||
-                   trust_proof_of(node) == PROOF_DOUBTED || node->quarantine == TRUST_FINE || node->writes_marker ||
-                   node->wants_look;
+    bool is_doubted = trust_proof_of(node) == PROOF_DOUBTED && strcmp(node->marker.run, node->stepped_run) != 0;
+    bool is_over = instant_since(node->stepped_at, now) > TRUST_FRESH_NS || !node->has_marker || is_doubted ||
+                   node->quarantine == TRUST_FINE || node->writes_marker || node->wants_look;
     node->doubt_wanted = node->doubt_wanted && !is_over;
     bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
     bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER;

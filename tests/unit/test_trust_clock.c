@@ -93,6 +93,34 @@ static void a_step_within_the_allowance_is_none(void **state)
     expect_step(&world, 2, 0, 2);
 }
 
+/* Whoever waits since the first step would heal the marker too early: the second doubt makes him begin again. */
+static void a_step_inside_a_doubt_is_doubted_anew(void **state)
+{
+    (void)state;
+    struct world world;
+    char first[MARKER_TEXT_MAX];
+    start(&world, 3);
+    go_on(&world, 3);
+    for (unsigned steps = 0; steps < 3; steps++) {
+        memcpy(first, world.servers[1].text, sizeof first);
+        world.servers[1].offset_ns += steps % 2 == 0 ? HOUR_NS : -HOUR_NS; /* there and back */
+        pass(&world, NS_PER_S);
+        sample(&world, 1);
+        expect_step(&world, 2, 0, steps == 0 ? 2 : 0);
+        pass(&world, NS_PER_S);
+        sample(&world, 0);
+        expect_step(&world, 0, 2, 0);
+        assert_true(perform_write(&world, 1));
+        look(&world, 1);
+        sample(&world, 2);
+        expect_step(&world, 0, 0, 0); /* one doubt is enough for one step */
+        assert_string_not_equal(first, world.servers[1].text);
+        assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
+        pass(&world, QUARANTINE_NS / 2);
+        go_on(&world, 3);
+    }
+}
+
 /* What a time service corrects now and then, between two samples that are close together. */
 static void small_steps_are_none_and_are_followed(void **state)
 {
@@ -506,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_clock_that_drifts_is_never_blamed),
         cmocka_unit_test(a_step_is_seen_and_told_to_all),
+        cmocka_unit_test(a_step_inside_a_doubt_is_doubted_anew),
         cmocka_unit_test(a_step_within_the_allowance_is_none),
         cmocka_unit_test(small_steps_are_none_and_are_followed),
         cmocka_unit_test(a_step_in_an_inspection),
