@@ -36,14 +36,8 @@ static bool is_rest_of_own_step(const struct trust *trust, unsigned index, int d
            !(trust->own_clock_shown & bit(index));
 }
 
-/* The reason is refuted. What the marker says against the node goes on. */
-static void quarantine_lift(struct trust_node *node, enum trust_reason reason)
-{
-    if (node->quarantine == reason)
-        node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
-}
-
-/* Takes the blame from those that had it for this step. What they are quarantined for besides goes on. */
+/* Takes the blame from those that had it for this step. Their clocks have to agree with a quorum all the same: one that
+ * was blamed before it was compared may be wrong. */
 static void acquit(struct trust *trust, node_set nodes)
 {
     trust->own_clock_shown |= nodes;
@@ -53,7 +47,8 @@ static void acquit(struct trust *trust, node_set nodes)
             continue;
         node->doubt_wanted = node->doubts = false;
         node->step_ns = 0;
-        quarantine_lift(node, TRUST_CLOCK_STEPPED);
+        if (node->quarantine == TRUST_CLOCK_STEPPED)
+            node->quarantine = TRUST_CLOCK_UNCOMPARED;
     }
 }
 
@@ -173,8 +168,8 @@ void trust_compare_clocks(struct trust *trust, struct instant now)
         if (node->quarantine != TRUST_CLOCK_UNCOMPARED)
             continue;
         struct comparison beside = compare(trust, i, now);
-        if (beside.agree >= quorum(trust))
-            quarantine_lift(node, TRUST_CLOCK_UNCOMPARED);
+        if (beside.agree >= quorum(trust)) /* what the marker says against the node goes on */
+            node->quarantine = trust_needs_healing(node) ? trust_reason_of(trust_proof_of(node)) : TRUST_FINE;
         else if (beside.agree + trust->nodes - beside.known < quorum(trust))
             node->quarantine = TRUST_CLOCK_OUTLIER;
     }

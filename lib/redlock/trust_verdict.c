@@ -38,7 +38,8 @@ void trust_quarantine(const struct trust *trust, struct trust_node *node, enum t
 void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, enum trust_reason reason,
                             struct instant now)
 {
-    bool keeps = node->quarantine != TRUST_FINE && !trust_is_about_proof(node->quarantine);
+    bool keeps = node->quarantine != TRUST_FINE && node->quarantine != TRUST_CLOCK_UNCOMPARED &&
+                 !trust_is_about_proof(node->quarantine);
     trust_quarantine(trust, node, keeps ? node->quarantine : reason, now);
 }
 
@@ -241,12 +242,13 @@ static void know_place(struct trust *trust, unsigned index)
             trust->node[i].known_id[0] = '\0';
 }
 
-/* Enough clocks vouch that the node's stepped and not ours: everybody is to know, as long as it is news. A doubt that
- * was there before the step is replaced by a new one, or whoever waits since then would heal the node too early. A marker
- * that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node is emptied once
- * more, and holds could not be given their keys back there. Each doubt is another one, also when its
- * write is repeated (its run is the time of the write), so that a newer one never looks like the one that somebody has
- * waited for. */
+/* Two reasons to write a doubt. Enough clocks vouch that the node's stepped and not ours: everybody is to know, as
+ * long as it is news. A doubt from before the step is replaced by a new one, or whoever waits since then would heal the
+ * node too early. And a marker is gone: while there is none, nothing would tell that the node is emptied once more, and
+ * holds could not be given their keys back there.
+ *
+ * Each doubt is another one, also when its write is repeated (its run is the time of the write), so that a newer one
+ * never looks like the one that somebody has waited for. */
 static void decide_doubt(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];

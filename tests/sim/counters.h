@@ -46,6 +46,7 @@
     X(replaced)                                                                                                        \
     X(rolled_back)                                                                                                     \
     X(stepped)                                                                                                         \
+    X(hidden_jumps) /* acquisitions on a node whose clock had jumped there and back unseen */                          \
     X(frozen)                                                                                                          \
     X(died)                                                                                                            \
     X(healed_by_hand)                                                                                                  \

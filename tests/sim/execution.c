@@ -242,6 +242,7 @@ void message_execute(struct message *message)
     node_written(node);
     if (kind != REQUEST_RELEASE && kind != REQUEST_MARK)
         message->answer.node_us = node_model_clock_us(&node->model, world->now);
+    message->answer.stepped_ns = node->stepped_ns;
     if (kind == REQUEST_EXTEND && !node_model_has_marker(&node->model, message->request.marker))
         message->answer.code = MODEL_OTHER_MARKER;
     int64_t clock_ms = node_model_clock_ms(&node->model, world->now);

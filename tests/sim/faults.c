@@ -143,7 +143,7 @@ void fault_happens(struct world *world)
         some_loss(world);
         return;
     case FAULT_STEP:
-        node_step(world->parameters.profile == PROFILE_STEPS ? &world->nodes[0] : any_node(world));
+        node_step(any_node(world));
         return;
     case FAULT_FREEZE:
         client_pause(any_client(world), any_duration(world), true);

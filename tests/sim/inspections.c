@@ -171,6 +171,8 @@ void inspections_start(struct sim_client *client)
     const struct parameters *parameters = &client->world->parameters;
     client->trusts = parameters->nodes % 2 == 1;
     client->outliers = 0;
+    for (unsigned i = 0; i < parameters->nodes; i++)
+        client->connections[i].clock_run = 0, client->connections[i].noticed_at = (struct instant){0};
     if (!client->trusts)
         return;
     trust_init(&client->trust, parameters->nodes, client->timeout_ns);
@@ -217,6 +219,7 @@ void inspection_sampled(struct connection *connection, const struct message *mes
     if (!client->trusts)
         return;
     struct instant now = client_now(client);
+    oracle_clock_told(connection, message);
     struct trust_step step =
         trust_sampled(&client->trust, connection->node->index, message->asked, now, message->answer.node_us, now);
     if ((step.forgot | step.write | step.look | step.changed) != 0 || step.own_clock_stood)
@@ -254,6 +257,7 @@ static void inspected(struct message *message, enum outcome outcome)
     connection->inspecting = false;
     if (outcome == CALL_ANSWERED) {
         struct trust_sight sight = sight_of(message);
+        oracle_clock_told(connection, message);
         step_take(client, trust_saw(&client->trust, node, &sight, sight.answered));
         oracle_time_heard(client, node, message->asked);
     } else if (outcome == CALL_UNKNOWN) {

@@ -81,7 +81,7 @@ static void locks_are_looked_at(struct sim_node *node, const struct node_model *
 
 static void memory_lost(struct sim_node *node)
 {
-    node->lost_at = node->world->now;
+    node->lost_at = node->forgot_at = node->world->now;
     if (node->index == 0)
         memset(node->world->single_counters, 0, sizeof node->world->single_counters);
 }
@@ -121,8 +121,9 @@ static bool may_forget(const struct sim_node *node)
     const struct parameters *parameters = &node->world->parameters;
     if (parameters->profile == PROFILE_RUIN)
         return true;
-    return parameters->profile == PROFILE_LOSS &&
-           (!parameters_grouped(parameters) || doubted(node) < parameters->nodes / 2 + 1);
+    if (parameters->profile != PROFILE_LOSS && parameters->profile != PROFILE_STEPS)
+        return false;
+    return !parameters_grouped(parameters) || doubted(node) < parameters->nodes / 2 + 1;
 }
 
 /* Without a group, and with nobody to keep a quarantine, every lock that was on it must have expired when it comes back
@@ -221,23 +222,23 @@ static void expired_delete(struct sim_node *node)
             node_model_put(&node->model, key, MODEL_NO_VALUE, 0);
 }
 
-/* Where exclusion is promised only the clock of one node jumps, and not again before everybody has waited. */
+/* Where exclusion is promised, the clocks of a minority jump within the time that everybody waits for one jump. */
 static bool may_step(const struct sim_node *node)
 {
-    if (node->world->parameters.profile == PROFILE_WILD)
-        return true;
-    return node->index == 0 && doubted(node) < 2 && instant_since(node->lost_at, node->world->now) > 0 &&
-           (node->lost_at.ns == 0 ||
-            instant_since(node->lost_at, node->world->now) > 2 * node->world->parameters.max_ttl_ns);
+    const struct parameters *parameters = &node->world->parameters;
+    return parameters->profile == PROFILE_WILD || doubted(node) < parameters->nodes / 2 + 1;
 }
 
-/* A clock that jumps back to the right time cannot be told from one that never jumped by whoever comes then. */
+/* There, further, and back: a clock is right again, or so far off that everybody can see it. */
 static int64_t step_draw(const struct sim_node *node)
 {
     struct world *world = node->world;
     const struct parameters *parameters = &world->parameters;
     int64_t size = chance_scale(&world->chance, parameters->step_least_ns, parameters->step_most_ns);
-    if (chance_pick(&world->chance, 3) == 0)
+    unsigned way = chance_pick(&world->chance, 3);
+    if (way == 0 && node->stepped_ns != 0)
+        return -node->stepped_ns;
+    if (way == 1)
         size = -size;
     int64_t total = node->stepped_ns + size;
     bool is_visible = total <= -parameters->step_least_ns || total >= parameters->step_least_ns;

@@ -116,14 +116,40 @@ void oracle_node_changed(struct sim_node *node, uint32_t value)
         oracle_lease_check(lock);
 }
 
-static void quarantine_check(const struct sim_lock *lock)
+/* Whoever knew the clock before a jump is shown it by the next time he is told, and so is whoever meets the node while
+ * its clock is wrong. */
+void oracle_clock_told(struct connection *connection, const struct message *message)
+{
+    struct world *world = connection->client->world;
+    int64_t moved = message->answer.stepped_ns - (connection->clock_run == message->run ? connection->stepped_ns : 0);
+    if (moved <= -world->parameters.step_least_ns || moved >= world->parameters.step_least_ns)
+        connection->noticed_at = world->now;
+    connection->clock_run = message->run;
+    connection->stepped_ns = message->answer.stepped_ns;
+}
+
+/* The clock jumped there and back, and the client was told no time in between. Nothing but a doubt in the marker, by
+ * somebody who was, can keep it from counting the grant. */
+static bool is_hidden(const struct sim_lock *lock, unsigned node)
+{
+    const struct sim_node *model = &lock->client->world->nodes[node];
+    struct instant forgot_until = instant_after(model->forgot_at, lock->client->world->parameters.quarantine_ns);
+    bool forgot = model->forgot_at.ns != 0 && instant_before(lock->granted_at[node], forgot_until);
+    return !forgot && instant_before(lock->client->connections[node].noticed_at, model->lost_at);
+}
+
+/* What nobody could see is no mistake; nothing is promised for that one hold then. */
+static void quarantine_check(struct sim_lock *lock)
 {
     struct world *world = lock->client->world;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
         const struct sim_node *node = &world->nodes[i];
         bool is_fresh = set_has(lock->lease.yes, i) && instant_before(node->lost_at, lock->granted_at[i]) &&
                         instant_before(lock->granted_at[i], quarantined_until(node));
-        if (is_fresh && world->parameters.exclusion)
+        if (is_fresh && is_hidden(lock, i)) {
+            lock->tampered = true;
+            world->counters->hidden_jumps++;
+        } else if (is_fresh && world->parameters.exclusion)
             world_violated(world, "O8", "lock %u counts the grant of node %u, which forgot %.3f ms before it",
                            lock->number, i, (double)instant_since(node->lost_at, lock->granted_at[i]) / 1e6);
     }

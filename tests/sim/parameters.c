@@ -8,7 +8,7 @@
 #define WEEK_MS       (7 * 24 * 3600 * MS_PER_S)
 /* A step that is allowed for by the rules of trust.h is no step: their rate, and twice that for two nodes. */
 #define RATE_MOST   0.009
-#define STEP_UNSEEN (5 * NS_PER_S / 2)
+#define STEP_UNSEEN (4 * NS_PER_S)
 /* Clocks that are further apart make one of them an outlier to whoever compares them for the first time. */
 #define APART_MOST (1 * NS_PER_S)
 
@@ -137,7 +137,7 @@ static unsigned faults_of_profile(const struct parameters *p, struct chance *cha
     case PROFILE_LOSS: /* without a group, a node that forgets stays away for a ttl: that is a crash */
         return parameters_grouped(p) && chance_pick(chance, 4) != 0 ? 1u << FAULT_LOSS : 1u << FAULT_CRASH;
     case PROFILE_STEPS:
-        return 1u << FAULT_STEP;
+        return 1u << FAULT_STEP | (unsigned)chance_pick(chance, 2) << FAULT_LOSS;
     case PROFILE_WILD:
         return (unsigned)chance_between(chance, 1, 3) << FAULT_STEP;
     case PROFILE_RUIN:
@@ -157,7 +157,7 @@ static void faults_draw(struct parameters *p, struct chance *chance)
     p->faults = (unsigned)chance_between(chance, 1, (1 << FAULT_LOSS) - 1) | faults_of_profile(p, chance);
     if (has_fault(p, FAULT_PAUSE))
         p->pause_per_mille = chance_pick(chance, 40);
-    if (p->profile == PROFILE_LOSS || p->profile == PROFILE_RUIN)
+    if (has_fault(p, FAULT_LOSS))
         p->save_ns = chance_scale(chance, NS_PER_MS, p->longest_ttl_ns / 2);
 }
 
@@ -223,6 +223,8 @@ static void clocks_draw(struct parameters *p, struct chance *chance)
     /* Where only clocks order: what they may be wrong by, and how well a client can know them. */
     if (p->profile == PROFILE_RUIN || (p->profile == PROFILE_LOSS && !parameters_grouped(p)))
         p->order_gap_ns = 4 * clock_error(p) + 2 * p->longest_timeout_ns;
+    if (p->profile == PROFILE_STEPS && has_fault(p, FAULT_LOSS)) /* clocks that are wrong order nothing */
+        p->order_gap_ns = longest_life(p);
 }
 
 void parameters_draw(struct parameters *p, struct chance *chance, enum profile forced)

@@ -29,7 +29,7 @@ enum fault {
 enum profile {
     PROFILE_STEADY, /* nobody forgets, no clock jumps: exclusion; tokens in order */
     PROFILE_LOSS,   /* a minority of nodes forgets at a time, clock rates are bounded: the same */
-    PROFILE_STEPS,  /* one node's clock at a time jumps, far enough to be seen: the same */
+    PROFILE_STEPS,  /* clocks of a minority jump, far enough to be seen, and back; it may forget, too: exclusion */
     PROFILE_WILD,   /* clocks of nodes and clients do anything, nobody forgets: no exclusion; tokens in order */
     PROFILE_RUIN,   /* any node forgets at any time, clocks are right: no exclusion; tokens in order of time */
     PROFILES,

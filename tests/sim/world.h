@@ -93,8 +93,9 @@ struct request {
 
 struct answer {
     enum model_code code;
-    int64_t node_us; /* 0: a release does not tell */
-    uint16_t marker; /* of an inspection */
+    int64_t node_us;    /* 0: a release does not tell */
+    int64_t stepped_ns; /* with the time: how far the clock has jumped all in all */
+    uint16_t marker;    /* of an inspection */
     uint32_t run;
 };
 
@@ -154,6 +155,9 @@ struct connection {
     bool inspecting, marking;                /* a call is under way */
     struct instant inspected_at;             /* by the client's clock */
     uint16_t marker_guess;                   /* the number of the text that was asked for last */
+    uint32_t clock_run;                      /* the run whose clock the client knows; 0 = none */
+    int64_t stepped_ns;                      /* how far that clock had jumped when it was told last */
+    struct instant noticed_at;               /* when the client was last told a time that showed a jump */
     struct list under_way;                   /* struct message */
     struct list owed;
 };
@@ -243,9 +247,10 @@ struct sim_node {
     struct instant saved_at;
     uint16_t excused; /* keys last written by a late request: their release may have been there before */
     bool down;
-    struct instant lost_at; /* when it last forgot something, or its clock went ahead; 0 = never */
-    bool stepped;           /* its clock, ever */
-    int64_t stepped_ns;     /* all in all */
+    struct instant lost_at;   /* when it last forgot something, or its clock jumped; 0 = never */
+    struct instant forgot_at; /* when it last forgot something */
+    bool stepped;             /* its clock, ever */
+    int64_t stepped_ns;       /* all in all */
     struct instant refuses_until;
     struct event restart;
 };
@@ -425,6 +430,8 @@ void oracle_lease_check(struct sim_lock *lock);
 /* Its clock has stood still for so long; and a node told its time. */
 void oracle_clock_stood(struct sim_client *client, int64_t ns);
 void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked);
+/* Before the client's trust is told. */
+void oracle_clock_told(struct connection *connection, const struct message *message);
 void oracle_trust_changed(struct sim_client *client, node_set nodes);
 void oracle_end(struct world *world);
 

@@ -435,6 +435,24 @@ static void of_two_that_disagree_none_votes_until_all_has_expired(void **state)
     assert_int_equal(trust_voters(&world.trust), 7);
 }
 
+/* It was wrong when we met it, and is right again: what it forgot when it jumped has not expired. */
+static void a_step_back_before_the_clock_was_compared_is_a_step(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    world.servers[1].offset_ns = HOUR_NS;
+    look(&world, 0);
+    look(&world, 1);
+    pass(&world, NS_PER_S);
+    world.servers[1].offset_ns = 0;
+    sample(&world, 1);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    look(&world, 2);
+    assert_int_equal(trust_voters(&world.trust), 5);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
+}
+
 /* Others healed it, but they knew its clock. */
 static void a_restarted_node_is_compared_anew(void **state)
 {
@@ -551,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_clock_far_from_all_others),
         cmocka_unit_test(a_clock_votes_when_a_quorum_agrees_with_it),
         cmocka_unit_test(of_two_that_disagree_none_votes_until_all_has_expired),
+        cmocka_unit_test(a_step_back_before_the_clock_was_compared_is_a_step),
         cmocka_unit_test(a_restarted_node_is_compared_anew),
         cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
         cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),
