@@ -181,15 +181,22 @@ static void a_program_that_others_could_change_is_refused(void **state)
 {
     (void)state;
     plugin_put("good", "good.so");
-    assert_program_refused(file_write("open.sh", "#!/bin/sh\n", 0775), "/open.sh (mode 775), and it runs with the");
+    assert_program_refused(file_write("open.sh", "#!/bin/sh\n", 0775),
+                           "/open.sh: others may write it (mode 775), and it runs with the worker's rights");
     assert_program_refused(file_write("plain.sh", "#!/bin/sh\n", 0644), "/plain.sh cannot be executed (mode 644)");
     assert_program_refused(directory, "is no regular file");
     assert_program_refused("/nowhere/at/all", "/nowhere/at/all: No such file or directory");
+    char place[PATH_SIZE];
+    snprintf(place, sizeof place, "%s/open", directory);
+    assert_int_equal(mkdir(place, 0700) | chmod(place, 0770), 0);
+    const char *good = file_write("open/good.sh", "#!/bin/sh\n", 0755);
+    assert_program_refused(good, "/open: others may write it (mode 770), and it holds what must not be replaced");
+    assert_int_equal(unlink(good) | rmdir(place), 0);
     if (geteuid() != 0)
         return;
     const char *other = file_write("other.sh", "#!/bin/sh\n", 0755);
     assert_int_equal(chown(other, 12345, 0), 0);
-    assert_program_refused(other, "/other.sh belongs to user 12345; it runs with the worker's rights");
+    assert_program_refused(other, "/other.sh: belongs to user 12345; it runs with the worker's rights");
 }
 
 static void a_command_of_on_event_that_others_could_change_is_refused(void **state)
@@ -203,8 +210,8 @@ static void a_command_of_on_event_that_others_could_change_is_refused(void **sta
              file_write("bell.sh", "#!/bin/sh\n", 0777));
     holdfast("check -c %s --no-nodes", config_write(classes));
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.error, "t.conf:4: on_event.command: others may write ");
-    assert_contains(result.error, "/bell.sh (mode 777)");
+    assert_contains(result.error, "t.conf:4: on_event.command: ");
+    assert_contains(result.error, "/bell.sh: others may write it (mode 777), and it runs with the worker's rights");
 }
 
 static void a_class_has_a_program_or_a_plugin(void **state)

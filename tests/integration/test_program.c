@@ -6,6 +6,7 @@
 
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
+#include "tests/support/private_directory.h"
 #include "tests/support/program_fixture.h"
 #include "worker/isolation/output.h"
 
@@ -173,6 +174,45 @@ static void what_cannot_be_executed_says_why(void **state)
     outing_start(path);
     assert_int_equal(outing_await_end(), HF_FAIL);
     assert_contains(outcome->failure.message, "a script without a first line that begins with #!");
+}
+
+static void assert_not_trusted(const char *path)
+{
+    outing_start(path);
+    assert_int_equal(outing_await_end(), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
+    assert_contains(outcome->failure.message, "cannot be started: others than root and the user of the worker may");
+    assert_false(outing.has_begun);
+}
+
+/* Whatever it was when the worker began. */
+static void what_others_may_have_changed_is_not_started(void **state)
+{
+    (void)state;
+    char directory[PRIVATE_DIRECTORY_MAX + 64];
+    const char *path = script_write("exit 0");
+    memcpy(directory, path, strlen(path) + 1);
+    strrchr(directory, '/')[0] = '\0';
+    assert_int_equal(chmod(path, 0775), 0);
+    assert_not_trusted(path);
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(chmod(directory, 0770), 0);
+    assert_not_trusted(path);
+    assert_int_equal(chmod(directory, 01777), 0); /* as /tmp, where nobody can replace the files of others */
+    outing_start(path);
+    assert_int_equal(outing_await_end(), HF_OK);
+    assert_int_equal(chmod(directory, 0700), 0);
+}
+
+static void a_script_has_its_path_as_its_name(void **state)
+{
+    (void)state;
+    const char *path = script_write("printf '{\"result\":\"%s\"}' \"$0\" >&3");
+    char wanted[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(wanted, sizeof wanted, "\"%s\"", path);
+    outing_start(path);
+    assert_int_equal(outing_await_end(), HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), wanted);
 }
 
 static void an_environment_that_is_too_long_is_a_failure_with_its_reason(void **state)
@@ -405,6 +445,8 @@ int main(void)
         program_test(its_exit_status_decides),
         program_test(a_signal_is_a_crash),
         program_test(what_cannot_be_executed_says_why),
+        program_test(what_others_may_have_changed_is_not_started),
+        program_test(a_script_has_its_path_as_its_name),
         program_test(an_environment_that_is_too_long_is_a_failure_with_its_reason),
         program_test(it_reports_on_descriptor_3),
         program_test(what_it_says_is_heard_while_it_runs),

@@ -56,6 +56,29 @@ static void what_cannot_be_executed_is_told_with_its_reason(void **state)
     assert_string_equal(script_output("echo fine", NULL), "fine\n");
 }
 
+/* The dynamic linker prints what the kernel has called the file. */
+static void the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then(void **state)
+{
+    (void)state;
+    int file = memfd_create("output", MFD_CLOEXEC);
+    const char *const environment[] = {"LD_SHOW_AUXV=1", NULL};
+    struct child_plan plan = {.kind = CHILD_PROGRAM,
+                              .descriptors = {-1, file},
+                              .descriptor_count = 2,
+                              .arguments = (const char *const[]){"/bin/true", NULL},
+                              .environment = environment};
+    struct kid kid;
+    kid_start_plan(&kid, &plan);
+    assert_int_equal(kid_await_end(&kid), 0);
+    char text[4096] = "";
+    assert_true(pread(file, text, sizeof text - 1, 0) > 0);
+    char *name = strstr(text, "AT_EXECFN:");
+    assert_non_null(name);
+    strchrnul(name, '\n')[0] = '\0';
+    assert_contains(name, " /dev/fd/");
+    close(file);
+}
+
 static void long_arguments_and_environments_arrive_whole(void **state)
 {
     (void)state;
@@ -289,6 +312,7 @@ int main(void)
         launcher_test(a_program_has_its_arguments_and_its_environment_and_no_other),
         launcher_test(the_end_of_a_program_is_told_as_it_was),
         launcher_test(what_cannot_be_executed_is_told_with_its_reason),
+        launcher_test(the_file_that_was_looked_at_is_run_whatever_its_path_is_by_then),
         launcher_test(long_arguments_and_environments_arrive_whole),
         launcher_test(who_is_not_told_of_births_hears_of_an_exit),
         launcher_test(a_program_begins_with_nothing_but_what_its_plan_says),

@@ -113,6 +113,10 @@ bool program_start_verdict(const char *file, int failure, char *reason, size_t s
     case EACCES:
         why = "it is not an executable file, or a directory on the way to it may not be entered";
         break;
+    case EPERM:
+        why = "others than root and the user of the worker may change it, or a directory that it lies in; `holdfast "
+              "check` says which";
+        break;
     case ENOEXEC:
         why = "it is no program for this machine, or a script without a first line that begins with #!";
         break;

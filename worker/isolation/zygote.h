@@ -87,6 +87,7 @@ struct zygote_birth {
     int descriptors[CHILD_DESCRIPTORS_MAX]; /* at least the first three */
     unsigned descriptor_count;
     char **arguments, **environment; /* of a program */
+    int program;                     /* its file (O_PATH) */
     pid_t zygote;
     uint64_t mark; /* zygote_strays.c */
     volatile int failure;

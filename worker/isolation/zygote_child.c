@@ -2,10 +2,10 @@
  *
  * A program is started as posix_spawn does it: the child borrows the zygote's memory (on a stack of its own) until
  * execve, so nothing is copied, and tells through it why execve failed. Meanwhile it does nothing but system calls,
- * made directly: what a sanitizer puts around libc's functions would write into the zygote's books. The zygote waits
- * for its execve, so a program on a file system that hangs holds up all other starts, and kills. It could go on only
- * with a child that has memory of its own, which costs half as much again for each program; or with a thread that waits
- * instead, and then what it forks would not be sound.
+ * made directly: what a sanitizer puts around libc's functions would write into the zygote's books. The zygote looks
+ * at its file before and waits for its execve, so a program on a file system that hangs holds up all other starts, and
+ * kills. It could go on only with a child that has memory of its own, which costs half as much again for each program;
+ * or with a thread that waits instead, and then what it forks would not be sound.
  *
  * A runner process is a plain fork of the zygote: it has this program in memory already.
  *
@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "worker/isolation/zygote.h"
+#include "worker/plugin/program_file.h"
 
 #define BARE __attribute__((no_sanitize("address", "undefined", "thread")))
 
@@ -89,13 +90,23 @@ BARE static bool signals_unblock(void)
 
 /* --- programs --------------------------------------------------------------------------------------------------- */
 
+/* The file that was looked at. A script is none for the kernel, which cannot name a descriptor to the interpreter that
+ * is closed by then (ENOENT). It is run by its path, which its interpreter opens in any case; and $0, by which scripts
+ * find what lies beside them, stays what it is. */
+BARE static void program_execute(const struct zygote_birth *birth)
+{
+    syscall(SYS_execveat, birth->program, "", birth->arguments, birth->environment, AT_EMPTY_PATH);
+    if (errno == ENOENT)
+        syscall(SYS_execve, birth->arguments[0], birth->arguments, birth->environment);
+}
+
 BARE static int program_become(void *context)
 {
     struct zygote_birth *birth = context;
     if (child_settle(birth) && limit_set(RLIMIT_AS, birth->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
         syscall(SYS_umask, S_IRWXG | S_IRWXO);
         if (signals_unblock())
-            syscall(SYS_execve, birth->arguments[0], birth->arguments, birth->environment);
+            program_execute(birth);
     }
     birth->failure = errno;
     syscall(SYS_exit_group, EXIT_NOT_BORN);
@@ -105,10 +116,16 @@ BARE static int program_become(void *context)
 static pid_t program_bear(struct zygote_birth *birth)
 {
     static _Alignas(16) char stack[STACK_SIZE];
+    struct error error = ERROR_NONE;
     birth->failure = 0;
-    pid_t pid = clone(program_become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, birth);
-    if (pid < 0)
+    birth->program = program_file_open(birth->arguments[0], &error);
+    if (birth->program < 0)
         return -errno;
+    pid_t pid = clone(program_become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, birth);
+    int failure = errno;
+    close(birth->program);
+    if (pid < 0)
+        return -failure;
     if (birth->failure == 0)
         return pid;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

@@ -1,10 +1,8 @@
-/* Who may write a plugin may run code as the worker, so both the directory and the file must belong to root or to the
- * user of the worker and be writable by nobody else, and the file is no symbolic link.
+/* Both the directory and the file must be trusted (trusted_file.h), and the file is no symbolic link.
  *
  * What is checked is what is loaded: the directory is opened once, the file is opened relative to it with O_PATH (a
  * FIFO or a device is thereby never opened for real), its facts come from that descriptor, and dlopen gets the
- * descriptor's entry in /proc. Renaming or replacing anything in between changes nothing (CWE-367). The directories
- * above are the administrator's business.
+ * descriptor's entry in /proc. Renaming or replacing anything in between changes nothing (CWE-367).
  *
  * A file that ends too early, because it is still being copied or its disk was full, is found here: the C library maps
  * what the program headers speak of and dies of SIGBUS. */
@@ -24,25 +22,18 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/config/suggest.h"
+#include "worker/config/trusted_file.h"
 
 enum { SEGMENTS_MAX = 64 };
 
-/* Reports and returns false when somebody else than root or this user could change it. */
 static bool is_trusted(const struct stat *facts, const char *path, struct findings *findings)
 {
-    if (facts->st_uid != 0 && facts->st_uid != geteuid()) {
-        findings_error(findings,
-                       "%s: belongs to user %u; it runs inside the worker, so it has to belong to root or to "
-                       "user %u",
-                       path, (unsigned)facts->st_uid, (unsigned)geteuid());
-        return false;
-    }
-    if ((facts->st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        findings_error(findings, "%s: others may write it (mode %03o), and it runs inside the worker; chmod go-w it",
-                       path, (unsigned)facts->st_mode & 0777);
-        return false;
-    }
-    return true;
+    static const struct trust trust = {.what = "runs inside the worker"};
+    struct error error = ERROR_NONE;
+    if (trusted_facts(facts, path, &trust, &error))
+        return true;
+    findings_error(findings, "%s", error.text);
+    return false;
 }
 
 int plugin_directory_open(const char *directory, struct findings *findings)

@@ -1,0 +1,68 @@
+#include "worker/config/trusted_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static bool group_is_own(const struct stat *facts)
+{
+    return geteuid() != 0 && facts->st_uid == geteuid() && facts->st_gid == getegid();
+}
+
+bool trusted_facts(const struct stat *facts, const char *path, const struct trust *trust, struct error *error)
+{
+    mode_t others = trust->own_group && group_is_own(facts) ? S_IWOTH : S_IWGRP | S_IWOTH;
+    if (facts->st_uid != 0 && facts->st_uid != geteuid())
+        return error_set(error, "%.250s: belongs to user %u; it %s, so it has to belong to root or to user %u", path,
+                         (unsigned)facts->st_uid, trust->what, (unsigned)geteuid());
+    if ((facts->st_mode & others) != 0)
+        return error_set(error, "%.250s: others may write it (mode %03o), and it %s; chmod go-w it", path,
+                         (unsigned)facts->st_mode & 0777, trust->what);
+    return true;
+}
+
+static bool directory_is_trusted(const char *directory, const struct trust *trust, struct error *error)
+{
+    const struct trust holds = {.what = "holds what must not be replaced", .own_group = trust->own_group};
+    struct stat facts;
+    struct statvfs system;
+    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool is_known = fd >= 0 && fstat(fd, &facts) == 0 && fstatvfs(fd, &system) == 0;
+    if (!is_known)
+        error_set(error, "%.250s: this directory cannot be examined: %s", directory, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (!is_known || (system.f_flag & ST_RDONLY) != 0)
+        return is_known;
+    if ((facts.st_mode & S_ISVTX) != 0)
+        facts.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
+    return trusted_facts(&facts, directory, &holds, error);
+}
+
+/* Cuts the path of a file. */
+static const char *directory_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    slash[slash == path] = '\0';
+    return path;
+}
+
+bool trusted_file(int fd, const char *path, const struct trust *trust, struct error *error)
+{
+    char given[PATH_MAX], real[PATH_MAX], opened[32];
+    struct stat facts;
+    snprintf(given, sizeof given, "%s", path);
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(opened, real, sizeof real - 1);
+    if (length < 0 || fstat(fd, &facts) != 0)
+        return error_set(error, "%.250s: cannot be examined: %s", path, strerror(errno));
+    real[length] = '\0';
+    return trusted_facts(&facts, path, trust, error) && directory_is_trusted(directory_of(given), trust, error) &&
+           directory_is_trusted(directory_of(real), trust, error);
+}
