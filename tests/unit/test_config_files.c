@@ -76,7 +76,6 @@ static void files_that_cannot_be_configurations_are_refused(void **state)
     assert_int_equal(mkfifo("fifo", 0600), 0);
     assert_refused("fifo", "fifo: is not a regular file");
     config_place_write("t.conf", CONFIG_NODES, 0646);
-    assert_refused("t.conf", "t.conf: everybody may write it (mode 646)");
     char *large = malloc((1 << 20) + 3);
     memset(large, ' ', (1 << 20) + 2);
     large[(1 << 20) + 2] = '\0';
@@ -87,6 +86,50 @@ static void files_that_cannot_be_configurations_are_refused(void **state)
     fwrite("a = 1;\nb\0c", 1, 10, file);
     fclose(file);
     assert_refused("t.conf", "t.conf:2: holds a NUL byte");
+}
+
+static void files_that_others_could_change_are_refused(void **state)
+{
+    (void)state;
+    config_place_write("t.conf", CONFIG_NODES, 0646);
+    assert_refused("t.conf", "t.conf: others may write it (mode 646), and it decides which code runs; chmod go-w it");
+    config_place_write("t.conf", CONFIG_NODES, 0644);
+    assert_int_equal(chmod(".", 0777), 0);
+    assert_refused("t.conf", ".: others may write it (mode 777), and it holds what must not be replaced");
+    assert_int_equal(chmod(".", 01777), 0);
+    config_free(config_place_read_good(CONFIG_NODES));
+    assert_int_equal(chmod(".", 0700), 0);
+}
+
+/* Its own group is the affair of a user, but root's files are no group's. */
+static void files_that_another_group_could_change_are_refused(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    config_place_write("t.conf", CONFIG_NODES, 0664);
+    if (geteuid() != 0) {
+        struct config *config = config_read("t.conf", &findings);
+        assert_int_equal(findings.errors, 0);
+        config_free(config);
+        findings_fini(&findings);
+        return;
+    }
+    assert_refused("t.conf", "t.conf: others may write it (mode 664)");
+    assert_int_equal(chown("t.conf", 12345, 12345), 0);
+    assert_refused("t.conf", "t.conf: belongs to user 12345; it decides which code runs, so it has to belong to root");
+    assert_int_equal(chown("t.conf", 0, 0) | chmod("t.conf", 0644), 0);
+    assert_int_equal(chown(".", 12345, 12345), 0);
+    assert_refused("t.conf", ".: belongs to user 12345; it holds what must not be replaced");
+    assert_int_equal(chown(".", 0, 0), 0);
+}
+
+static void a_link_lies_where_it_leads_to_as_well(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("sub", 0777) | chmod("sub", 0777), 0);
+    config_place_write("sub/part.conf", CONFIG_NODES, 0644);
+    assert_int_equal(symlink("sub/part.conf", "t.conf"), 0);
+    assert_refused("t.conf", "/sub: others may write it (mode 777), and it holds what must not be replaced");
 }
 
 static void deep_nesting_is_refused_without_a_crash(void **state)
@@ -173,6 +216,9 @@ int main(void)
         CONFIG_TEST(relative_paths_begin_at_the_file),
         CONFIG_TEST(bad_includes_are_refused),
         CONFIG_TEST(files_that_cannot_be_configurations_are_refused),
+        CONFIG_TEST(files_that_others_could_change_are_refused),
+        CONFIG_TEST(files_that_another_group_could_change_are_refused),
+        CONFIG_TEST(a_link_lies_where_it_leads_to_as_well),
         CONFIG_TEST(deep_nesting_is_refused_without_a_crash),
         CONFIG_TEST(passwords_come_from_a_private_file_or_the_environment),
         CONFIG_TEST(passwords_that_others_can_read_are_refused),

@@ -4,7 +4,7 @@
  * what is a comment, a text, a name, a number or an @include at the beginning of a line. Everything else is left for
  * the parser to judge.
  *
- * A configuration names code to load, so a file that everybody may write is refused, and an @include stays below the
+ * A configuration names code to load, so it has to be trusted (trusted_file.h), and an @include stays below the
  * directory of the main file (no absolute path, no ".."; CWE-73). Limits: 1 MiB a file, 64 files, 8 levels.
  *
  * Runs at the start of the program, on the main thread. */
@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/config/trusted_file.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, FILES_MAX = 64, DEPTH_MAX = 8 };
 
@@ -59,6 +60,8 @@ static bool descriptor_read(int fd, struct buffer *out, const char *path, struct
 
 static bool descriptor_check(int fd, const char *path, struct findings *findings)
 {
+    static const struct trust trust = {.what = "decides which code runs", .own_group = true};
+    struct error error = ERROR_NONE;
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
         findings_error(findings, "%s: cannot be examined: %s", path, strerror(errno));
@@ -68,12 +71,10 @@ static bool descriptor_check(int fd, const char *path, struct findings *findings
         findings_error(findings, "%s: is not a regular file", path);
         return false;
     }
-    if ((facts.st_mode & S_IWOTH) != 0) {
-        findings_error(findings, "%s: everybody may write it (mode %03o): it decides which code runs; chmod o-w it",
-                       path, (unsigned)facts.st_mode & 0777);
-        return false;
-    }
-    return true;
+    if (trusted_file(fd, path, &trust, &error))
+        return true;
+    findings_error(findings, "%s", error.text);
+    return false;
 }
 
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
