@@ -108,7 +108,8 @@ typedef struct hf_job_api {
     const char *(*class_name)(const hf_job *job);
     const char *(*queue)(const hf_job *job);
     const char *(*args)(const hf_job *job, size_t *length); /* the JSON array, byte for byte as it was pushed */
-    unsigned (*attempt)(const hf_job *job);                 /* 0 on the first run, n on the n-th retry */
+    /* 0 on the first run, n on the n-th retry. A retry by hand has the number of the run before it, but never 0. */
+    unsigned (*attempt)(const hf_job *job);
     /* Reads one element of args: true and the value if args[index] is of that type. A text is unescaped UTF-8 and
      * belongs to the host until run() returns. */
     int (*arg_integer)(const hf_job *job, unsigned index, int64_t *value);

@@ -233,7 +233,7 @@ void slot_run_start(struct slot *slot)
     start_tell(slot);
     slot->job.class_name = slot->envelope.class_name;
     slot->job.args = slot->envelope.args;
-    slot->job.attempt = slot->envelope.was_retried ? slot->envelope.retry_count + 1 : 0;
+    slot->job.attempt = envelope_attempt(&slot->envelope);
     slot->job.queue = slot->queue;
     slot->job.jid = slot->jid;
     slot->job.resources = slot->resources.names;

@@ -65,11 +65,11 @@ struct envelope {
 
     /* What the task says about its failures. `retry` true, or anything else that is no number and neither false nor
      * null, means "as usual for its class", as if it were absent; null means false, as it does to Ruby. */
-    bool retry_off;     /* retry is false, "false" or null */
-    bool retry_counted; /* retry is an integer (3, "3"): retry_max is the task's own */
-    unsigned retry_max; /* that integer, else 25; 0 = dead at the first failure */
-    bool was_retried;   /* retry_count is present and a count */
-    unsigned retry_count;
+    bool retry_off;          /* retry is false, "false" or null */
+    bool retry_counted;      /* retry is an integer (3, "3"): retry_max is the task's own */
+    unsigned retry_max;      /* that integer, else 25; 0 = dead at the first failure */
+    bool was_retried;        /* retry_count is present and an integer: the task failed before */
+    int retry_count;         /* below zero after a retry by hand, which takes one from it */
     int64_t retry_for_us;    /* -1 = not given */
     const char *retry_queue; /* "" = none, or none that could be a queue */
     bool dead_off;           /* "dead": false */
@@ -98,10 +98,17 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
                     struct error *error) MUST_CHECK;
 void envelope_fini(struct envelope *envelope);
 
-/* When the task is too late to be started, 0 = never. A task that was started before, which its retry_count says, no
- * longer expires. Else expires_at, else created_at (or enqueued_at) + expires_in; when it says neither, enqueued_at
- * (or created_at) + `class_us`, what is usual for its class (0 = nothing). */
+/* What a handler hears as its attempt: see jobs/job.h. */
+unsigned envelope_attempt(const struct envelope *envelope);
+/* Whether the record of a failure says that the task was started: by a retry_count, or without one (its lock was lost)
+ * by failed_at. The record of a task that was never started says expires_at, if it expires. */
+bool envelope_was_started(const struct envelope *envelope);
+/* When the task is too late to be started, 0 = never. A task that was started before no longer expires. Else
+ * expires_at, else created_at (or enqueued_at) + expires_in; when it says neither, enqueued_at (or created_at) +
+ * `class_us`, what is usual for its class (0 = nothing). */
 struct wall_time envelope_expiry(const struct envelope *envelope, int64_t class_us);
+/* The expires_at that an entry of `schedule` gets when it becomes due at `due`; 0 = none. */
+struct wall_time envelope_expiry_when_due(const struct envelope *envelope, struct wall_time due);
 
 /* The queue that a text names which may be no task: false when it is no JSON object, or names none that is a string.
  * Appended to `out`. */

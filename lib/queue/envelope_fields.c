@@ -23,7 +23,7 @@ static struct text_span bare(struct text_span value)
 
 /* --- retry --------------------------------------------------------------------------------------------------- */
 
-/* An integer, or a string of one; anything beyond ENVELOPE_RETRIES_MAX is that, anything below zero is -1. */
+/* An integer, or a string of one; its size is at most ENVELOPE_RETRIES_MAX. */
 static bool count_read(struct text_span value, int *out)
 {
     struct text_span digits = bare(value);
@@ -38,7 +38,7 @@ static bool count_read(struct text_span value, int *out)
         if (count > ENVELOPE_RETRIES_MAX)
             count = ENVELOPE_RETRIES_MAX;
     }
-    *out = negative && count > 0 ? -1 : count;
+    *out = negative ? -count : count;
     return true;
 }
 
@@ -58,8 +58,15 @@ void envelope_retry_read(struct envelope *envelope, struct text_span retry, stru
     if (!envelope->retry_counted)
         max = ENVELOPE_RETRIES_DEFAULT;
     envelope->retry_max = max > 0 ? (unsigned)max : 0;
-    envelope->was_retried = retry_count.bytes != NULL && count_read(retry_count, &count) && count >= 0;
-    envelope->retry_count = envelope->was_retried ? (unsigned)count : 0;
+    envelope->was_retried = retry_count.bytes != NULL && count_read(retry_count, &count);
+    envelope->retry_count = envelope->was_retried ? count : 0;
+}
+
+unsigned envelope_attempt(const struct envelope *envelope)
+{
+    if (!envelope->was_retried)
+        return 0;
+    return envelope->retry_count > 0 ? (unsigned)envelope->retry_count + 1 : 1;
 }
 
 unsigned envelope_backtrace_read(struct text_span value)
@@ -142,11 +149,16 @@ static struct wall_time time_after(struct wall_time from, int64_t us)
     return (struct wall_time){from.us + us};
 }
 
+bool envelope_was_started(const struct envelope *envelope)
+{
+    return envelope->was_retried || (envelope->failed_at.us != 0 && envelope->expires_at.us == 0);
+}
+
 struct wall_time envelope_expiry(const struct envelope *envelope, int64_t class_us)
 {
     const struct wall_time never = {0};
     struct wall_time created = envelope->created_at, enqueued = envelope->enqueued_at;
-    if (envelope->was_retried)
+    if (envelope_was_started(envelope))
         return never;
     if (envelope->expires_at.us != 0)
         return envelope->expires_at;
@@ -155,4 +167,10 @@ struct wall_time envelope_expiry(const struct envelope *envelope, int64_t class_
     if (envelope->expires_in_us > 0)
         return time_after(created.us != 0 ? created : enqueued, envelope->expires_in_us);
     return class_us > 0 ? time_after(enqueued.us != 0 ? enqueued : created, class_us) : never;
+}
+
+struct wall_time envelope_expiry_when_due(const struct envelope *envelope, struct wall_time due)
+{
+    bool is_said = envelope->expires_at.us != 0 || envelope_was_started(envelope);
+    return is_said || envelope->expires_in_us <= 0 ? (struct wall_time){0} : time_after(due, envelope->expires_in_us);
 }

@@ -211,10 +211,10 @@ static void entry_rewrite(struct promoter *promoter, struct wall_time now)
     struct text_span former = envelope_member_value(envelope, "enqueued_at");
     envelope_append_time_like(&at, now, former, promoter->options.keep_ms);
     struct envelope_change changes[] = {{"enqueued_at", {at.bytes, at.length}}, {"at", {NULL, 0}}, {"expires_at", {0}}};
-    bool expires = promoter->set == SET_SCHEDULE && envelope->expires_in_us > 0 && envelope->expires_at.us == 0 &&
-                   !envelope->was_retried;
+    struct wall_time expires_at = envelope_expiry_when_due(envelope, now);
+    bool expires = promoter->set == SET_SCHEDULE && expires_at.us != 0;
     if (expires) {
-        envelope_append_time(&expiry, (struct wall_time){now.us + envelope->expires_in_us});
+        envelope_append_time(&expiry, expires_at);
         changes[2].value = (struct text_span){expiry.bytes, expiry.length};
     }
     envelope_rewrite(envelope, changes, expires ? 3 : 2, &promoter->text);

@@ -289,6 +289,12 @@ static void retried_tasks_go_back_as_dashboards_would_send_them(void **state)
     assert_contains(task, "\"retry_count\":-1,");
     assert_lacks(task, "\"enqueued_at\":7");
     free(task);
+    /* It was scheduled long before it is sent off by hand: what it may wait counts from then on. */
+    given("ZADD schedule 9 " TASK("e", ",\"queue\":\"e\",\"created_at\":1000.5,\"expires_in\":60"));
+    admin_good("tasks", "retry", "e");
+    task = redis_server_command(server, "LINDEX queue:e 0");
+    assert_contains(task, ",\"expires_at\":1");
+    free(task);
 }
 
 static void each_named_task_gets_its_answer(void **state)

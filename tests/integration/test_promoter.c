@@ -353,6 +353,8 @@ static void test_a_scheduled_task_expires_after_it_became_due(void **state)
     assert_expiry("schedule", ",\"expires_in\":600", now + 599, now + 660);
     assert_expiry("schedule", ",\"expires_in\":600,\"expires_at\":77.5", 77.5, 77.5);
     assert_expiry("schedule", ",\"expires_in\":600,\"retry_count\":0", -1, -1);
+    assert_expiry("schedule", ",\"expires_in\":600,\"retry_count\":-1", -1, -1);
+    assert_expiry("schedule", ",\"expires_in\":600,\"failed_at\":5", -1, -1);
     assert_expiry("schedule", "", -1, -1);
     assert_expiry("retry", ",\"expires_in\":600", -1, -1);
 }

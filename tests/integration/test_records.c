@@ -146,6 +146,27 @@ static void a_task_that_goes_all_the_way_keeps_what_it_came_with(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
+/* With the first time of failure long ago, its time to be started over, and `holdfast tasks retry` or a dashboard's
+ * "Retry now", which take one from the count. */
+static void a_task_that_is_retried_by_hand_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    struct envelope entry = {.member_count = 0};
+    unsigned worker = fleet_work(&fleet, NULL);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"why\"],\"jid\":\"t\",\"created_at\":1795194374.5,"
+                       "\"expires_in\":1,\"failed_at\":1795194375.25,\"retry_count\":-1}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    char *text = entry_of("retry", &entry);
+    assert_int_equal(entry.retry_count, 0);
+    assert_contains(text, "\"error_message\":\"why, attempt 1\"");
+    assert_contains(text, "\"failed_at\":1795194375.25,");
+    assert_contains(text, "\"retried_at\":");
+    free(text);
+    envelope_fini(&entry);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +174,7 @@ int main(void)
         fleet_test(a_task_of_exactly_the_greatest_size_fails_and_is_tried_again),
         fleet_test(a_failure_keeps_the_lines_of_its_call_stack),
         fleet_test(failures_follow_the_settings_of_the_class),
+        fleet_test(a_task_that_is_retried_by_hand_goes_on_where_it_was),
         fleet_test(a_task_that_goes_all_the_way_keeps_what_it_came_with),
     };
     return cmocka_run_group_tests_name("records", tests, one_fleet_set_up, one_fleet_tear_down);

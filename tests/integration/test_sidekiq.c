@@ -142,6 +142,16 @@ static void ruby_retries_what_failed_and_what_is_dead(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
     assert_int_equal(fleet_left(&fleet), 2);
     assert_ruby("4 4 0 0 1 1 0 0", "stats");
+    /* The first failure stays the first. */
+    char *retried = fleet_ask(&fleet, "ZRANGE retry 0 0"), *dead = fleet_ask(&fleet, "ZRANGE dead 0 0");
+    const char *const texts[] = {retried, dead};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_contains(texts[i], ", attempt 1\"");
+        assert_contains(texts[i], "\"retry_count\":0");
+        assert_contains(texts[i], "\"retried_at\":");
+    }
+    free(retried);
+    free(dead);
 }
 
 int main(void)

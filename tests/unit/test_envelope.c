@@ -399,18 +399,21 @@ static void retry_is_read_from_any_form(void **state)
     }
 }
 
-static void retry_count_is_a_count_or_absent(void **state)
+static void retry_count_is_an_integer_or_absent(void **state)
 {
     (void)state;
     static const struct {
         const char *json;
         bool present;
-        unsigned count;
+        int count;
     } cases[] = {{"0", true, 0},
                  {"24", true, 24},
                  {"\"5\"", true, 5},
                  {"-0", true, 0},
-                 {"-1", false, 0},
+                 {"-1", true, -1}, /* retried by hand */
+                 {"\"-2\"", true, -2},
+                 {"-5000000000", true, -1000000},
+                 {"\"-\"", false, 0},
                  {"null", false, 0},
                  {"1.5", false, 0},
                  {"\"x\"", false, 0},
@@ -492,7 +495,7 @@ int main(void)
         cmocka_unit_test(resources_are_sorted_by_bytes_and_kept_once),
         cmocka_unit_test(other_resources_are_refused),
         cmocka_unit_test(retry_is_read_from_any_form),
-        cmocka_unit_test(retry_count_is_a_count_or_absent),
+        cmocka_unit_test(retry_count_is_an_integer_or_absent),
         cmocka_unit_test(only_false_keeps_a_task_out_of_dead),
         cmocka_unit_test(a_used_envelope_keeps_nothing_and_needs_no_memory),
     };

@@ -216,6 +216,10 @@ static void expiry_is_counted_from_the_creation(void **state)
     assert_expiry("\"expires_at\":120.5", 5, 120500000);
     assert_expiry("\"created_at\":100,\"expires_in\":60,\"expires_at\":null", 5, 160000000);
     assert_expiry("\"created_at\":100,\"expires_in\":60,\"expires_at\":120,\"retry_count\":0", 5, 0);
+    assert_expiry("\"created_at\":100,\"expires_in\":60,\"expires_at\":120,\"retry_count\":-1", 5, 0);
+    /* a failure that did not count: the task was started, unless its record kept the time of its expiry */
+    assert_expiry("\"created_at\":100,\"expires_in\":60,\"failed_at\":150", 5, 0);
+    assert_expiry("\"created_at\":100,\"expires_in\":60,\"expires_at\":120.5,\"failed_at\":150", 5, 120500000);
     assert_expiry("\"created_at\":100,\"expires_in\":0", 0, 0);
     assert_expiry("\"created_at\":100,\"enqueued_at\":200,\"expires_in\":0", 5, 200000005);
     assert_expiry("\"created_at\":100", 5, 100000005);

@@ -78,6 +78,9 @@ static void retry_for_counts_time_and_no_tries(void **state)
         /* an unreadable time of failure: since its creation, else by number */
         {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":\"2026-11-20 07:06:14 UTC\",\"created_at\":1795194000.0",
          FAILURE_DEAD},
+        /* retried by hand: since the first failure */
+        {",\"retry_for\":60,\"retry_count\":-1,\"failed_at\":1795194314.4", FAILURE_DEAD},
+        {",\"retry_for\":60,\"retry_count\":-1,\"failed_at\":1795194314.5", FAILURE_RETRY},
         {",\"retry_for\":60,\"retry_count\":3", FAILURE_RETRY},
         {",\"retry_for\":60,\"retry_count\":24", FAILURE_DEAD},
         {",\"retry_for\":60,\"retry_count\":0,\"failed_at\":1.5,\"dead\":false", FAILURE_VANISHES},
@@ -143,6 +146,8 @@ static void the_delay_grows_with_the_fourth_power_of_the_count(void **state)
 {
     (void)state;
     assert_delay("{\"class\":\"c\",\"args\":[]}", 15, 10);
+    assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":-1}", 15, 10);
+    assert_delay("{\"class\":\"c\",\"args\":[],\"retry_count\":-9}", 15, 10);
     for (int64_t count = 1; count <= 25; count++) {
         char text[128];
         snprintf(text, sizeof text, "{\"class\":\"c\",\"args\":[],\"retry_count\":%d}", (int)count - 1);
@@ -187,6 +192,20 @@ static void a_later_failure_counts_on_and_keeps_the_time_of_the_first(void **sta
     assert_member("retry_count", "24");
     assert_member("failed_at", "1795194001250");
     assert_member("retried_at", "1795194374.5");
+}
+
+/* Whoever retries a task by hand takes one from its count, also from 0, as dashboards do. */
+static void a_failure_after_a_retry_by_hand_is_not_the_first(void **state)
+{
+    (void)state;
+    failure_set(&failure, "Second", "again");
+    write_record("{\"class\":\"c\",\"args\":[],\"failed_at\":1795194001.25,\"retry_count\":-1}", true);
+    assert_member("failed_at", "1795194001.25");
+    assert_member("retried_at", "1795194374.5");
+    assert_member("retry_count", "0");
+    write_record("{\"class\":\"c\",\"args\":[],\"failed_at\":1795194001.25,\"retry_count\":-3}", true);
+    assert_member("failed_at", "1795194001.25");
+    assert_member("retry_count", "-2");
 }
 
 /* What producers in other languages send must come back as it was. */
@@ -321,6 +340,7 @@ int main(void)
         failure_test(the_delay_grows_with_the_fourth_power_of_the_count),
         failure_test(the_delay_of_absurd_counts_is_bounded),
         failure_test(the_first_failure_is_written_after_what_was_there),
+        failure_test(a_failure_after_a_retry_by_hand_is_not_the_first),
         failure_test(a_later_failure_counts_on_and_keeps_the_time_of_the_first),
         failure_test(everything_else_keeps_its_bytes),
         failure_test(a_task_without_jid_gets_the_one_it_ran_under),

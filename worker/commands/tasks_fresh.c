@@ -4,19 +4,24 @@
 #include <string.h>
 
 /* Back to its queue: as a promoted one, with one failure forgotten, so that a task that died of its failures gets one
- * more run before it may die again. In `schedule` it did not fail. */
+ * more run before it may die again. In `schedule` it did not fail, and its time to be started begins now. */
 static void requeue_write(const struct task_entry *entry, const struct task_view *view, struct wall_time now,
                           struct buffer *fresh)
 {
-    struct buffer at = {0}, count = {0};
+    struct buffer at = {0}, more = {0};
+    struct wall_time expires_at = envelope_expiry_when_due(&view->envelope, now);
+    bool was_scheduled = entry->place == TASK_IN_SCHEDULE;
     envelope_append_time(&at, now);
-    buffer_format(&count, "%d", (int)view->envelope.retry_count - 1);
-    bool forgets = view->envelope.was_retried && entry->place != TASK_IN_SCHEDULE;
-    struct envelope_change changes[] = {
-        {"enqueued_at", {at.bytes, at.length}}, {"at", {NULL, 0}}, {"retry_count", {count.bytes, count.length}}};
-    envelope_rewrite(&view->envelope, changes, forgets ? 3 : 2, fresh);
+    if (!was_scheduled && view->envelope.was_retried)
+        buffer_format(&more, "%d", view->envelope.retry_count - 1);
+    else if (was_scheduled && expires_at.us != 0)
+        envelope_append_time(&more, expires_at);
+    struct envelope_change changes[] = {{"enqueued_at", text_span_of(&at)},
+                                        {"at", {NULL, 0}},
+                                        {was_scheduled ? "expires_at" : "retry_count", text_span_of(&more)}};
+    envelope_rewrite(&view->envelope, changes, more.length > 0 ? 3 : 2, fresh);
     buffer_fini(&at);
-    buffer_fini(&count);
+    buffer_fini(&more);
 }
 
 static void queue_take(const struct task_view *view, struct buffer *queue)

@@ -93,7 +93,7 @@ static void set_row(struct table *table, const struct task_entry *entry, struct 
     class_cell(table, view);
     table_cell(table, TABLE_PLAIN, "%s", log_quote(view->is_task ? view->envelope.queue : "", quoted));
     if (view->is_task && view->envelope.was_retried)
-        table_cell(table, TABLE_PLAIN, "%u", view->envelope.retry_count + 1);
+        table_cell(table, TABLE_PLAIN, "%u", envelope_attempt(&view->envelope));
     else
         table_cell(table, TABLE_PLAIN, "%s", "");
     task_view_error(view, &error);

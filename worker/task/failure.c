@@ -38,7 +38,7 @@ void failure_clear(struct failure *failure)
 
 /* --- fate ------------------------------------------------------------------------------------------------------- */
 
-static unsigned next_count(const struct envelope *envelope)
+static int next_count(const struct envelope *envelope)
 {
     return envelope->was_retried ? envelope->retry_count + 1 : 0;
 }
@@ -55,7 +55,7 @@ static const char *end_of_retries(const struct envelope *envelope, const struct 
         if (first.us != 0)
             return now.us > first.us + rules->retry_for_us ? "its time for retries is over" : NULL;
     }
-    if (next_count(envelope) < rules->retry_max)
+    if (next_count(envelope) < (int64_t)rules->retry_max)
         return NULL;
     return rules->retry_max == 0 ? "its first failure is final" : "its retries are used up";
 }
@@ -74,6 +74,8 @@ enum failure_fate failure_fate(const struct envelope *envelope, const struct tas
 int64_t failure_delay_ns(const struct envelope *envelope)
 {
     int64_t count = next_count(envelope);
+    if (count < 0)
+        count = 0;
     if (count > DELAY_COUNT_MAX)
         count = DELAY_COUNT_MAX;
     int64_t jitter_ns = random_between(0, JITTER_S * (count + 1) * NS_PER_S - 1);
@@ -158,7 +160,7 @@ static void try_change(struct changes *changes, const struct failure_record *rec
 {
     const struct envelope *envelope = record->envelope;
     change_time(changes, envelope->was_retried ? "retried_at" : "failed_at", record, now);
-    buffer_format(change_begin(changes, "retry_count"), "%u", next_count(envelope));
+    buffer_format(change_begin(changes, "retry_count"), "%d", next_count(envelope));
 }
 
 void failure_write(const struct failure *failure, const struct failure_record *record, struct wall_time now,
