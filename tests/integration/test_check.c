@@ -62,7 +62,7 @@ static void good_nodes_are_good(void **state)
         servers[i] = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
     snprintf(config, sizeof config,
              "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
-             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n { host = \"localhost\"; port = %u; },\n"
+             "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.1\"; port = %u; },\n"
              " { unix_path = \"%s\"; } );\n",
              redis_server_port(servers[0]), redis_server_port(servers[1]), redis_server_port(servers[2]),
              redis_server_unix_path(servers[3]));
@@ -187,7 +187,7 @@ static void everything_wrong_is_reported_at_once(void **state)
              "worker = { thread = 3; };\n"
              "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
              "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n"
-             " { host = \"localhost\"; port = %u; },\n"
+             " { host = \"127.1\"; port = %u; },\n"
              " { host = \"127.0.0.1\"; port = %u; password_file = \"secret\"; },\n"
              " { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.0.0.1\"; port = %u; },\n"
              " { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.0.0.1\"; port = %u; } );\n",
@@ -250,7 +250,7 @@ static void a_lock_node_that_refuses_locks_is_found(void **state)
     static const char form[] =
         "queue_node = { host = \"127.0.0.1\"; port = %u; };\nlock = { prefix = \"%s\"; };\n"
         "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; user = \"locker\"; password_file = \"secret\"; },\n"
-        " { host = \"localhost\"; port = %u; } );\n";
+        " { host = \"127.1\"; port = %u; } );\n";
     write_file(place->secret, CANARY "\n");
     free(redis_server_command(full, "CONFIG SET maxmemory 1"));
     snprintf(config, sizeof config, form, redis_server_port(narrow), "", redis_server_port(narrow),
@@ -259,7 +259,7 @@ static void a_lock_node_that_refuses_locks_is_found(void **state)
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "error: lock1: 127.0.0.1:");
     assert_contains(result.error, "refuses a lock below lock.prefix \"\": NOPERM");
-    assert_contains(result.error, "error: lock2: localhost:");
+    assert_contains(result.error, "error: lock2: 127.1:");
     assert_contains(result.error, "refuses a lock below lock.prefix \"\": OOM");
     program_result_free(&result);
     free(redis_server_command(full, "CONFIG SET maxmemory 0"));

@@ -100,7 +100,7 @@ static void all_nodes_have_to_be_there(void **state)
 static void one_server_is_not_two_nodes(void **state)
 {
     (void)state;
-    config_write("lock_nodes = ( " AT ", { host = \"localhost\"; port = %u; }, " AT " );\n", port_of(0), port_of(0),
+    config_write("lock_nodes = ( " AT ", { host = \"127.1\"; port = %u; }, " AT " );\n", port_of(0), port_of(0),
                  port_of(1));
     nodes("init");
     assert_refused(1, "lock2: is the same server as lock1 (run id ");
@@ -115,7 +115,7 @@ static void a_member_that_is_reached_twice_votes_once(void **state)
 {
     (void)state;
     group_begin();
-    config_write("lock_nodes = ( " AT ", " AT ", { host = \"localhost\"; port = %u; } );\n", port_of(0), port_of(1),
+    config_write("lock_nodes = ( " AT ", " AT ", { host = \"127.1\"; port = %u; } );\n", port_of(0), port_of(1),
                  port_of(0));
     assert_int_equal(nodes("%s", ""), 1);
     assert_contains(result.out, "lock3 is excluded (duplicate): ");

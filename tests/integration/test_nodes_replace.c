@@ -210,7 +210,7 @@ static void a_node_cannot_stand_for_another(void **state)
 {
     (void)state;
     three_members();
-    nodes("replace lock2 localhost:%u", port_of(2));
+    nodes("replace lock2 127.1:%u", port_of(2));
     assert_refused(1, "is the same server as lock3 (run id ");
     nodes("replace lock2 %s", redis_server_unix_path(servers[OLD]));
     assert_refused(1, "is the same server as lock2 (run id ");

@@ -326,6 +326,8 @@ static void digits_are_addresses(void **state)
 static void a_name_is_looked_up(void **state)
 {
     (void)state;
+    if (!test_knows_localhost())
+        skip();
     struct answer answer = resolve("localhost", 80);
     assert_false(answer.failed);
     assert_true(answer.address.ss_family == AF_INET || answer.address.ss_family == AF_INET6);
