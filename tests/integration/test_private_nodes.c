@@ -151,11 +151,16 @@ static int64_t seconds_of(const struct private_nodes *nodes, unsigned number)
     return seconds;
 }
 
+/* The loader would take " " and ":" for the end of a library's path. */
 static void the_clock_of_one_node_is_stepped_and_of_no_other(void **state)
 {
     (void)state;
-    char library[4096];
-    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", test_build());
+    char directory[PRIVATE_DIRECTORY_MAX], library[PRIVATE_DIRECTORY_MAX + 16], *build = realpath(test_build(), NULL);
+    char *built = NULL;
+    assert_true(asprintf(&built, "%s/preload/stepped_clock.so", build) > 0);
+    private_directory_create(directory);
+    snprintf(library, sizeof library, "%s/a clock:b.so", directory);
+    assert_int_equal(symlink(built, library), 0);
     struct private_nodes *nodes =
         start(&(struct private_nodes_options){.lock_nodes = 3, .has_clock = {[2] = true}, .clock_library = library});
     int64_t before = seconds_of(nodes, 2);
@@ -165,6 +170,9 @@ static void the_clock_of_one_node_is_stepped_and_of_no_other(void **state)
     private_nodes_step_clock(nodes, 2, 0);
     assert_in_range(seconds_of(nodes, 2), before, before + 30);
     private_nodes_end(nodes);
+    assert_int_equal(unlink(library) | rmdir(directory), 0);
+    free(built);
+    free(build);
 }
 
 static void a_library_that_is_not_there_is_told(void **state)

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 
+enum { PRELOAD_FD = STDERR_FILENO + 1 };
 enum { LOOK_MS = 2, ANSWER_LIMIT_S = 2, LOG_TAIL_BYTES = 300 };
 
 extern char **environ;
@@ -140,6 +141,13 @@ bool private_server_reserve(struct private_server *server, struct error *error)
 
 /* --- its process -------------------------------------------------------------------------------------------------- */
 
+/* The library is handed over open: the loader takes blanks and colons in LD_PRELOAD for the end of a path. */
+static bool preload_hand_over(const char *preload)
+{
+    int library = open(preload, O_RDONLY);
+    return library >= 0 && dup2(library, PRELOAD_FD) >= 0;
+}
+
 /* Between fork and exec of a process that may have threads: only what a signal handler may call. */
 _Noreturn static void server_become(const struct private_server *server, char *const *arguments,
                                     char *const *surroundings, pid_t parent)
@@ -153,7 +161,8 @@ _Noreturn static void server_become(const struct private_server *server, char *c
     int nothing = open("/dev/null", O_RDONLY);
     int log = open(server->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (nothing < 0 || log < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
-        dup2(log, STDERR_FILENO) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
+        dup2(log, STDERR_FILENO) < 0 || (server->preload != NULL && !preload_hand_over(server->preload)) ||
+        close_range(server->preload != NULL ? PRELOAD_FD + 1 : PRELOAD_FD, ~0U, 0) != 0)
         _exit(127);
     execve(arguments[0], arguments, surroundings);
     _exit(127);
@@ -168,7 +177,7 @@ static char **surroundings_make(const struct private_server *server)
     char **list = memory_zeroed(count + 3, sizeof *list);
     if (server->preload != NULL) {
         struct buffer text = {0};
-        buffer_format(&text, "LD_PRELOAD=%s", server->preload);
+        buffer_format(&text, "LD_PRELOAD=/proc/self/fd/%d", PRELOAD_FD);
         list[own++] = memory_text(buffer_text(&text));
         buffer_clear(&text);
         buffer_format(&text, "HOLDFAST_STEPPED_CLOCK=%s", server->clock_path);
