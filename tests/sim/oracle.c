@@ -117,10 +117,13 @@ void oracle_node_changed(struct sim_node *node, uint32_t value)
 }
 
 /* Whoever knew the clock before a jump is shown it by the next time he is told, and so is whoever meets the node while
- * its clock is wrong. */
+ * its clock is wrong. A time that waited for a paused client tells too little. */
 void oracle_clock_told(struct connection *connection, const struct message *message)
 {
-    struct world *world = connection->client->world;
+    struct sim_client *client = connection->client;
+    struct world *world = client->world;
+    if (instant_since(message->asked, client_now(client)) > 2 * client->timeout_ns)
+        return;
     int64_t moved = message->answer.stepped_ns - (connection->clock_run == message->run ? connection->stepped_ns : 0);
     if (moved <= -world->parameters.step_least_ns || moved >= world->parameters.step_least_ns)
         connection->noticed_at = world->now;
