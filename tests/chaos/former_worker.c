@@ -74,10 +74,11 @@ void former_worker_retry(struct former_worker *worker, unsigned number)
     struct former_slot *slot = &worker->slots[number];
     char id[17];
     next_id(worker, id);
-    /* What it wrote into the record of a failure, as far as it matters here. */
+    /* What it wrote into the record of a failure, as far as it matters here: a task that failed before has it. */
+    const char *queue = strstr(slot->task, "\"queue\"") == NULL ? ",\"queue\":\"jobs\"" : "";
     slot->task[strlen(slot->task) - 1] = '\0';
-    worker->lost += fleet_number(worker->fleet, "EVALSHA %s 2 " CLAIMS " retry %u %s %s 0 '%s,\"queue\":\"jobs\"}' 0 0",
-                                 worker->postpone, number, slot->id, id, slot->task) != 1;
+    worker->lost += fleet_number(worker->fleet, "EVALSHA %s 2 " CLAIMS " retry %u %s %s 0 '%s%s}' 0 0",
+                                 worker->postpone, number, slot->id, id, slot->task, queue) != 1;
     snprintf(slot->id, sizeof slot->id, "%s", id);
     slot->task[0] = '\0';
 }

@@ -86,11 +86,14 @@ static void lock_nodes_resume(void)
         redis_server_resume(fleet.locks.servers[i]);
 }
 
-/* As somebody might who takes it for a leftover. Some get it after the majority that decided. */
+/* As somebody might who takes it for a leftover. Some get it after the majority that decided. Once a majority has it no
+ * more, the worker may release the rest before they are asked. */
 static void lock_delete(const char *key, unsigned nodes)
 {
     for (unsigned i = 0; i < nodes; i++)
-        test_await(strcmp(lock_cluster_ask(&fleet.locks, i, "DEL %s", key), "1") == 0);
+        test_await(strcmp(lock_cluster_ask(&fleet.locks, i, "EXISTS %s", key), "1") == 0);
+    for (unsigned i = 0; i < nodes; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL %s", key);
 }
 
 /* The task is in that set, with the reason. */

@@ -39,7 +39,7 @@ void contended_push(const char *jid, const char *args, const char *resource)
 void resource_hold(const char *resource)
 {
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody NX PX 60000", resource), "OK");
+        assert_string_equal(lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody NX PX 600000", resource), "OK");
 }
 
 void operator_runs(const char *command, const char *arguments)

@@ -245,10 +245,13 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* On a port that no connection gets from the kernel: a test may have another server take this one's place. */
+/* A test may have another server take this one's place: so it is on a port that no connection gets from the kernel, and
+ * its connections that linger in TIME_WAIT do not keep the port. */
 static bool listen_anywhere(struct hostile_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
+    int on = 1;
+    setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     do {
         server->port = free_port();
