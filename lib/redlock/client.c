@@ -197,6 +197,8 @@ static struct redlock_client *client_discard(struct redlock_client *client)
 
 struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason, size_t reason_size)
 {
+    if (!redlock_options_check(options, reason, reason_size))
+        return NULL;
     struct redlock_client *client = memory_new(struct redlock_client);
     struct error error = ERROR_NONE;
     log_set_level(options->logs_to_stderr ? LOG_INFO : LOG_NOTHING);
@@ -205,7 +207,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     loop_timer_init(&client->close_timer, close_fire);
     client->loop = loop_create(&error);
     if (client->loop == NULL) {
-        snprintf(reason, reason_size, "%s", error.text);
+        redlock_refuse(reason, reason_size, "%s", error.text);
         return client_discard(client);
     }
     client->group = redlock_group_create(client->loop, options, reason, reason_size);
@@ -214,7 +216,7 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
     client->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     loop_timer_set(client->loop, &client->settle_timer, loop_now(client->loop));
     if (!thread_start(client)) {
-        snprintf(reason, reason_size, "no thread could be started");
+        redlock_refuse(reason, reason_size, "no thread could be started");
         return client_discard(client);
     }
     semaphore_wait(&client->settled);
@@ -223,6 +225,8 @@ struct redlock_client *redlock_client_open(const struct redlock_options *options
 
 void redlock_client_close(struct redlock_client *client)
 {
+    if (client == NULL)
+        return;
     client->close_message.deliver = close_deliver;
     loop_post(client->loop, &client->close_message);
     pthread_join(client->thread, NULL);
@@ -232,6 +236,10 @@ void redlock_client_close(struct redlock_client *client)
 
 void redlock_client_counters(struct redlock_client *client, struct redlock_counters *counters)
 {
+    if (counters != NULL)
+        *counters = (struct redlock_counters){0};
+    if (client == NULL || counters == NULL)
+        return;
     struct count_request request = {.message.deliver = count_deliver, .client = client, .counters = counters};
     sem_init(&request.done, 0, 0);
     loop_post(client->loop, &request.message);
@@ -239,14 +247,29 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
     sem_destroy(&request.done);
 }
 
+static bool acquire_is_whole(const struct redlock_client *client, const struct redlock_terms *terms,
+                             const struct redlock_request *request, struct redlock_held **held_out, char *reason,
+                             size_t reason_size)
+{
+    const char *missing = client == NULL     ? "the client"
+                          : terms == NULL    ? "the terms"
+                          : request == NULL  ? "the request"
+                          : held_out == NULL ? "the place for what is held"
+                                             : NULL;
+    return missing == NULL || redlock_refuse(reason, reason_size, "NULL is given as %s", missing);
+}
+
 enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                            const struct redlock_request *request, struct redlock_held **held_out,
                                            char *reason, size_t reason_size)
 {
+    if (held_out != NULL)
+        *held_out = NULL;
+    if (!acquire_is_whole(client, terms, request, held_out, reason, reason_size))
+        return REDLOCK_INVALID;
     struct redlock_node slowest = {.host = "any", .port = 1, .timeout_ns = client->slowest_timeout_ns};
     struct redlock_options bounds = {.nodes = &slowest, .node_count = 1};
     struct redlock_terms checked = *terms;
-    *held_out = NULL;
     if (!redlock_terms_check(&checked, &bounds, reason, reason_size))
         return REDLOCK_INVALID;
     struct redlock_held *held = memory_new(struct redlock_held);
@@ -262,33 +285,40 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
         *held_out = held;
         return answer;
     }
-    snprintf(reason, reason_size, "%s", held->reason);
+    redlock_refuse(reason, reason_size, "%s", held->reason);
     held_free(held);
     return answer;
 }
 
+static struct redlock_validity *validity_of(const struct redlock_held *held)
+{
+    return held != NULL ? redlock_lock_validity(held->lock) : NULL;
+}
+
 int64_t redlock_held_valid_for_ns(const struct redlock_held *held)
 {
-    return redlock_validity_left_ns(redlock_lock_validity(held->lock));
+    return redlock_validity_left_ns(validity_of(held));
 }
 
 bool redlock_held_in_danger(const struct redlock_held *held)
 {
-    return redlock_validity_in_danger(redlock_lock_validity(held->lock));
+    return redlock_validity_in_danger(validity_of(held));
 }
 
 int redlock_held_descriptor(struct redlock_held *held)
 {
-    return redlock_validity_descriptor(redlock_lock_validity(held->lock));
+    return redlock_validity_descriptor(validity_of(held));
 }
 
 uint64_t redlock_held_token(const struct redlock_held *held)
 {
-    return held->token;
+    return held != NULL ? held->token : 0;
 }
 
 bool redlock_held_verify(struct redlock_held *held)
 {
+    if (held == NULL)
+        return false;
     held->message.deliver = verify_deliver;
     loop_post(held->client->loop, &held->message);
     semaphore_wait(&held->decided);
@@ -297,6 +327,8 @@ bool redlock_held_verify(struct redlock_held *held)
 
 enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait)
 {
+    if (held == NULL)
+        return REDLOCK_UNKNOWN;
     held->wait = wait;
     held->message.deliver = release_deliver;
     loop_post(held->client->loop, &held->message);

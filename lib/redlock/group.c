@@ -161,7 +161,9 @@ static void waiting_init(struct redlock_group *group)
 struct redlock_group *redlock_group_create(struct loop *loop, const struct redlock_options *options, char *reason,
                                            size_t reason_size)
 {
-    if (!redlock_options_check(options, reason, reason_size))
+    if (loop == NULL)
+        redlock_refuse(reason, reason_size, "the loop is NULL");
+    if (loop == NULL || !redlock_options_check(options, reason, reason_size))
         return NULL;
     struct redlock_group *group = memory_new(struct redlock_group);
     group->loop = loop;
@@ -192,6 +194,8 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
 
 void redlock_group_destroy(struct redlock_group *group)
 {
+    if (group == NULL)
+        return;
     loop_hook_cancel(&group->send);
     inspections_end(group);
     wakes_destroy(group->wakes);
@@ -214,24 +218,26 @@ void redlock_group_destroy(struct redlock_group *group)
 
 const struct redlock_counters *redlock_group_counters(const struct redlock_group *group)
 {
-    return &group->counters;
+    return group != NULL ? &group->counters : NULL;
 }
 
 unsigned redlock_group_nodes_up(const struct redlock_group *group)
 {
     unsigned up = 0;
-    for (unsigned i = 0; i < group->node_count; i++)
+    for (unsigned i = 0; group != NULL && i < group->node_count; i++)
         up += redis_node_state(group->nodes[i].node) == REDIS_NODE_UP;
     return up;
 }
 
 unsigned redlock_group_voters(const struct redlock_group *group)
 {
-    return (unsigned)__builtin_popcount(trust_voters(&group->trust));
+    return group != NULL ? (unsigned)__builtin_popcount(trust_voters(&group->trust)) : 0;
 }
 
 bool redlock_group_is_settled(const struct redlock_group *group)
 {
+    if (group == NULL)
+        return false;
     for (unsigned i = 0; i < group->node_count; i++)
         if (!redis_node_was_tried(group->nodes[i].node))
             return false;
@@ -240,5 +246,5 @@ bool redlock_group_is_settled(const struct redlock_group *group)
 
 unsigned redlock_group_busy(const struct redlock_group *group)
 {
-    return group->locks_in_use + group->batches_in_flight;
+    return group != NULL ? group->locks_in_use + group->batches_in_flight : 0;
 }

@@ -193,6 +193,8 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
                                                        const struct redlock_event *event),
                                          void *context)
 {
+    if (group == NULL || terms == NULL || event == NULL)
+        return NULL;
     struct list *idle = list_take_first(&group->idle_locks);
     struct redlock_lock *lock = NULL;
     if (idle != NULL) {
@@ -220,6 +222,8 @@ void redlock_lock_tell_to(struct redlock_lock *lock,
                           void (*event)(struct redlock_lock *lock, void *context, const struct redlock_event *event),
                           void *context)
 {
+    if (lock == NULL || event == NULL)
+        return;
     lock_verifies_drop(lock);
     lock->event = event;
     lock->context = context;
@@ -227,6 +231,8 @@ void redlock_lock_tell_to(struct redlock_lock *lock,
 
 void redlock_lock_destroy(struct redlock_lock *lock)
 {
+    if (lock == NULL)
+        return;
     invariant(lock->lease.state == LEASE_FREE || lock->lease.state == LEASE_RELEASING);
     invariant(!lock->wait.is_queued);
     lock->event = NULL;
@@ -273,6 +279,8 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
 
 bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_request *request)
 {
+    if (lock == NULL)
+        return false;
     loop_assert_inside(lock->group->loop);
     if (!request_take(lock, request))
         return false;
@@ -287,6 +295,8 @@ bool redlock_lock_acquire(struct redlock_lock *lock, const struct redlock_reques
 /* Whoever of this process is next asks behind it, and hears how long it has to wait. */
 void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
 {
+    if (lock == NULL)
+        return;
     int64_t longest = trust_max_ttl_ns(&lock->group->trust);
     bool is_held = lock->lease.state == LEASE_HELD;
     lock->linger_ns = !is_held ? 0 : longest > 0 && ns > longest ? longest : ns;
@@ -297,12 +307,16 @@ void redlock_lock_linger(struct redlock_lock *lock, int64_t ns)
 
 void redlock_lock_forfeit(struct redlock_lock *lock)
 {
+    if (lock == NULL)
+        return;
     loop_assert_inside(lock->group->loop);
     lock_take_step(lock, lease_forfeit(&lock->lease));
 }
 
 void redlock_lock_release(struct redlock_lock *lock)
 {
+    if (lock == NULL)
+        return;
     loop_assert_inside(lock->group->loop);
     bool was_asked = lock->lease.state != LEASE_FREE; /* the nodes, that is */
     invariant(was_asked || lock->wait.is_queued);
@@ -315,11 +329,13 @@ void redlock_lock_release(struct redlock_lock *lock)
 
 bool redlock_lock_is_free(const struct redlock_lock *lock)
 {
-    return lock->lease.state == LEASE_FREE && !lock->wait.is_queued;
+    return lock == NULL || (lock->lease.state == LEASE_FREE && !lock->wait.is_queued);
 }
 
 void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity *elsewhere)
 {
+    if (lock == NULL)
+        return;
     lock->elsewhere = elsewhere;
     if (elsewhere != NULL)
         lock_publish(lock);
@@ -327,15 +343,15 @@ void redlock_lock_publish_to(struct redlock_lock *lock, struct redlock_validity 
 
 struct redlock_validity *redlock_lock_validity(struct redlock_lock *lock)
 {
-    return &lock->validity;
+    return lock != NULL ? &lock->validity : NULL;
 }
 
 uint64_t redlock_lock_token(const struct redlock_lock *lock)
 {
-    return lock->lease.token;
+    return lock != NULL ? lock->lease.token : 0;
 }
 
 struct instant redlock_lock_hold_until(const struct redlock_lock *lock)
 {
-    return lock->lease.hold_until;
+    return lock != NULL ? lock->lease.hold_until : INSTANT_NEVER;
 }

@@ -287,6 +287,8 @@ static void verify_fire(struct loop_timer *timer)
 
 void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify)
 {
+    if (lock == NULL || verify == NULL || verify->done == NULL)
+        return;
     struct loop *loop = lock->group->loop;
     loop_assert_inside(loop);
     bool is_held = lock->lease.state == LEASE_HELD;
@@ -301,6 +303,8 @@ void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verif
 
 void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify)
 {
+    if (lock == NULL || verify == NULL)
+        return;
     list_remove(&verify->link);
     loop_timer_clear(lock->group->loop, &verify->limit);
 }

@@ -66,10 +66,10 @@ void node_counts_split(struct redlock_group *group, node_set granted)
 
 const struct redlock_node_counters *redlock_group_node_counters(const struct redlock_group *group, unsigned node)
 {
-    return node < group->node_count ? &group->nodes[node].counters : NULL;
+    return group != NULL && node < group->node_count ? &group->nodes[node].counters : NULL;
 }
 
 const struct histogram *redlock_group_extensions(const struct redlock_group *group)
 {
-    return &group->extensions;
+    return group != NULL ? &group->extensions : NULL;
 }

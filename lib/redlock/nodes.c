@@ -40,6 +40,8 @@ void nodes_tell(struct redlock_nodes *nodes, const char *format, ...)
 
 const char *redlock_nodes_reason(const struct redlock_nodes *nodes)
 {
+    if (nodes == NULL)
+        return "the session is NULL";
     return nodes->reason.length > 0 ? nodes->reason.bytes : "";
 }
 
@@ -113,7 +115,7 @@ struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, 
         return NULL;
     struct loop *loop = loop_create(&error);
     if (loop == NULL) {
-        snprintf(reason, reason_size, "%s", error.text);
+        redlock_refuse(reason, reason_size, "%s", error.text);
         return NULL;
     }
     struct redlock_nodes *nodes = memory_new(struct redlock_nodes);
@@ -143,6 +145,8 @@ void redlock_nodes_close(struct redlock_nodes *nodes)
 void redlock_nodes_watch(struct redlock_nodes *nodes, bool (*goes_on)(void *context, const char *what, int64_t left_ns),
                          void *context)
 {
+    if (nodes == NULL)
+        return;
     nodes->goes_on = goes_on;
     nodes->context = context;
 }

@@ -231,6 +231,8 @@ static enum redlock_nodes_end healing_ends(struct healing *healing)
 
 enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait)
 {
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
     struct healing healing = {.nodes = nodes, .wanted = wanted, .waits = wait};
     healing.members = change_begin(nodes, MEMBERSHIP_NOBODY, NULL);
     for (;;) {
@@ -306,10 +308,17 @@ static enum redlock_nodes_end replacement_run(struct redlock_nodes *nodes, struc
 enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
                                              const struct redlock_node *successor)
 {
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
+    char reason[256];
     struct server *newcomer = &nodes->servers[nodes->count];
     nodes_begin(nodes);
     if (nodes->count < 3 || index >= nodes->count) {
         nodes_tell(nodes, "only a node of a lock group can be replaced");
+        return REDLOCK_NODES_REFUSED;
+    }
+    if (!redlock_options_check(&(struct redlock_options){.nodes = successor, .node_count = 1}, reason, sizeof reason)) {
+        nodes_tell(nodes, "the new server: %s", successor != NULL ? reason : "it is NULL");
         return REDLOCK_NODES_REFUSED;
     }
     server_open(nodes, newcomer, successor);

@@ -65,11 +65,22 @@ static void request_key(const struct redlock_nodes *nodes, const char *resource,
     buffer_fini(&key);
 }
 
+static bool find_begin(struct redlock_nodes *nodes, const char *resource)
+{
+    if (nodes == NULL)
+        return false;
+    nodes_begin(nodes);
+    if (resource == NULL)
+        nodes_tell(nodes, "the resource is NULL");
+    return resource != NULL;
+}
+
 enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource)
 {
+    if (!find_begin(nodes, resource))
+        return REDLOCK_NODES_REFUSED;
     struct buffer request = {0};
     unsigned answered = 0;
-    nodes_begin(nodes);
     nodes_inspect(nodes);
     redis_request_script(&request, &redlock_script_holder, 1, 1);
     request_key(nodes, resource, &request);
@@ -88,11 +99,13 @@ enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const cha
 
 const struct redlock_key_view *redlock_nodes_key(const struct redlock_nodes *nodes, size_t index)
 {
-    return &nodes->servers[index].key;
+    return nodes != NULL && index < nodes->count ? &nodes->servers[index].key : NULL;
 }
 
 unsigned redlock_nodes_holders(const struct redlock_nodes *nodes, struct redlock_holder holders[REDLOCK_NODES_MAX])
 {
+    if (nodes == NULL || holders == NULL)
+        return 0;
     struct holding_sight sights[REDLOCK_NODES_MAX];
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct server *server = &nodes->servers[i];
@@ -122,9 +135,10 @@ static void was_taken(struct server *server, const struct redis_result *result)
 
 enum redlock_nodes_end redlock_nodes_take(struct redlock_nodes *nodes, const char *resource)
 {
+    if (!find_begin(nodes, resource))
+        return REDLOCK_NODES_REFUSED;
     struct buffer request = {0};
     enum redlock_nodes_end end = REDLOCK_NODES_DONE;
-    nodes_begin(nodes);
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
         server->key.taking = server->key.is_answered ? REDLOCK_TAKING_NOTHING : REDLOCK_TAKING_FAILED;

@@ -128,8 +128,14 @@ static enum redlock_nodes_end all_write(struct redlock_nodes *nodes, const struc
 
 enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const struct redlock_group_terms *terms)
 {
-    int64_t max_ttl_ns = terms->max_ttl_ns != 0 ? terms->max_ttl_ns : REDLOCK_MAX_TTL_DEFAULT_NS;
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
     nodes_begin(nodes);
+    if (terms == NULL) {
+        nodes_tell(nodes, "the terms of the group are NULL");
+        return REDLOCK_NODES_REFUSED;
+    }
+    int64_t max_ttl_ns = terms->max_ttl_ns != 0 ? terms->max_ttl_ns : REDLOCK_MAX_TTL_DEFAULT_NS;
     if (nodes->count == 1)
         nodes_tell(nodes, "one lock node alone needs no group (and is no Redlock)");
     if (max_ttl_ns < MAX_TTL_LEAST_NS || max_ttl_ns > MAX_TTL_MOST_NS)

@@ -151,11 +151,13 @@ void nodes_show(struct redlock_nodes *nodes)
 
 const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index)
 {
-    return &nodes->servers[index].view;
+    return nodes != NULL && index < nodes->count ? &nodes->servers[index].view : NULL;
 }
 
 struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
 {
+    if (nodes == NULL)
+        return (struct redlock_group_view){0};
     const struct trust *trust = &nodes->trust;
     struct redlock_group_view all = {
         .nodes = nodes->count, .quorum = nodes->count / 2 + 1, .has_group = trust->has_group && nodes->count > 1};
@@ -193,6 +195,8 @@ static enum redlock_nodes_end look_ends(struct redlock_nodes *nodes, unsigned *w
 
 enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
 {
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
     unsigned waiting = 0;
     nodes_begin(nodes);
     nodes_inspect(nodes);

@@ -25,6 +25,9 @@
  *     }
  *     redlock_client_close(client);
  *
+ * NULL in place of what is needed crashes nothing. What gives a reason names the argument, what acts on it does
+ * nothing, and what asks about it answers as of a lock that is lost: no time left, in danger, no token, no descriptor.
+ * A `reason` may be NULL. A pointer that is not NULL has to lead to what it says.
  * Durations are nanoseconds in int64_t (REDLOCK_MS(250)). Texts are copied unless said otherwise.
  * If the process dies while it holds: nothing needs to be cleaned up; the keys expire after at most one ttl, then
  * others can have the resource.
@@ -192,10 +195,10 @@ enum redlock_wait {
     REDLOCK_BACKGROUND, /* return at once with REDLOCK_RELEASED; the outcome goes to the counters */
 };
 
-/* Any thread. Ends the lock and frees `held`, whatever the outcome. */
+/* Any thread. Ends the lock and frees `held`, whatever the outcome; UNKNOWN when that is NULL. */
 REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
 
-/* Any thread: what the client has counted since it was opened. */
+/* Any thread: what the client has counted since it was opened; nothing when it is NULL. */
 REDLOCK_API void redlock_client_counters(struct redlock_client *client, struct redlock_counters *counters);
 
 #ifdef __cplusplus

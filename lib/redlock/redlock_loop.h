@@ -10,6 +10,10 @@
  *     redlock_lock_acquire(lock, &request);     ... ANSWER event; EXTENDED, DANGER, LOST while it is held
  *     redlock_lock_release(lock);               ... RELEASED event
  *
+ * NULL is treated as in redlock.h: redlock_lock_create gives no lock for a group, terms or an event that are NULL, a
+ * lock that is NULL is free and cannot be acquired, a group that is NULL has no nodes, and pointers into either are
+ * NULL.
+ *
  * Threads: the loop's, with one exception: what struct redlock_validity has is for any thread. Extension intervals
  * other than ttl/3 are not offered: the rules of DANGER and LOST rest on it. */
 #ifndef REDLOCK_LOOP_H
@@ -110,7 +114,7 @@ REDLOCK_API struct instant redlock_lock_hold_until(const struct redlock_lock *lo
 REDLOCK_API uint64_t redlock_lock_token(const struct redlock_lock *lock);
 
 /* Asks a majority now whether the lock is still held (by extending it). `done` runs once, later, with the outcome; not
- * when the lock is destroyed before. On the loop; the caller owns the struct until then. */
+ * when the lock is destroyed before, or there is none. On the loop; the caller owns the struct until then. */
 struct redlock_verify {
     void (*done)(struct redlock_verify *verify, bool is_held);
     struct list link; /* private, as what follows */

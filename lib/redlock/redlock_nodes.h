@@ -14,6 +14,10 @@
  *         printf("%s: %s, %s\n", ..., redlock_nodes_view(nodes, i)->state, redlock_nodes_view(nodes, i)->advice);
  *     redlock_nodes_close(nodes);
  *
+ * NULL is treated as in redlock.h: a session that is NULL refuses everything (REDLOCK_NODES_REFUSED) and has nothing
+ * to show, and one that is given NULL for terms, a successor or a resource refuses that. The view, and the key, of a
+ * node beyond those of the options are NULL.
+ *
  * Every function blocks its thread; a struct redlock_nodes belongs to one thread at a time, and has a loop of its own.
  * What changes something may be repeated after any end, also after the process was killed: it goes on where the
  * markers say that it stopped. One operator at a time: the writes of two who change the members of one group

@@ -3,6 +3,10 @@
 
 void redlock_group_standing(const struct redlock_group *group, struct redlock_standing *standing)
 {
+    if (standing != NULL)
+        *standing = (struct redlock_standing){0};
+    if (group == NULL || standing == NULL)
+        return;
     *standing = (struct redlock_standing){
         .nodes = group->node_count,
         .up = redlock_group_nodes_up(group),

@@ -28,13 +28,12 @@
 #define TIMEOUT_SHARE_OF_TTL 4
 #define PASS_SLACK_NS        REDLOCK_MS(10)
 
-static bool refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool refuse(char *reason, size_t size, const char *format, ...)
+bool redlock_refuse(char *reason, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(reason, size, format, arguments);
+    if (reason != NULL)
+        vsnprintf(reason, size, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -64,15 +63,16 @@ static bool node_check(const struct redlock_options *options, size_t index, char
 {
     const struct redlock_node *node = &options->nodes[index];
     if (node->unix_path == NULL && (node->host == NULL || node->host[0] == '\0'))
-        return refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
+        return redlock_refuse(reason, size, "lock node %zu has neither a host nor a unix socket", index + 1);
     if (node->unix_path == NULL && (node->port == 0 || node->port > 65535))
-        return refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
+        return redlock_refuse(reason, size, "lock node %zu: port %u is outside 1..65535", index + 1, node->port);
     if (node->timeout_ns < 0 || (node->timeout_ns > 0 && node->timeout_ns < NODE_TIMEOUT_MIN_NS))
-        return refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
+        return redlock_refuse(reason, size, "lock node %zu: its timeout is under 1 ms", index + 1);
     for (size_t other = 0; other < index; other++)
         if (same_server(&options->nodes[other], node)) /* E19: one server must not vote twice */
-            return refuse(reason, size, "lock nodes %zu and %zu are the same server: a lock needs independent ones",
-                          other + 1, index + 1);
+            return redlock_refuse(reason, size,
+                                  "lock nodes %zu and %zu are the same server: a lock needs independent ones",
+                                  other + 1, index + 1);
     return true;
 }
 
@@ -84,24 +84,29 @@ static bool prefix_check(const char *prefix, char *reason, size_t size)
 {
     size_t length = strnlen(prefix, REDLOCK_PREFIX_BYTES_MAX + 1);
     if (length > REDLOCK_PREFIX_BYTES_MAX)
-        return refuse(reason, size, "the key prefix is longer than %d bytes", REDLOCK_PREFIX_BYTES_MAX);
+        return redlock_refuse(reason, size, "the key prefix is longer than %d bytes", REDLOCK_PREFIX_BYTES_MAX);
     size_t common = length < strlen(reserved) ? length : strlen(reserved);
     if (common > 0 && strncmp(prefix, reserved, common) == 0)
-        return refuse(reason, size, "the key prefix can make keys that begin with \"hf:\", which are Holdfast's own");
+        return redlock_refuse(reason, size,
+                              "the key prefix can make keys that begin with \"hf:\", which are Holdfast's own");
     return true;
 }
 
 bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size)
 {
+    if (options == NULL)
+        return redlock_refuse(reason, reason_size, "the options are NULL");
     if (options->node_count < 1 || options->node_count > REDLOCK_NODES_MAX)
-        return refuse(reason, reason_size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
-                      REDLOCK_NODES_MAX);
+        return redlock_refuse(reason, reason_size, "%zu lock nodes: use 3 or 5, at most %d", options->node_count,
+                              REDLOCK_NODES_MAX);
+    if (options->nodes == NULL)
+        return redlock_refuse(reason, reason_size, "the lock nodes are NULL");
     if (options->node_count % 2 == 0) /* E9 */
-        return refuse(reason, reason_size,
-                      "%zu lock nodes: the number must be odd, because %zu tolerate as many failures as %zu",
-                      options->node_count, options->node_count, options->node_count - 1);
+        return redlock_refuse(reason, reason_size,
+                              "%zu lock nodes: the number must be odd, because %zu tolerate as many failures as %zu",
+                              options->node_count, options->node_count, options->node_count - 1);
     if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < FENCE_TTL_MIN_NS)
-        return refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
+        return redlock_refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
     if (options->key_prefix != NULL && !prefix_check(options->key_prefix, reason, reason_size))
         return false;
     for (size_t i = 0; i < options->node_count; i++)
@@ -131,26 +136,32 @@ static void terms_fill(struct redlock_terms *terms)
 bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_options *options, char *reason,
                          size_t reason_size)
 {
+    if (terms == NULL)
+        return redlock_refuse(reason, reason_size, "the terms are NULL");
+    if (options == NULL || (options->nodes == NULL && options->node_count > 0))
+        return redlock_refuse(reason, reason_size, "the %s are NULL", options == NULL ? "options" : "lock nodes");
     terms_fill(terms);
     if (terms->ttl_ns < TTL_MIN_NS || terms->ttl_ns > TTL_MAX_NS)
-        return refuse(reason, reason_size, "ttl must be from 500 ms to 60 s");
+        return redlock_refuse(reason, reason_size, "ttl must be from 500 ms to 60 s");
     if (!(terms->drift_factor > 0) || terms->drift_factor > DRIFT_FACTOR_MAX)
-        return refuse(reason, reason_size, "drift factor must be above 0 and at most 0.1");
+        return redlock_refuse(reason, reason_size, "drift factor must be above 0 and at most 0.1");
     if (terms->tries > TRIES_MAX)
-        return refuse(reason, reason_size, "tries must be at most %d", TRIES_MAX);
+        return redlock_refuse(reason, reason_size, "tries must be at most %d", TRIES_MAX);
     if (terms->retry_delay_ns < 0 || terms->retry_delay_ns > RETRY_MAX_NS || terms->retry_jitter_ns < 0 ||
         terms->retry_jitter_ns > RETRY_MAX_NS)
-        return refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
+        return redlock_refuse(reason, reason_size, "retry delay and jitter must be from 0 to 60 s");
     if (terms->wait_ns < 0)
-        return refuse(reason, reason_size, "the wait must not be negative");
+        return redlock_refuse(reason, reason_size, "the wait must not be negative");
     if (terms->max_hold_ns < 0)
-        return refuse(reason, reason_size, "the maximum hold must not be negative");
+        return redlock_refuse(reason, reason_size, "the maximum hold must not be negative");
     if (terms->hand_over_tasks > HAND_OVER_TASKS_MAX)
-        return refuse(reason, reason_size, "it may be handed over at most %d times in a row", HAND_OVER_TASKS_MAX);
+        return redlock_refuse(reason, reason_size, "it may be handed over at most %d times in a row",
+                              HAND_OVER_TASKS_MAX);
     if (terms->hand_over_ns < 0 || terms->hand_over_ns > HAND_OVER_MAX_NS)
-        return refuse(reason, reason_size, "it may be handed over for up to 1 h at a time");
+        return redlock_refuse(reason, reason_size, "it may be handed over for up to 1 h at a time");
     if (redlock_slowest_timeout_ns(options) > terms->ttl_ns / TIMEOUT_SHARE_OF_TTL)
-        return refuse(reason, reason_size, "the slowest lock node's timeout must be at most a quarter of the ttl");
+        return redlock_refuse(reason, reason_size,
+                              "the slowest lock node's timeout must be at most a quarter of the ttl");
     return true;
 }
 
@@ -160,23 +171,28 @@ static bool resource_check(const struct redlock_request *request, size_t index, 
     const char *resource = request->resources[index];
     size_t length = resource != NULL ? strnlen(resource, REDLOCK_RESOURCE_BYTES_MAX + 1) : 0;
     if (length == 0)
-        return refuse(reason, size, "resource %zu has no name", index + 1);
+        return redlock_refuse(reason, size, "resource %zu has no name", index + 1);
     if (length > REDLOCK_RESOURCE_BYTES_MAX)
-        return refuse(reason, size, "resource %zu is longer than %d bytes", index + 1, REDLOCK_RESOURCE_BYTES_MAX);
+        return redlock_refuse(reason, size, "resource %zu is longer than %d bytes", index + 1,
+                              REDLOCK_RESOURCE_BYTES_MAX);
     if (key_prefix[0] == '\0' && strncmp(resource, reserved, strlen(reserved)) == 0)
-        return refuse(reason, size, "resource %zu begins with \"hf:\", which is kept for Holdfast's own keys",
-                      index + 1);
+        return redlock_refuse(reason, size, "resource %zu begins with \"hf:\", which is kept for Holdfast's own keys",
+                              index + 1);
     return true;
 }
 
 bool redlock_request_check(const struct redlock_request *request, const char *key_prefix, char *reason,
                            size_t reason_size)
 {
+    if (request == NULL)
+        return redlock_refuse(reason, reason_size, "the request is NULL");
     if (request->resource_count == 0)
-        return refuse(reason, reason_size, "no resource was named");
+        return redlock_refuse(reason, reason_size, "no resource was named");
     if (request->resource_count > REDLOCK_RESOURCES_MAX)
-        return refuse(reason, reason_size, "%zu resources: one lock has at most %d", request->resource_count,
-                      REDLOCK_RESOURCES_MAX);
+        return redlock_refuse(reason, reason_size, "%zu resources: one lock has at most %d", request->resource_count,
+                              REDLOCK_RESOURCES_MAX);
+    if (request->resources == NULL)
+        return redlock_refuse(reason, reason_size, "the resources are NULL");
     for (size_t i = 0; i < request->resource_count; i++)
         if (!resource_check(request, i, key_prefix, reason, reason_size))
             return false;

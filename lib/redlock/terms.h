@@ -5,6 +5,8 @@
 #include "redlock/lease.h"
 #include "redlock/redlock.h"
 
+/* Says why; nobody is told when `reason` is NULL. Always false. */
+bool redlock_refuse(char *reason, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool redlock_options_check(const struct redlock_options *options, char *reason, size_t reason_size);
 int64_t redlock_node_timeout_ns(const struct redlock_node *node);
 int64_t redlock_slowest_timeout_ns(const struct redlock_options *options);

@@ -54,17 +54,21 @@ void validity_end(struct redlock_validity *validity)
 
 int64_t redlock_validity_left_ns(const struct redlock_validity *validity)
 {
+    if (validity == NULL)
+        return 0;
     int64_t left = atomic_load_explicit(&validity->until, memory_order_acquire) - instant_now().ns;
     return left > 0 ? left : 0;
 }
 
 bool redlock_validity_in_danger(const struct redlock_validity *validity)
 {
-    return atomic_load_explicit(&validity->danger_from, memory_order_acquire) <= instant_now().ns;
+    return validity == NULL || atomic_load_explicit(&validity->danger_from, memory_order_acquire) <= instant_now().ns;
 }
 
 int redlock_validity_descriptor(struct redlock_validity *validity)
 {
+    if (validity == NULL)
+        return -1;
     if (descriptor_of(validity) >= 0)
         return descriptor_of(validity);
     int made = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC), none = 0;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "redlock/marker.h"
+#include "redlock/redlock_nodes.h"
 #include "tests/support/lock_fixture.h"
 
 static void keys_are(unsigned count)
@@ -267,6 +268,177 @@ static void the_client_says_which_limit_was_broken(void **state)
     keys_are(0);
 }
 
+/* --- NULL ----------------------------------------------------------------------------------------------------- */
+
+static void null_opens_nothing_and_is_named(void **state)
+{
+    (void)state;
+    struct redlock_options unnamed = {.node_count = 3};
+    struct redlock_terms sound = quick_terms(10000, 1);
+    assert_null(redlock_client_open(NULL, why, sizeof why));
+    assert_string_equal(why, "the options are NULL");
+    assert_null(redlock_client_open(&unnamed, why, sizeof why));
+    assert_string_equal(why, "the lock nodes are NULL");
+    assert_null(redlock_client_open(NULL, NULL, 100));
+    assert_null(redlock_nodes_open(NULL, why, sizeof why));
+    assert_string_equal(why, "the options are NULL");
+    assert_null(redlock_group_create(NULL, &cluster.options, why, sizeof why));
+    assert_string_equal(why, "the loop is NULL");
+    assert_null(redlock_group_create(loop, NULL, why, sizeof why));
+    assert_string_equal(why, "the options are NULL");
+    assert_false(redlock_terms_check(NULL, &cluster.options, why, sizeof why));
+    assert_string_equal(why, "the terms are NULL");
+    assert_false(redlock_terms_check(&sound, NULL, why, sizeof why));
+    assert_string_equal(why, "the options are NULL");
+    assert_false(redlock_terms_check(&sound, &unnamed, why, sizeof why));
+    assert_string_equal(why, "the lock nodes are NULL");
+}
+
+static void null_is_no_request_to_the_client(void **state)
+{
+    (void)state;
+    static const char *const name = "r";
+    struct redlock_terms sound = quick_terms(10000, 1);
+    struct redlock_request request = {.resources = &name, .resource_count = 1}, nothing = {.resource_count = 1};
+    struct redlock_held *held = NULL;
+    struct redlock_counters counted = {.passes = 7};
+    client = redlock_client_open(&cluster.options, NULL, 0);
+    const struct {
+        struct redlock_client *client;
+        const struct redlock_terms *terms;
+        const struct redlock_request *request;
+        struct redlock_held **held;
+        const char *reason;
+    } cases[] = {
+        {NULL, &sound, &request, &held, "NULL is given as the client"},
+        {client, NULL, &request, &held, "NULL is given as the terms"},
+        {client, &sound, NULL, &held, "NULL is given as the request"},
+        {client, &sound, &request, NULL, "NULL is given as the place for what is held"},
+        {client, &sound, &nothing, &held, "the resources are NULL"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        held = (struct redlock_held *)why;
+        assert_int_equal(
+            redlock_client_acquire(cases[i].client, cases[i].terms, cases[i].request, cases[i].held, why, sizeof why),
+            REDLOCK_INVALID);
+        assert_string_equal(why, cases[i].reason);
+        assert_true(cases[i].held == NULL || held == NULL);
+    }
+    assert_int_equal(redlock_client_acquire(client, &sound, &nothing, &held, NULL, 100), REDLOCK_INVALID);
+    redlock_client_counters(client, NULL);
+    redlock_client_counters(NULL, &counted);
+    assert_int_equal(counted.passes, 0);
+    redlock_client_close(client);
+    redlock_client_close(NULL);
+    keys_are(0);
+}
+
+static void null_is_a_hold_that_is_lost(void **state)
+{
+    (void)state;
+    assert_int_equal(redlock_held_valid_for_ns(NULL), 0);
+    assert_true(redlock_held_in_danger(NULL));
+    assert_int_equal(redlock_held_token(NULL), 0);
+    assert_false(redlock_held_verify(NULL));
+    assert_int_equal(redlock_held_descriptor(NULL), -1);
+    assert_int_equal(redlock_client_release(NULL, REDLOCK_AWAIT), REDLOCK_UNKNOWN);
+    assert_int_equal(redlock_validity_left_ns(NULL), 0);
+    assert_true(redlock_validity_in_danger(NULL));
+    assert_int_equal(redlock_validity_descriptor(NULL), -1);
+}
+
+static void heard(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+{
+    (void)lock, (void)context, (void)event;
+}
+
+static void null_is_a_lock_that_is_free(void **state)
+{
+    (void)state;
+    struct redlock_verify verify = {.done = NULL};
+    assert_null(redlock_lock_create(NULL, &terms, heard, NULL));
+    assert_null(redlock_lock_create(group, NULL, heard, NULL));
+    assert_null(redlock_lock_create(group, &terms, NULL, NULL));
+    assert_false(redlock_lock_acquire(NULL, &(struct redlock_request){0}));
+    assert_false(redlock_lock_acquire(mine.lock, NULL));
+    assert_false(redlock_lock_acquire(mine.lock, &(struct redlock_request){.resource_count = 1}));
+    redlock_lock_tell_to(NULL, heard, NULL);
+    redlock_lock_tell_to(mine.lock, NULL, NULL);
+    redlock_lock_release(NULL);
+    redlock_lock_linger(NULL, 1);
+    redlock_lock_forfeit(NULL);
+    redlock_lock_publish_to(NULL, NULL);
+    redlock_lock_verify(NULL, &verify);
+    redlock_lock_verify(mine.lock, NULL);
+    redlock_lock_verify(mine.lock, &verify);
+    redlock_lock_verify_cancel(NULL, &verify);
+    redlock_lock_verify_cancel(mine.lock, NULL);
+    redlock_lock_destroy(NULL);
+    assert_true(redlock_lock_is_free(NULL));
+    assert_null(redlock_lock_validity(NULL));
+    assert_int_equal(redlock_lock_token(NULL), 0);
+    assert_int_equal(redlock_lock_hold_until(NULL).ns, INSTANT_NEVER.ns);
+    assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_ACQUIRED); /* it still hears of it */
+    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
+}
+
+static void null_is_a_group_without_nodes(void **state)
+{
+    (void)state;
+    struct redlock_standing standing = {.nodes = 7};
+    redlock_group_standing(NULL, &standing);
+    assert_int_equal(standing.nodes, 0);
+    redlock_group_standing(group, NULL);
+    assert_null(redlock_group_counters(NULL));
+    assert_null(redlock_group_node_counters(NULL, 0));
+    assert_null(redlock_group_extensions(NULL));
+    assert_int_equal(redlock_group_nodes_up(NULL), 0);
+    assert_int_equal(redlock_group_voters(NULL), 0);
+    assert_int_equal(redlock_group_busy(NULL), 0);
+    assert_false(redlock_group_is_settled(NULL));
+    redlock_group_destroy(NULL);
+}
+
+static void null_is_a_session_that_refuses(void **state)
+{
+    (void)state;
+    struct redlock_holder holders[REDLOCK_NODES_MAX];
+    assert_int_equal(redlock_nodes_look(NULL), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_init(NULL, &(struct redlock_group_terms){0}), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_heal(NULL, NULL, false), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_replace(NULL, 0, &cluster.options.nodes[0]), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_find(NULL, "r"), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_take(NULL, "r"), REDLOCK_NODES_REFUSED);
+    assert_string_equal(redlock_nodes_reason(NULL), "the session is NULL");
+    redlock_nodes_watch(NULL, NULL, NULL);
+    assert_null(redlock_nodes_view(NULL, 0));
+    assert_null(redlock_nodes_key(NULL, 0));
+    assert_int_equal(redlock_nodes_group(NULL).nodes, 0);
+    assert_int_equal(redlock_nodes_holders(NULL, holders), 0);
+    redlock_nodes_close(NULL);
+}
+
+static void a_session_refuses_null(void **state)
+{
+    (void)state;
+    struct redlock_node nowhere = {.port = 1};
+    struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
+    assert_int_equal(redlock_nodes_init(nodes, NULL), REDLOCK_NODES_REFUSED);
+    assert_string_equal(redlock_nodes_reason(nodes), "the terms of the group are NULL");
+    assert_int_equal(redlock_nodes_replace(nodes, 0, NULL), REDLOCK_NODES_REFUSED);
+    assert_string_equal(redlock_nodes_reason(nodes), "the new server: it is NULL");
+    assert_int_equal(redlock_nodes_replace(nodes, 0, &nowhere), REDLOCK_NODES_REFUSED);
+    assert_contains(redlock_nodes_reason(nodes), "has neither a host nor a unix socket");
+    assert_int_equal(redlock_nodes_find(nodes, NULL), REDLOCK_NODES_REFUSED);
+    assert_string_equal(redlock_nodes_reason(nodes), "the resource is NULL");
+    assert_int_equal(redlock_nodes_take(nodes, NULL), REDLOCK_NODES_REFUSED);
+    assert_string_equal(redlock_nodes_reason(nodes), "the resource is NULL");
+    assert_int_equal(redlock_nodes_holders(nodes, NULL), 0);
+    assert_null(redlock_nodes_view(nodes, NODES));
+    assert_null(redlock_nodes_key(nodes, NODES));
+    redlock_nodes_close(nodes);
+}
+
 /* The largest durations that a caller can write mean "for ever", and not a moment long ago. */
 static void limits_at_their_ends_work(void **state)
 {
@@ -309,6 +481,13 @@ int main(void)
         lock_test(without_a_prefix_the_names_of_our_own_keys_are_refused),
         lock_test(a_prefix_that_could_make_keys_of_ours_makes_no_group),
         lock_test(the_client_says_which_limit_was_broken),
+        lock_test(null_opens_nothing_and_is_named),
+        lock_test(null_is_no_request_to_the_client),
+        lock_test(null_is_a_hold_that_is_lost),
+        lock_test(null_is_a_lock_that_is_free),
+        lock_test(null_is_a_group_without_nodes),
+        lock_test(null_is_a_session_that_refuses),
+        lock_test(a_session_refuses_null),
         lock_test(limits_at_their_ends_work),
     };
     return cmocka_run_group_tests(tests, one_cluster_set_up, one_cluster_tear_down);
