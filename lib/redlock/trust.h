@@ -27,11 +27,12 @@
  *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
  *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
  *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself.
- *  - A node that this process samples for the first time may have stepped before. So it is in quarantine from there on
- *    until its clock agrees, to a second, with those of a quorum of the nodes, itself counted. The nodes of a majority
- *    whose clocks are right agree as soon as they are sampled, so this delays nobody whose nodes agree. When so
- *    many disagree with it that no quorum can agree any more, it is an outlier. The quarantine is over, as any, when
- *    everything that the node may have forgotten has expired.
+ *  - A node that this process samples for the first time may have stepped before, and so may one whose only sample was
+ *    too long on its way to show it. So it is in quarantine from there on until its clock agrees, to a second, with
+ *    those of a quorum of the nodes, itself counted. The nodes of a majority whose clocks are right agree as soon as
+ *    they are sampled, so this delays nobody whose nodes agree. When so many disagree with it that no quorum can agree
+ *    any more, it is an outlier. The quarantine is over, as any, when everything that the node may have forgotten has
+ *    expired.
  *  - What cannot be found out (no right to INFO) is not trusted (H9).
  *
  * What becomes of locks: when a node's memory is gone, `forgot` is told once; see lease_forgot. */

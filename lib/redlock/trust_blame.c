@@ -109,6 +109,13 @@ static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_
     return is_news;
 }
 
+/* A sample that was long on its way could hide the very step or distance that is looked for. */
+static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
+{
+    return clock->is_known &&
+           trust_clock_high(clock, now) - trust_clock_low(clock, now) < TRUST_APART_NS + trust->timeout_ns;
+}
+
 bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_reading *reading, struct instant now,
                         struct trust_step *step)
 {
@@ -116,20 +123,14 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     if (!trust_reading_makes_sense(reading))
         return false;
     struct instant heard = node->clock.heard;
+    bool was_sharp = is_sharp(trust, &node->clock, node->clock.sampled);
     struct trust_clock_news news = trust_clock_read(&node->clock, reading);
-    if (news.is_first)
+    if (!was_sharp)
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.step_ns != 0)
         take_step(trust, index, &news, heard, reading, now, step);
-    return news.is_first || news.step_ns != 0 || vouch(trust, index, &news, reading) ||
+    return !was_sharp || news.step_ns != 0 || vouch(trust, index, &news, reading) ||
            node->quarantine == TRUST_CLOCK_UNCOMPARED;
-}
-
-/* A sample that was long on its way could hide the very distance that is looked for. */
-static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
-{
-    return clock->is_known &&
-           trust_clock_high(clock, now) - trust_clock_low(clock, now) < TRUST_APART_NS + trust->timeout_ns;
 }
 
 static bool is_apart(const struct trust_clock *one, const struct trust_clock *other, struct instant now)

@@ -453,6 +453,23 @@ static void a_step_back_before_the_clock_was_compared_is_a_step(void **state)
     assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
 }
 
+/* We stood still for long: what we knew of its clock then hides the jump, and the quarantine from then is no proof. */
+static void a_clock_that_was_known_too_little_is_compared_anew(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    for (unsigned i = 0; i < 3; i++)
+        look_for_long(&world, i, 20 * NS_PER_S);
+    assert_int_equal(trust_voters(&world.trust), 0);
+    world.servers[1].offset_ns = 12 * NS_PER_S;
+    pass(&world, QUARANTINE_NS);
+    look_at_all(&world);
+    assert_int_equal(trust_voters(&world.trust), 5);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
+    assert_int_equal(trust_node_until(&world.trust, 1).ns, world.now.ns + QUARANTINE_NS);
+}
+
 /* Others healed it, but they knew its clock. */
 static void a_restarted_node_is_compared_anew(void **state)
 {
@@ -570,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_clock_votes_when_a_quorum_agrees_with_it),
         cmocka_unit_test(of_two_that_disagree_none_votes_until_all_has_expired),
         cmocka_unit_test(a_step_back_before_the_clock_was_compared_is_a_step),
+        cmocka_unit_test(a_clock_that_was_known_too_little_is_compared_anew),
         cmocka_unit_test(a_restarted_node_is_compared_anew),
         cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
         cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),

@@ -83,8 +83,7 @@ static void value_copy(struct config_file *file, config_setting_t *setting, stru
     value->name = config_setting_name(setting) != NULL ? memory_text(config_setting_name(setting)) : NULL;
     value->file = line->file;
     value->line = line->number;
-    value->was_cut =
-        line->has_cut_number && value->kind == CONFIG_IS_INTEGER && config_setting_get_int64(setting) == 0;
+    value->was_cut = line->has_cut_number && value->kind == CONFIG_IS_INTEGER && config_setting_get_int64(setting) == 0;
     if (value->kind == CONFIG_IS_GROUP || value->kind == CONFIG_IS_LIST)
         items_copy(file, setting, value, depth, findings);
     else

@@ -28,8 +28,8 @@ struct config_text {
     char *directory; /* of the main file; "." if it has none */
 };
 
-/* False when a file cannot be used (every reason is in the findings). Integers that are too large are findings, not failures. The
- * struct must be zeroed and is to be freed in both cases. */
+/* False when a file cannot be used (every reason is in the findings). Integers that are too large are findings, not
+ * failures. The struct must be zeroed and is to be freed in both cases. */
 bool config_text_read(struct config_text *text, const char *path, struct findings *findings) MUST_CHECK;
 void config_text_fini(struct config_text *text);
 
