@@ -345,7 +345,8 @@ static void timer_fired(struct loop_timer *timer)
                   (long long)(node->step_limit_ns / NS_PER_MS));
         break;
     case NODE_UP:
-        check_deadlines(node);
+        if (node_read(node))
+            check_deadlines(node);
         break;
     }
 }

@@ -2,7 +2,8 @@
  *
  * Calls are pipelined: redis_node_call only appends to a buffer, and the loop writes each node's buffer once at the
  * end of its turn. Every call has a deadline of its own and completes exactly once, at the latest then; a reply that
- * comes later is matched to its place in the queue and discarded, the connection goes on. Replies are matched by
+ * comes later is matched to its place in the queue and discarded, the connection goes on. What has arrived when the
+ * deadline is looked at is no late reply, however long this process stood still. Replies are matched by
  * order, so anything that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the
  * connection: all its calls become REDIS_UNKNOWN, and a new connection is made after a jittered back-off. Nothing is
  * ever sent twice, with one exception: a call answered NOSCRIPT was not executed, so the node loads the script and

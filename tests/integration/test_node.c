@@ -1,9 +1,12 @@
 /* Calls over one connection to a real server: order, deadlines, cancellation, forgotten scripts, limits. */
 #include "tests/support/test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "redis/node.h"
 #include "tests/support/node_fixture.h"
@@ -221,6 +224,40 @@ static void test_e50_late_replies_are_discarded_and_the_connection_is_kept(void 
     assert_int_equal(counters()->late_replies, 3);
     assert_int_equal(counters()->connects, 1);
     assert_int_equal(counters()->disconnects, 0);
+}
+
+enum { DEADLINE_MS = 300 };
+
+/* This process is stopped until `over`, and until the server has run more of these commands than `before`. */
+static pid_t stand_still(struct instant over, unsigned before)
+{
+    pid_t own = getpid(), helper = fork();
+    assert_true(helper >= 0);
+    if (helper > 0)
+        return helper;
+    kill(own, SIGSTOP);
+    while (!instant_reached(instant_now(), over))
+        poll(NULL, 0, 1);
+    redis_server_resume(server);
+    while (redis_server_calls(server, "incr") <= before)
+        poll(NULL, 0, 1);
+    kill(own, SIGCONT);
+    _exit(0);
+}
+
+static void test_an_answer_that_is_here_is_not_late_although_we_stood_still(void **state)
+{
+    (void)state;
+    struct call_probe call = {.completions = 0};
+    unsigned before = redis_server_calls(server, "incr");
+    redis_server_pause(server);
+    issue(&call, 300, "INCR counter");
+    loop_for(loop, NS_PER_MS);
+    pid_t helper = stand_still(instant_after(instant_now(), 400 * NS_PER_MS), before);
+    call_probe_wait(&call, loop);
+    assert_int_equal(waitpid(helper, NULL, 0), helper);
+    assert_int_equal(call.outcome, REDIS_VALUE);
+    assert_int_equal(counters()->timeouts, 0);
 }
 
 static void test_each_call_has_a_deadline_of_its_own(void **state)
@@ -449,6 +486,7 @@ int main(void)
         test(test_a_reply_beyond_the_limit_closes_the_connection),
         test(test_a_call_that_nobody_waits_for),
         test(test_e50_late_replies_are_discarded_and_the_connection_is_kept),
+        test(test_an_answer_that_is_here_is_not_late_although_we_stood_still),
         test(test_each_call_has_a_deadline_of_its_own),
         test(test_silence_beyond_its_limit_closes_the_connection),
         test(test_silence_counts_although_every_call_has_expired),
