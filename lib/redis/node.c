@@ -217,6 +217,11 @@ struct instant redis_node_waits_since(const struct redis_node *node)
     return pending_at(&node->pending, node->pending.head)->queued_at;
 }
 
+int64_t redis_node_patience_ns(const struct redis_node *node, int64_t least_ns, int64_t most_ns)
+{
+    return patience_of(&node->patience, least_ns, most_ns, loop_now(node->loop));
+}
+
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node)
 {
     return &node->counters;

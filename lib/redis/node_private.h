@@ -27,6 +27,7 @@
 #define REDIS_NODE_PRIVATE_H
 
 #include "redis/node.h"
+#include "redis/patience.h"
 #include "redis/pending.h"
 #include "redis/reader.h"
 #include "redis/sentinel.h"
@@ -54,6 +55,7 @@ struct redis_node {
     size_t answered, written;
     struct pending_ring pending;
     uint64_t first_live; /* no call before it waits any more */
+    struct patience patience;
     struct redis_reader *reader;
     char *received;          /* NODE_READ_SIZE bytes */
     uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */

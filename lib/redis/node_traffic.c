@@ -202,6 +202,7 @@ static bool take_reply(struct redis_node *node, const struct redis_reply *reply)
     node->counters.replies++;
     switch (entry.kind) {
     case PENDING_CALL:
+        patience_note(&node->patience, instant_since(entry.queued_at, loop_now(node->loop)), loop_now(node->loop));
         node_follow_subscriptions(node, reply);
         answer(node, &entry, start, reply);
         return true;

@@ -132,7 +132,7 @@ static int64_t token_proposal(const struct batch *batch, struct instant now)
 /* Until when a grant is of use, in the time of the node: one that comes later would be an orphan. */
 static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
 {
-    int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.pass_limit_ns));
+    int64_t latest = trust_node_time_us(&batch->group->trust, node, instant_after(now, batch->terms.silence_limit_ns));
     return latest > 0 ? latest : TOKEN_END;
 }
 

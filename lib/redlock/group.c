@@ -5,8 +5,11 @@
  * Two rules keep every node within reach, and neither lets a slow or hung minority slow the others down for long:
  *   - A node with much unanswered that still answers soon is waited for: grants stay where they are until it has
  *     caught up, releases and extensions leave. A loaded machine settles at the speed of all its nodes.
- *   - A node that is behind (it has not answered for its own timeout, or there is far too much in front) gets no
- *     grants until it has answered: that is a vote less, as if it were down, and nothing to clean up. */
+ *   - A node that is behind (it has not answered for as long as it is waited for, or there is far too much in front)
+ *     gets no grants until it has answered: that is a vote less, as if it were down, and nothing to clean up.
+ *
+ * Patience. A node is waited for during its timeout, or for twice what its slowest answer took of late, up to ten times
+ * the timeout. A node that stands still for a moment now and then, on a machine that is busy, keeps its vote. */
 #include "redlock/group.h"
 
 #include <stdio.h>
@@ -73,9 +76,24 @@ static int64_t answer_age_ns(const struct group_node *node)
     return instant_before(since, now) ? instant_since(since, now) : 0;
 }
 
+int64_t group_node_patience_ns(const struct group_node *node)
+{
+    return redis_node_patience_ns(node->node, node->timeout_ns, redlock_longest_patience_ns(node->timeout_ns));
+}
+
+int64_t group_patience_ns(const struct redlock_group *group)
+{
+    int64_t longest_ns = 0;
+    for (unsigned i = 0; i < group->node_count; i++) {
+        int64_t patience_ns = group_node_patience_ns(&group->nodes[i]);
+        longest_ns = patience_ns > longest_ns ? patience_ns : longest_ns;
+    }
+    return longest_ns;
+}
+
 static bool is_behind(const struct group_node *node)
 {
-    return answer_age_ns(node) >= node->timeout_ns || redis_node_unanswered(node->node) > BEHIND_BYTES;
+    return answer_age_ns(node) >= group_node_patience_ns(node) || redis_node_unanswered(node->node) > BEHIND_BYTES;
 }
 
 bool group_node_takes_grants(struct group_node *node)

@@ -171,13 +171,17 @@ static inline struct key_span lock_key(const struct redlock_lock *lock, unsigned
     return (struct key_span){lock->keys.bytes + start, lock->key_ends[index] - start};
 }
 
+/* group.c: how long an answer of the node, and of the slowest, is waited for now. */
+int64_t group_node_patience_ns(const struct group_node *node);
+int64_t group_patience_ns(const struct redlock_group *group);
+
 /* group.c: whether a grant sent to the node now is of any use. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
 
 /* group.c: true when the node itself answered with an error, which is then logged, and kept in group->refusal. */
 bool group_node_refused(struct group_node *node, const struct redis_result *result);
 
-/* node_counts.c. True when it was sent: it is answered, or has failed, within the node's timeout. */
+/* node_counts.c. True when it was sent: it is answered, or has failed, within group_node_patience_ns. */
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call) MUST_CHECK;
 void node_counts_result(struct group_node *node, const struct redis_result *result);
 /* A pass failed because nobody can have a majority; these had granted to it. */

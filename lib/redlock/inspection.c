@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "redlock/scripts.h"
 #include "redlock/sight.h"
+#include "redlock/terms.h"
 
 #define PULSE_NS (5 * NS_PER_S)
 /* An inspection without an answer is repeated: without one the node has no vote. */
@@ -168,7 +169,7 @@ static void trust_fire(struct loop_timer *timer)
 
 void inspections_init(struct redlock_group *group)
 {
-    trust_init(&group->trust, group->node_count, group->slowest_timeout_ns);
+    trust_init(&group->trust, group->node_count, redlock_longest_patience_ns(group->slowest_timeout_ns));
     loop_timer_init(&group->trust_timer, trust_fire);
     for (unsigned i = 0; i < group->node_count; i++) {
         group->nodes[i].inspect_call = (struct redis_call){.done = inspected};

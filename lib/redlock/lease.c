@@ -18,6 +18,8 @@ void lease_terms_derive(struct lease_terms *terms)
     invariant(terms->nodes >= 1 && terms->nodes <= LEASE_NODES_MAX);
     invariant(terms->ttl_ns > 0 && terms->tries >= 1 && terms->pass_limit_ns > 0);
     int64_t ttl = terms->ttl_ns;
+    if (terms->silence_limit_ns < terms->pass_limit_ns)
+        terms->silence_limit_ns = terms->pass_limit_ns;
     terms->drift_ns = (int64_t)((double)ttl * terms->drift_factor) + DRIFT_FLOOR_NS;
     terms->needed_ns = ttl / 2;
     terms->guard_ns = ttl / 100 > GUARD_MIN_NS ? ttl / 100 : GUARD_MIN_NS;
@@ -25,7 +27,7 @@ void lease_terms_derive(struct lease_terms *terms)
         terms->guard_ns = ttl / 10;
     terms->extend_after_ns = ttl / 3;
     /* A new round makes votes of the old one stale, so it must not start before those can have come. */
-    terms->extend_retry_ns = ttl / 20 > terms->pass_limit_ns ? ttl / 20 : terms->pass_limit_ns;
+    terms->extend_retry_ns = ttl / 20 > terms->silence_limit_ns ? ttl / 20 : terms->silence_limit_ns;
     terms->danger_after_ns = ttl / 3 * 2;
 }
 
@@ -255,13 +257,21 @@ struct lease_step lease_tick(struct lease *lease, const struct lease_terms *term
     return (struct lease_step){0};
 }
 
+/* Nodes that are slow of late are waited for while their votes are needed, and no longer: what a quorum has answered, a
+ * silent minority must not delay. */
+static int64_t round_limit(const struct lease *lease, const struct lease_terms *terms)
+{
+    bool is_answered = has_quorum(terms, (node_set)(lease->yes | lease->no | lease->foreign));
+    return is_answered ? terms->pass_limit_ns : terms->silence_limit_ns;
+}
+
 struct instant lease_next(const struct lease *lease, const struct lease_terms *terms)
 {
     switch (lease->state) {
     case LEASE_ACQUIRING:
     case LEASE_FENCING:
     case LEASE_RELEASING:
-        return instant_after(lease->pass_started, terms->pass_limit_ns);
+        return instant_after(lease->pass_started, round_limit(lease, terms));
     case LEASE_WAITING:
         return lease->act_at;
     case LEASE_HELD:

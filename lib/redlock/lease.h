@@ -50,13 +50,14 @@ enum { LEASE_NODES_MAX = 15 };
 
 typedef uint16_t node_set; /* bit i = node i */
 
-/* What was agreed for a lock; shared by many leases, constant while they live. lease_terms_derive fills the lower
- * half from the upper. */
+/* What was agreed for a lock; shared by many leases, and constant while they live, but for `silence_limit_ns`: that may
+ * change between two rounds. lease_terms_derive fills the lower half from the upper. */
 struct lease_terms {
     unsigned nodes; /* N as configured */
     int64_t ttl_ns;
     double drift_factor;
-    int64_t pass_limit_ns; /* a pass or an extension round that is undecided by then has failed */
+    int64_t pass_limit_ns;    /* a pass or a release that a quorum has answered ends by then, undecided or not */
+    int64_t silence_limit_ns; /* and so does one that fewer have answered, and an extension; at least the former */
     unsigned tries; /* passes until an acquire is refused, at least 1; LEASE_TRIES_ENDLESS = lease_last_try ends it */
     int64_t retry_delay_ns, retry_jitter_ns;
     bool fenced;

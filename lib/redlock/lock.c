@@ -96,8 +96,14 @@ static void pass_abandon(struct redlock_lock *lock, node_set reached)
     batch_add(BATCH_RELEASE, lock, BATCH_NO_VOTE, reached);
 }
 
+static void patience_follow(struct redlock_lock *lock)
+{
+    redlock_lease_terms_wait(&lock->terms, group_patience_ns(lock->group));
+}
+
 static void pass_begin(struct redlock_lock *lock)
 {
+    patience_follow(lock);
     value_draw(lock);
     lock->passes++;
     lock->holder[0] = '\0';
@@ -183,6 +189,8 @@ void lock_take_step(struct redlock_lock *lock, struct lease_step step)
 static void timer_fired(struct loop_timer *timer)
 {
     struct redlock_lock *lock = list_owner(timer, struct redlock_lock, timer);
+    if (lock->lease.state == LEASE_HELD) /* an extension may begin */
+        patience_follow(lock);
     lock_take_step(lock, lease_tick(&lock->lease, &lock->terms, instant_now()));
 }
 

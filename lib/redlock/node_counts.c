@@ -4,7 +4,7 @@
 
 bool group_node_call(struct group_node *node, const struct buffer *request, struct redis_call *call)
 {
-    struct instant deadline = loop_after(node->group->loop, node->timeout_ns);
+    struct instant deadline = loop_after(node->group->loop, group_node_patience_ns(node));
     bool is_sent = redis_node_call(node->node, request, deadline, call);
     node->counters.requests += is_sent;
     return is_sent;

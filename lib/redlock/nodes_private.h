@@ -52,7 +52,8 @@ struct redlock_nodes {
     bool is_settling;
     struct loop_timer timer;
     struct trust trust;
-    int64_t timeout_ns;
+    int64_t timeout_ns;          /* of the slowest node */
+    int64_t longest_patience_ns; /* that anybody has with it */
     bool (*goes_on)(void *context, const char *what, int64_t left_ns);
     void *context;
     struct buffer reason;

@@ -67,7 +67,8 @@ struct redlock_node {
     const char *user;     /* NULL: AUTH with the password alone */
     const char *password; /* NULL: none. Copied; never logged */
     unsigned database;
-    int64_t timeout_ns;         /* for one operation on this node; 0 = 50 ms */
+    int64_t timeout_ns;         /* for one operation on this node, 0 = 50 ms; while it is slow of late up to ten times
+                                   that, and at most a quarter of the ttl (docs/lock-nodes.md) */
     int64_t connect_timeout_ns; /* in the background only (E17); 0 = 1 s */
 };
 
@@ -166,9 +167,9 @@ REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_opti
  * for a lock is told CANCELLED. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
-/* Any thread; blocks for at most tries x (slowest node's timeout + retry delay + jitter), or with `wait_ns` for that
- * long and a pass over the nodes. On REDLOCK_ACQUIRED `*held` is set, and the lock is extended in the background until
- * it is released. Otherwise `*held` is NULL and a reason says more. */
+/* Any thread; blocks for at most tries x (the slowest node's timeout, or what it has become + retry delay + jitter), or
+ * with `wait_ns` for that long and a pass over the nodes. On REDLOCK_ACQUIRED `*held` is set, and the lock is extended
+ * in the background until it is released. Otherwise `*held` is NULL and a reason says more. */
 REDLOCK_API enum redlock_answer redlock_client_acquire(struct redlock_client *client, const struct redlock_terms *terms,
                                                        const struct redlock_request *request,
                                                        struct redlock_held **held, char *reason, size_t reason_size);

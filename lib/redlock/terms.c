@@ -27,6 +27,8 @@
 /* A pass may use a quarter of the ttl; the node's own timer ends it, this slack only catches a timer that is late. */
 #define TIMEOUT_SHARE_OF_TTL 4
 #define PASS_SLACK_NS        REDLOCK_MS(10)
+/* A node that is slow of late is waited for longer than its timeout, up to so many times that. */
+#define PATIENCE_TIMES 10
 
 bool redlock_refuse(char *reason, size_t size, const char *format, ...)
 {
@@ -50,6 +52,12 @@ int64_t redlock_slowest_timeout_ns(const struct redlock_options *options)
         if (redlock_node_timeout_ns(&options->nodes[i]) > slowest)
             slowest = redlock_node_timeout_ns(&options->nodes[i]);
     return slowest;
+}
+
+int64_t redlock_longest_patience_ns(int64_t timeout_ns)
+{
+    const int64_t longest_ns = TTL_MAX_NS / TIMEOUT_SHARE_OF_TTL;
+    return timeout_ns < longest_ns / PATIENCE_TIMES ? PATIENCE_TIMES * timeout_ns : longest_ns;
 }
 
 static bool same_server(const struct redlock_node *a, const struct redlock_node *b)
@@ -231,6 +239,16 @@ struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsign
     };
     lease_terms_derive(&lease);
     return lease;
+}
+
+void redlock_lease_terms_wait(struct lease_terms *terms, int64_t patience_ns)
+{
+    int64_t most_ns = terms->ttl_ns / TIMEOUT_SHARE_OF_TTL;
+    int64_t limit_ns = (patience_ns < most_ns ? patience_ns : most_ns) + PASS_SLACK_NS;
+    if (limit_ns == terms->silence_limit_ns)
+        return;
+    terms->silence_limit_ns = limit_ns;
+    lease_terms_derive(terms);
 }
 
 const char *redlock_answer_name(enum redlock_answer answer)

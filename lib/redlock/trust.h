@@ -12,7 +12,7 @@
  *    (E20). Even N is refused before it comes here.
  *  - A new run id (restart), a marker that is gone although this process saw it there (wipe), a marker whose run is
  *    nobody's, the end of an eviction policy, and a clock that stepped (E36, H10): quarantine for max_ttl x 1.01 + 2 ms
- *    + the node's timeout, counted on our own clock from the moment of first sight (H1, H5). At its end the node is
+ *    + the longest patience, counted on our own clock from the moment of first sight (H1, H5). At its end the node is
  *    inspected once more: in a long pause of ours it may have been healed and doubted again (each doubt has a text of
  *    its own). If nothing new shows, the marker is written by compare-and-set with the run that was quarantined; the
  *    node votes once an inspection has seen it, so that whoever comes later need not wait again.
@@ -137,7 +137,7 @@ struct trust_step {
     bool own_clock_stood; /* nodes' clocks all moved ahead of ours together */
 };
 
-/* `timeout_ns` is the slowest node's. */
+/* `timeout_ns` is the longest that anybody waits for a node (redlock_longest_patience_ns). */
 void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns);
 
 struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now);

@@ -260,6 +260,20 @@ static void test_an_answer_that_is_here_is_not_late_although_we_stood_still(void
     assert_int_equal(counters()->timeouts, 0);
 }
 
+static void test_late_answers_make_patient(void **state)
+{
+    (void)state;
+    struct call_probe call = {.completions = 0};
+    assert_int_equal(redis_node_patience_ns(probe.node, 10 * NS_PER_S, 20 * NS_PER_S), 10 * NS_PER_S);
+    redis_server_pause(server);
+    issue(&call, 30, "PING");
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_UNKNOWN);
+    redis_server_resume(server);
+    loop_await(loop, counters()->late_replies == 1);
+    assert_true(redis_node_patience_ns(probe.node, 1, 20 * NS_PER_S) >= 60 * NS_PER_MS);
+}
+
 static void test_each_call_has_a_deadline_of_its_own(void **state)
 {
     (void)state;
@@ -487,6 +501,7 @@ int main(void)
         test(test_a_call_that_nobody_waits_for),
         test(test_e50_late_replies_are_discarded_and_the_connection_is_kept),
         test(test_an_answer_that_is_here_is_not_late_although_we_stood_still),
+        test(test_late_answers_make_patient),
         test(test_each_call_has_a_deadline_of_its_own),
         test(test_silence_beyond_its_limit_closes_the_connection),
         test(test_silence_counts_although_every_call_has_expired),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/group.h"
 #include "tests/support/lock_fixture.h"
 
 static void group_restart(void)
@@ -331,6 +332,60 @@ static void a_node_that_is_out_of_memory_has_no_vote_but_still_releases(void **s
     cycles_go_on();
 }
 
+/* --- pauses ----------------------------------------------------------------------------------------------------- */
+
+enum { SHORT_TIMEOUT_MS = 100, SHORT_PATIENCE_MS = 10 * SHORT_TIMEOUT_MS };
+
+/* A process with short timeouts, which tries once. */
+static struct redlock_group *hasty_group(struct lock_probe *hasty)
+{
+    struct redlock_node nodes[NODES];
+    struct redlock_options options = cluster.options;
+    char reason[256];
+    for (unsigned i = 0; i < NODES; i++) {
+        nodes[i] = cluster.options.nodes[i];
+        nodes[i].timeout_ns = REDLOCK_MS(SHORT_TIMEOUT_MS);
+    }
+    options.nodes = nodes;
+    struct redlock_group *group_of_it = redlock_group_create(loop, &options, reason, sizeof reason);
+    assert_non_null(group_of_it);
+    loop_await(loop, redlock_group_is_settled(group_of_it));
+    struct redlock_terms once = quick_terms(10000, 1);
+    lock_probe_create(hasty, loop, group_of_it, &once);
+    return group_of_it;
+}
+
+static void pause_while_it_asks(struct lock_probe *asking, int64_t ms)
+{
+    pause_first(QUORUM);
+    lock_probe_ask(asking, "r");
+    loop_for(loop, REDLOCK_MS(ms));
+    resume_first(QUORUM);
+}
+
+/* The first time it has learned nothing yet. */
+static void a_pause_of_a_majority_that_comes_again_is_waited_for(void **state)
+{
+    (void)state;
+    struct lock_probe hasty;
+    struct redlock_group *hasty_one = hasty_group(&hasty);
+    assert_int_equal(group_patience_ns(hasty_one), REDLOCK_MS(SHORT_TIMEOUT_MS));
+    pause_while_it_asks(&hasty, SHORT_PATIENCE_MS);
+    assert_int_equal(hasty.answers, 1);
+    assert_int_equal(hasty.answer, REDLOCK_NO_QUORUM);
+    loop_await(loop, group_patience_ns(hasty_one) == REDLOCK_MS(SHORT_PATIENCE_MS));
+    loop_await(loop, lock_cluster_keys(&cluster) == 0);
+
+    pause_while_it_asks(&hasty, 2 * SHORT_TIMEOUT_MS);
+    loop_await(loop, hasty.answers == 2);
+    assert_int_equal(hasty.answer, REDLOCK_ACQUIRED);
+    assert_int_equal(hasty.passes, 1);
+    assert_int_equal(lock_probe_release(&hasty), REDLOCK_RELEASED);
+    lock_probe_destroy(&hasty);
+    loop_await(loop, redlock_group_busy(hasty_one) == 0);
+    redlock_group_destroy(hasty_one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +400,7 @@ int main(void)
         lock_test(who_asks_again_at_once_leaves_the_loop_to_others),
         lock_test(a_majority_that_hangs_is_no_quorum_within_its_timeout),
         lock_test(the_loop_goes_on_while_a_majority_hangs),
+        lock_test(a_pause_of_a_majority_that_comes_again_is_waited_for),
         lock_test(a_grant_that_is_executed_after_its_pass_is_undone),
         lock_test(a_release_is_owed_to_a_node_whose_connection_broke),
         lock_test(what_a_stopped_node_reads_from_a_dead_connection_is_undone),

@@ -39,7 +39,7 @@ static uint16_t marker_expected(struct connection *connection)
 static int64_t grant_deadline_us(const struct connection *connection)
 {
     struct sim_client *client = connection->client;
-    struct instant limit = instant_after(client_now(client), client->terms->pass_limit_ns);
+    struct instant limit = instant_after(client_now(client), client->terms->silence_limit_ns);
     int64_t latest =
         client->trusts ? trust_node_time_us(&client->trust, connection->node->index, limit) : NO_DEADLINE_US;
     return latest > 0 ? latest : NO_DEADLINE_US;

@@ -92,7 +92,9 @@ static void terms_draw(struct parameters *p, struct chance *chance)
             p->timeout_ns[i] = chance_scale(chance, terms->ttl_ns / 100, terms->ttl_ns / (generous ? 2 : 4));
         else
             p->timeout_ns[i] = p->timeout_ns[0];
-        terms->pass_limit_ns = p->timeout_ns[i] + PASS_SLACK_NS;
+        /* Of all but the prompt, every other client has nodes that are slower than their timeout of late. */
+        terms->silence_limit_ns = p->timeout_ns[i] + PASS_SLACK_NS;
+        terms->pass_limit_ns = (p->prompt || i % 2 == 0 ? p->timeout_ns[i] : p->timeout_ns[i] / 4) + PASS_SLACK_NS;
         terms->tries = 1 + chance_pick(chance, 4);
         terms->retry_delay_ns = chance_scale(chance, NS_PER_MS, terms->ttl_ns / 10);
         terms->retry_jitter_ns = chance_below(chance, terms->ttl_ns / 10);

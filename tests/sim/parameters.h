@@ -39,7 +39,7 @@ struct parameters {
     enum profile profile;
     unsigned nodes, clients, locks, resources; /* locks of each client */
     struct lease_terms terms[SIM_CLIENTS_MAX]; /* one for each client */
-    int64_t timeout_ns[SIM_CLIENTS_MAX];       /* of a call, as in the driver */
+    int64_t timeout_ns[SIM_CLIENTS_MAX];       /* of a call, as in the driver: its patience */
     int64_t longest_ttl_ns, shortest_ttl_ns, longest_timeout_ns;
     int64_t max_ttl_ns;    /* of the group */
     int64_t quarantine_ns; /* as everybody keeps it at least */

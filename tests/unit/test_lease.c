@@ -209,6 +209,61 @@ static void test_nodes_that_are_silent_at_the_limit_could_not_be_asked(void **st
     assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).refusal, LEASE_NO_QUORUM);
 }
 
+/* --- nodes that are slow of late ---------------------------------------------------------------------------------- */
+
+static struct lease_terms patient_terms(void)
+{
+    struct lease_terms terms = terms_of(5);
+    terms.silence_limit_ns = 400 * NS_PER_MS;
+    lease_terms_derive(&terms);
+    return terms;
+}
+
+static void test_a_pass_waits_for_a_majority_that_is_slow_of_late(void **state)
+{
+    (void)state;
+    struct lease_terms terms = patient_terms();
+    struct lease lease = asked(&terms);
+    assert_empty(votes(&lease, &terms, "yu  y", ms_after(START, 1)));
+    assert_empty(lease_tick(&lease, &terms, ms_after(START, 399)));
+    assert_instant(lease_next(&lease, &terms), ms_after(START, 400));
+    assert_int_equal(vote_now(&lease, &terms, 2, LEASE_YES, ms_after(START, 399)).news, LEASE_NEWS_ACQUIRED);
+    lease = asked(&terms);
+    votes(&lease, &terms, "yu  y", ms_after(START, 1));
+    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 400)).refusal, LEASE_NO_QUORUM);
+}
+
+/* G6 */
+static void test_what_a_majority_has_answered_does_not_wait_for_the_slow(void **state)
+{
+    (void)state;
+    struct lease_terms terms = patient_terms();
+    struct lease lease = asked(&terms);
+    votes(&lease, &terms, "yny", ms_after(START, 1));
+    assert_instant(lease_next(&lease, &terms), ms_after(START, 60));
+    assert_int_equal(lease_tick(&lease, &terms, ms_after(START, 60)).news, LEASE_NEWS_REFUSED);
+    lease = held(&terms);
+    lease_release(&lease, &terms, START);
+    votes(&lease, &terms, "yn", ms_after(START, 1));
+    assert_instant(lease_next(&lease, &terms), ms_after(START, 400));
+    votes(&lease, &terms, "  f", ms_after(START, 1));
+    assert_instant(lease_next(&lease, &terms), ms_after(START, 60));
+}
+
+/* Or the answers that are waited for would be those of a former round. */
+static void test_an_extension_is_repeated_when_it_was_waited_for(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(5);
+    terms.silence_limit_ns = 2400 * NS_PER_MS;
+    lease_terms_derive(&terms);
+    assert_int_equal(terms.extend_retry_ns, 2400 * NS_PER_MS);
+    terms.silence_limit_ns = 1;
+    lease_terms_derive(&terms);
+    assert_int_equal(terms.silence_limit_ns, terms.pass_limit_ns);
+    assert_int_equal(terms.extend_retry_ns, 500 * NS_PER_MS);
+}
+
 /* --- refusals -------------------------------------------------------------------------------------------------- */
 
 static enum lease_refusal refusal_of(unsigned nodes, const char *letters)
@@ -357,6 +412,9 @@ int main(void)
         cmocka_unit_test(test_e1_e9_e10_every_vote_in_every_order_decides_at_the_first_majority),
         cmocka_unit_test(test_e5_a_quorum_that_comes_too_late_is_refused_and_cleaned_up),
         cmocka_unit_test(test_e6_validity_counts_from_the_start_of_the_pass_that_won),
+        cmocka_unit_test(test_a_pass_waits_for_a_majority_that_is_slow_of_late),
+        cmocka_unit_test(test_what_a_majority_has_answered_does_not_wait_for_the_slow),
+        cmocka_unit_test(test_an_extension_is_repeated_when_it_was_waited_for),
         cmocka_unit_test(test_e1_a_pass_that_is_undecided_at_its_limit_fails_and_is_cleaned_up_everywhere),
         cmocka_unit_test(test_nodes_that_are_silent_at_the_limit_could_not_be_asked),
         cmocka_unit_test(test_e48_split_votes_are_told_from_a_holder),

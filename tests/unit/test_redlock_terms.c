@@ -191,6 +191,32 @@ static void refuse_request(size_t count, const char *prefix, const char *why)
     assert_contains(reason, why);
 }
 
+/* What quarantines count with is never exceeded, and a pass that waits leaves as much of the ttl as any other. */
+static void patience_has_bounds(void **state)
+{
+    (void)state;
+    static const int64_t timeouts_ms[] = {1, 50, 125, 1000, 2500, 5000, 15000};
+    for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
+        int64_t timeout_ns = REDLOCK_MS(timeouts_ms[i]), longest_ns = redlock_longest_patience_ns(timeout_ns);
+        assert_int_equal(longest_ns, timeouts_ms[i] < 1500 ? 10 * timeout_ns : REDLOCK_MS(15000));
+        for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms *= 2) {
+            struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms), .drift_factor = 0.01, .tries = 1};
+            if (timeout_ns > terms.ttl_ns / 4)
+                continue;
+            struct lease_terms lease = redlock_lease_terms(&terms, 3, timeout_ns);
+            int64_t usual_ns = lease.silence_limit_ns;
+            assert_int_equal(usual_ns, lease.pass_limit_ns);
+            redlock_lease_terms_wait(&lease, longest_ns);
+            assert_true(lease.silence_limit_ns <= longest_ns + REDLOCK_MS(10));
+            assert_true(lease.silence_limit_ns <= terms.ttl_ns / 4 + REDLOCK_MS(10));
+            assert_int_equal(lease.pass_limit_ns, usual_ns);
+            assert_true(lease.extend_retry_ns >= lease.silence_limit_ns);
+            redlock_lease_terms_wait(&lease, timeout_ns);
+            assert_int_equal(lease.silence_limit_ns, usual_ns);
+        }
+    }
+}
+
 static void requests_have_bounds(void **state)
 {
     (void)state;
@@ -251,6 +277,7 @@ int main(void)
         cmocka_unit_test(no_prefix_may_lead_to_our_own_keys),
         cmocka_unit_test(terms_have_bounds),
         cmocka_unit_test(a_node_may_not_take_more_than_a_quarter_of_the_ttl),
+        cmocka_unit_test(patience_has_bounds),
         cmocka_unit_test(requests_have_bounds),
         cmocka_unit_test(names_of_our_own_keys_are_refused_where_they_would_be_keys),
         cmocka_unit_test(resources_are_sorted_and_taken_once),

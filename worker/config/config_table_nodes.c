@@ -112,8 +112,11 @@ const struct config_key config_lock_node_keys[] = {
      .fallback = "50ms",
      .min = NS_PER_MS,
      .max = 5 * NS_PER_S,
-     .help = "For one operation on this node. A node that is slower counts as one that did not vote; at most a "
-             "quarter of lock.ttl."},
+     .help =
+         "How long an answer of this node is waited for; at most a quarter of lock.ttl. A node that is slow of late "
+         "is waited for longer: twice as long as its slowest answer of the last half minute to minute took, up to "
+         "ten times the timeout and a quarter of lock.ttl. One that is silent for longer counts as one that did "
+         "not vote."},
     {.name = NULL},
 };
 #undef FIELD

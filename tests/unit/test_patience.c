@@ -1,0 +1,98 @@
+/* How long an answer is waited for, from what answers took of late. */
+#include "tests/support/test.h"
+
+#include "redis/patience.h"
+
+#define LEAST (50 * NS_PER_MS)
+#define MOST  (500 * NS_PER_MS)
+
+static const struct instant start = {1000 * NS_PER_S};
+static struct patience patience;
+
+static struct instant at(int64_t seconds)
+{
+    return instant_after(start, seconds * NS_PER_S);
+}
+
+static void note(int64_t ms, struct instant now)
+{
+    patience_note(&patience, ms * NS_PER_MS, now);
+}
+
+static void assert_patience(int64_t ms, struct instant now)
+{
+    assert_int_equal(patience_of(&patience, LEAST, MOST, now), ms * NS_PER_MS);
+}
+
+static int forget_all(void **state)
+{
+    (void)state;
+    patience = (struct patience){0};
+    return 0;
+}
+
+static void without_an_answer_it_is_the_least(void **state)
+{
+    (void)state;
+    assert_patience(50, start);
+}
+
+static void it_is_twice_the_longest_answer_within_its_bounds(void **state)
+{
+    (void)state;
+    static const int64_t took_and_waits[][2] = {{1, 50},    {25, 50},   {26, 52},    {100, 200},
+                                                {250, 500}, {251, 500}, {90000, 500}};
+    for (size_t i = 0; i < sizeof took_and_waits / sizeof took_and_waits[0]; i++) {
+        note(took_and_waits[i][0], start);
+        assert_patience(took_and_waits[i][1], start);
+    }
+    patience_note(&patience, INT64_MAX, start);
+    assert_patience(500, start);
+}
+
+static void quick_answers_do_not_hide_a_slow_one(void **state)
+{
+    (void)state;
+    note(100, start);
+    for (unsigned i = 0; i < 100000; i++)
+        note(0, instant_after(start, i * 100 * NS_PER_US));
+    assert_patience(200, at(10));
+}
+
+/* After 30 s at the earliest, and after a minute at the latest. */
+static void a_slow_answer_is_forgotten(void **state)
+{
+    (void)state;
+    note(1, start);
+    note(100, at(29));
+    note(1, at(30));
+    assert_patience(200, at(59));
+    note(1, at(60));
+    assert_patience(50, at(60));
+}
+
+static void a_slow_answer_is_forgotten_without_others(void **state)
+{
+    (void)state;
+    note(100, start);
+    assert_patience(200, at(59));
+    assert_patience(50, at(60));
+    note(1, at(60));
+    assert_patience(50, at(60));
+    note(100, at(61));
+    note(1, at(119));
+    assert_patience(200, at(119));
+    assert_patience(50, at(120));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(without_an_answer_it_is_the_least, forget_all),
+        cmocka_unit_test_setup(it_is_twice_the_longest_answer_within_its_bounds, forget_all),
+        cmocka_unit_test_setup(quick_answers_do_not_hide_a_slow_one, forget_all),
+        cmocka_unit_test_setup(a_slow_answer_is_forgotten, forget_all),
+        cmocka_unit_test_setup(a_slow_answer_is_forgotten_without_others, forget_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
