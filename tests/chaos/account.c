@@ -168,8 +168,8 @@ static void command_count(struct account *account, const struct command *command
             share_of(entry, command->words[2])->recoveries++;
         account->sums.recoveries += entry != NULL;
     }
-    if (command->count == 4 && strcmp(command->words[0], "ZADD") == 0 && strcmp(command->words[1], "retry") == 0) {
-        entry = entry_in(account, command->words[3]);
+    if (command->count == 5 && strcmp(command->words[0], "ZADD") == 0 && strcmp(command->words[1], "retry") == 0) {
+        entry = entry_in(account, command->words[4]); /* ZADD retry NX TIME TASK */
         if (entry != NULL)
             entry->retries++;
         account->sums.retries += entry != NULL;
