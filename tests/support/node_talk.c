@@ -1,6 +1,7 @@
 #include "tests/support/node_talk.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,12 @@ static bool send_all(int fd, const struct buffer *bytes)
 /* Until the server hangs up, as QUIT has it do. */
 static bool read_all(int fd, struct buffer *out)
 {
-    ssize_t got = 0;
-    while ((got = recv(fd, buffer_reserve(out, READ_BYTES), READ_BYTES, 0)) > 0)
-        out->length += (size_t)got;
+    ssize_t got = 1;
+    while (got > 0 || (got < 0 && errno == EINTR)) { /* a read with a time limit is not resumed after a signal */
+        got = recv(fd, buffer_reserve(out, READ_BYTES), READ_BYTES, 0);
+        if (got > 0)
+            out->length += (size_t)got;
+    }
     return got == 0;
 }
 
