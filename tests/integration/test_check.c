@@ -57,7 +57,7 @@ static struct program_result check(const struct place *place, const char *config
 static void good_nodes_are_good(void **state)
 {
     struct redis_server *servers[4];
-    char config[1024];
+    char config[1024], state_text[64];
     for (int i = 0; i < 4; i++)
         servers[i] = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
     snprintf(config, sizeof config,
@@ -81,7 +81,8 @@ static void good_nodes_are_good(void **state)
     result = check(*state, config, "--json");
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.out, "\"ok\":true,\"errors\":[],\"warnings\":[]");
-    assert_contains(result.out, "\"state\":\"answered\",\"server\":\"redis\"");
+    snprintf(state_text, sizeof state_text, "\"state\":\"answered\",\"server\":\"%s\"", redis_server_kind(servers[0]));
+    assert_contains(result.out, state_text);
     program_result_free(&result);
     lock_group_make(&servers[1], 3, 9999); /* the usual ttl is 10 s */
     result = check(*state, config, "");
@@ -125,7 +126,8 @@ static void the_master_is_found_through_sentinels(void **state)
              free_port(), redis_server_port(sentinel));
     struct program_result result = check(place, config, "");
     assert_int_equal(result.exit_code, 0);
-    snprintf(found, sizeof found, "mymaster (by 2 sentinels) is 127.0.0.1:%u: redis", redis_server_port(master));
+    snprintf(found, sizeof found, "mymaster (by 2 sentinels) is 127.0.0.1:%u: %s", redis_server_port(master),
+             redis_server_kind(master));
     assert_contains(result.out, found);
     assert_contains(result.error, "warning: queue: has replicas, but min-replicas-to-write is 0");
     assert_lacks(result.error, "no replica:");

@@ -401,6 +401,14 @@ unsigned redis_server_info(struct redis_server *server, const char *section, con
     return number;
 }
 
+const char *redis_server_kind(struct redis_server *server)
+{
+    char *info = redis_server_command(server, "INFO server");
+    const char *kind = strstr(info, "valkey_version:") != NULL ? "valkey" : "redis";
+    free(info);
+    return kind;
+}
+
 static unsigned calls_in(const char *stats, const char *command)
 {
     char name[64];

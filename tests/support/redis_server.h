@@ -40,6 +40,8 @@ void redis_server_heal(struct redis_server *server);
  * digits, errors as "-ERR ...", nil as "(nil)", arrays with one element a line. The caller frees it. */
 char *redis_server_command(struct redis_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "redis" or "valkey". */
+const char *redis_server_kind(struct redis_server *server);
 /* The number that INFO gives in that section behind `before`; 0 when that is not there. */
 unsigned redis_server_info(struct redis_server *server, const char *section, const char *before);
 /* How often it was sent commands of this name, refused ones included. */
