@@ -171,7 +171,7 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # The targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install clean help FORCE
+.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
@@ -444,7 +444,14 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	$(if $(PRELOAD_FILES),install -m 755 $(PRELOAD_FILES) $(INSTALL_DIR)/lib/holdfast/preload/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
 	install -d $(INSTALL_DIR)/lib/systemd/system
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/lib/systemd/system/holdfast.service
+	for directory in lib/systemd/system share/holdfast/conf; do \
+	    sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/$$directory/holdfast.service || exit 1; done
+
+# What `install` puts into an empty directory is removed from PREFIX, and directories of ours that are empty then.
+uninstall: all ## remove what `install` puts below PREFIX; your own plugins and programs stay
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && $(MAKE) -s install DESTDIR="$$stage" && \
+	 there=$$(cd "$(INSTALL_DIR)" && pwd) && cd "$$stage$(PREFIX)" && find . ! -type d -exec rm -f "$$there/{}" \; && \
+	 find . -depth -type d -path '*/holdfast*' -exec rmdir --ignore-fail-on-non-empty "$$there/{}" \;
 
 # Not those of other trees that may be below this one, where another make may be writing them.
 -include $(shell find $(addprefix $(B)/,obj faults jobs tests) -name '*.d' 2>/dev/null)
