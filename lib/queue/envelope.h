@@ -139,6 +139,21 @@ struct envelope_draft {
 };
 void envelope_write(const struct envelope_draft *draft, struct wall_time now, struct buffer *out);
 
+/* What is put into `retry` or `dead` for a task: its own text with the members of a failure, all of which dashboards
+ * read, and without those of earlier ones. */
+struct envelope_failure {
+    const char *queue, *jid, *error_class;
+    struct text_span error_message;
+    bool counts;                 /* it uses up a retry; otherwise what the task says of its failures stays */
+    bool is_final;               /* the record goes to `dead` */
+    struct wall_time expires_at; /* of a task that has never been started; 0 = none. In `dead` it is not written */
+    struct text_span backtrace;  /* the value of error_backtrace; bytes == NULL: none */
+    const char *fence;           /* the token that the run had; "" = none */
+    bool keep_ms;                /* times that came as integers of milliseconds stay such */
+};
+void envelope_write_failure(const struct envelope *envelope, const struct envelope_failure *failure,
+                            struct wall_time now, struct buffer *out);
+
 /* What is put into `dead` for a text that is not a task, so that dashboards can list it: an object of class
  * "hf.invalid" whose only argument is the raw text, with the reason. The member `encoding` says "text", or "base64"
  * when the raw text is not UTF-8 or holds NUL. */

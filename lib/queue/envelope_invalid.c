@@ -52,7 +52,7 @@ void envelope_write_invalid(const char *text, size_t length, const char *queue, 
     envelope_append_time(out, now);
     buffer_append_text(out, ",\"failed_at\":");
     envelope_append_time(out, now);
-    append_field(out, ",\"error_class\":", "HF::InvalidTask");
+    append_field(out, ",\"retry_count\":0,\"error_class\":", "HF::InvalidTask");
     append_field(out, ",\"error_message\":", reason);
     append_field(out, ",\"encoding\":", readable ? "text" : "base64");
     buffer_append(out, "}", 1);

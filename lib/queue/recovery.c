@@ -41,23 +41,17 @@ static const char *identity(const struct recovery *recovery)
 
 static void record_write(struct recovery *recovery, const char *queue)
 {
-    struct buffer name = {0}, time = {0}, message = {0}, text = {0};
-    envelope_append_string(&name, queue, strlen(queue));
-    envelope_append_time(&time, wall_now());
+    struct buffer text = {0};
     buffer_format(&text, "recovered from at least %d processes that died with it, the last one %s", POISON_RECOVERIES,
                   identity(recovery));
-    envelope_append_string(&message, text.bytes, text.length);
-    static const char error_class[] = "\"HF::PoisonPill\"";
-    struct envelope_change changes[] = {
-        {"queue", text_span_of(&name)},
-        {"error_message", text_span_of(&message)},
-        {"error_class", {error_class, sizeof error_class - 1}},
-        {recovery->envelope.was_retried ? "retried_at" : "failed_at", text_span_of(&time)},
-    };
-    envelope_rewrite(&recovery->envelope, changes, sizeof changes / sizeof changes[0], &recovery->record);
-    buffer_fini(&name);
-    buffer_fini(&time);
-    buffer_fini(&message);
+    envelope_write_failure(&recovery->envelope,
+                           &(struct envelope_failure){.queue = queue,
+                                                      .jid = recovery->envelope.jid,
+                                                      .error_class = "HF::PoisonPill",
+                                                      .error_message = text_span_of(&text),
+                                                      .is_final = true,
+                                                      .fence = ""},
+                           wall_now(), &recovery->record);
     buffer_fini(&text);
 }
 

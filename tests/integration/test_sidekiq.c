@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "tests/support/contended.h"
 #include "tests/support/one_fleet.h"
 
 /* Runs a program; the exit code. What it prints is cut to fit, with the last line end cut off. */
@@ -154,12 +155,87 @@ static void ruby_retries_what_failed_and_what_is_dead(void **state)
     free(dead);
 }
 
+/* A process that died with a task of which two others had died. */
+static void given_a_poison_pill(void)
+{
+    free(fleet_ask(&fleet, "HSET hf:2:recovered:poison first 1e10 second 1e10"));
+    free(fleet_ask(&fleet,
+                   "EVAL \"return redis.call('HSET', KEYS[1], 'queues', 'jobs', '0', string.rep('a', 16) .. 'jobs' .. "
+                   "string.char(10) .. ARGV[1])\" 1 hf:2:process:host:1:dead "
+                   "'{\"class\":\"note\",\"args\":[],\"jid\":\"poison\"}'"));
+    free(fleet_ask(&fleet, "ZADD hf:2:processes 1 host:1:dead"));
+}
+
+static void given_every_kind_of_failure(void)
+{
+    static const char *const tasks[] = {
+        "\"fail\",\"args\":[],\"jid\":\"retry\"",
+        "\"fail\",\"args\":[],\"jid\":\"again\",\"retry_count\":1,\"failed_at\":1.5",
+        "\"fail\",\"args\":[],\"jid\":\"by-hand\",\"retry_count\":-1",
+        "\"fail\",\"args\":[],\"jid\":\"dead\",\"retry\":0",
+        "\"nobody\",\"args\":[],\"jid\":\"unknown\"",
+        "\"nobody\",\"args\":[],\"jid\":\"unknown-text\",\"failed_at\":\"1.5\",\"retry_count\":\"0\"",
+        "\"nobody\",\"args\":[],\"jid\":\"unknown-count\",\"retry_count\":2",
+        "\"picky\",\"args\":[7],\"jid\":\"arguments\"",
+        "\"note\",\"args\":[],\"jid\":\"none\"",
+        "\"fail\",\"args\":[],\"jid\":\"batch\",\"bid\":\"b\"",
+        "\"fail\",\"args\":[\"x\"],\"jid\":\"secret\",\"encrypt\":true",
+        "\"guarded\",\"args\":[],\"jid\":\"refused\",\"resource\":\"held\"",
+        "\"guarded\",\"args\":[],\"jid\":\"refused-last\",\"resource\":\"held\",\"retry\":0",
+        "\"count\",\"args\":[],\"jid\":\"waits\",\"resource\":\"held\"",
+        "\"count\",\"args\":[],\"jid\":\"crowd\",\"resource\":\"held\"",
+        "\"moody\",\"args\":[100,\"thing\"],\"jid\":\"once\"",
+        "\"parent\",\"args\":[1,\"{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"queue\\\":\\\"foreign\\\"}\"]",
+        "\"lonely\",\"args\":[600000],\"jid\":\"abandoned\"",
+        "\"careful\",\"args\":[600000],\"jid\":\"lost\",\"resource\":\"mine\"",
+    };
+    resource_hold("held");
+    given_a_poison_pill();
+    free(fleet_ask(&fleet, "SET queue:foreign value"));
+    free(fleet_ask(&fleet, "LPUSH queue:jobs nonsense"));
+    free(fleet_ask(&fleet, "LPUSH queue:aside '{\"class\":\"x\",\"args\":[],\"jid\":\"buried\"}' no-task"));
+    free(fleet_ask(&fleet, "SADD queues aside"));
+    for (unsigned i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        fleet_push(&fleet, "{\"class\":%s}", tasks[i]);
+}
+
+/* Each way in which an entry of `retry` or `dead` comes to be. */
+static void ruby_opens_the_page_of_every_kind_of_entry(void **state)
+{
+    (void)state;
+    if (!has_sidekiq())
+        skip();
+    given_every_kind_of_failure();
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.threads = 6,
+                                                 .worker = "stop_timeout = \"0s\"; lease = \"1s\";",
+                                                 .classes = "{ class = \"note\"; lock = \"required\"; },"
+                                                            "{ class = \"guarded\"; on_conflict = \"fail\"; },"
+                                                            "{ class = \"count\"; max_waiters = 1; },"
+                                                            "{ class = \"moody\"; at_most_once = \"yes\"; }"});
+    test_await(fleet_noted(&fleet, "begin lost") == 1 && fleet_noted(&fleet, "begin abandoned") == 1);
+    free(fleet_ask(&fleet, "EVAL \"return redis.call('LPUSH', 'hf:2:calls:' .. redis.call('SMEMBERS', 'processes')[1], "
+                           "'LOSE lost')\" 0"));
+    operator_runs("tasks", "bury buried");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 9);
+    test_await(fleet_number(&fleet, "ZCARD dead") == 11);
+    fleet_signal(&fleet, worker, SIGTERM);
+    fleet_wait(&fleet, worker);
+    assert_ruby("morgue/HF::Abandoned\nmorgue/HF::AtMostOnce\nmorgue/HF::BadArguments\nmorgue/HF::Batch\n"
+                "morgue/HF::Buried\nmorgue/HF::Encrypted\nmorgue/HF::InvalidTask\nmorgue/HF::LockRefused\n"
+                "morgue/HF::NoResource\nmorgue/HF::PoisonPill\nmorgue/HF::TooManyWaiters\nmorgue/Witness::Failure\n"
+                "retries/HF::FollowUpRefused\nretries/HF::LockLost\nretries/HF::LockRefused\n"
+                "retries/HF::UnknownClass\nretries/Witness::Failure",
+                "pages");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(ruby_pushes_we_run_ruby_reads),
         fleet_test(ruby_quiets_and_stops),
         fleet_test(ruby_retries_what_failed_and_what_is_dead),
+        fleet_test(ruby_opens_the_page_of_every_kind_of_entry),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);
 }

@@ -21,6 +21,7 @@ static struct plugin_handler handler; /* neither, unless a test makes it */
 static const char *const *trace;
 static size_t trace_count;
 static const char *fence;
+static bool started, is_final;
 
 static int set_up(void **state)
 {
@@ -31,6 +32,7 @@ static int set_up(void **state)
     trace = NULL;
     fence = "";
     trace_count = 0;
+    started = is_final = false;
     return 0;
 }
 
@@ -67,7 +69,9 @@ static void write_record(const char *task, bool counts)
                                            .rules = &rules,
                                            .queue = "jobs",
                                            .jid = envelope.jid[0] != '\0' ? envelope.jid : "given",
+                                           .started = started,
                                            .counts = counts,
+                                           .is_final = is_final,
                                            .fence = fence,
                                            .keep_ms = config.worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = trace,

@@ -288,11 +288,12 @@ static void an_invalid_text_becomes_a_task_that_says_why(void **state)
     jid[24] = '\0';
     assert_int_equal(strspn(jid, "0123456789abcdef"), 24);
     struct buffer expected = {.bytes = NULL};
-    buffer_format(&expected,
-                  "{\"class\":\"hf.invalid\",\"queue\":\"mail\",\"args\":[\"[1,\\\"\\n\"],\"jid\":\"%s\","
-                  "\"created_at\":1795194374.5,\"failed_at\":1795194374.5,\"error_class\":\"HF::InvalidTask\","
-                  "\"error_message\":\"not an \\\"object\\\"\",\"encoding\":\"text\"}",
-                  jid);
+    buffer_format(
+        &expected,
+        "{\"class\":\"hf.invalid\",\"queue\":\"mail\",\"args\":[\"[1,\\\"\\n\"],\"jid\":\"%s\","
+        "\"created_at\":1795194374.5,\"failed_at\":1795194374.5,\"retry_count\":0,\"error_class\":\"HF::InvalidTask\","
+        "\"error_message\":\"not an \\\"object\\\"\",\"encoding\":\"text\"}",
+        jid);
     assert_string_equal(record, buffer_text(&expected));
     buffer_fini(&expected);
     buffer_fini(&out);

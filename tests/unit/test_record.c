@@ -225,6 +225,79 @@ static void what_was_not_tried_keeps_the_time_of_its_expiry(void **state)
     assert_member("expires_at", NULL);
 }
 
+/* --- what dashboards read --------------------------------------------------------------------------------------- */
+
+static bool has_number(const char *name)
+{
+    struct text_span value = envelope_member_value(&record, name);
+    return value.bytes != NULL && value.bytes[0] >= '0' && value.bytes[0] <= '9';
+}
+
+/* The detail pages of Sidekiq 6.4 to 8.1 answer 500 when they have to show a time that is missing or no number, or to
+ * compare a retry_count that is no number. */
+static void assert_pages_can_show_it(const char *task)
+{
+    struct text_span count = envelope_member_value(&record, "retry_count");
+    bool is_later = record.retry_count > 0;
+    if (record.queue[0] == '\0' || record.jid[0] == '\0' || !has_number(is_later ? "retried_at" : "failed_at") ||
+        (count.bytes != NULL && count.bytes[0] == '"') || (count.bytes == NULL && is_final))
+        fail_msg("%s became %s", task, buffer_text(&written));
+    assert_member("error_class", "\"E\"");
+    assert_member("error_message", "\"m\"");
+}
+
+static void dashboards_can_show_every_record(void **state)
+{
+    (void)state;
+    static const char *const times[] = {"", ",\"failed_at\":1795194001.5", ",\"failed_at\":\"1795194001.5\"",
+                                        ",\"failed_at\":null,\"retried_at\":{}"};
+    static const char *const counts[] = {"",
+                                         ",\"retry_count\":0",
+                                         ",\"retry_count\":-1",
+                                         ",\"retry_count\":2",
+                                         ",\"retry_count\":\"2\"",
+                                         ",\"retry_count\":\"x\""};
+    failure_set(&failure, "E", "m");
+    for (unsigned i = 0; i < 4 * 6 * 4; i++) {
+        char task[256];
+        snprintf(task, sizeof task, "{\"class\":\"c\",\"args\":[]%s%s}", times[i % 4], counts[i / 4 % 6]);
+        is_final = i / 24 % 2;
+        write_record(task, i / 48);
+        assert_pages_can_show_it(task);
+        if (i % 4 == 1)
+            assert_member("failed_at", record.was_retried && envelope.was_retried ? "1795194001.5"
+                                       : i / 48                                   ? "1795194374.5"
+                                                                                  : "1795194001.5");
+    }
+}
+
+/* It does not use up a retry, and an operator who sends it back from `dead` wants it to run. */
+static void what_is_buried_without_a_try_counts_as_failed(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    is_final = true;
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
+    assert_member("retry_count", "0");
+    assert_int_equal(envelope_expiry(&record, 1).us, 0);
+    write_record("{\"class\":\"c\",\"args\":[],\"retry_count\":3}", false);
+    assert_member("retry_count", "3");
+}
+
+/* It was started in time, which is all that it asked for. */
+static void what_lost_its_lock_no_longer_expires(void **state)
+{
+    (void)state;
+    failure_set(&failure, "E", "m");
+    started = true;
+    write_record("{\"class\":\"c\",\"args\":[],\"created_at\":1795194000.5,\"expires_in\":600}", false);
+    assert_member("retry_count", NULL);
+    assert_int_equal(envelope_expiry(&record, 1).us, 0);
+    write_record("{\"class\":\"c\",\"args\":[],\"expires_at\":1795194000.5}", false);
+    assert_member("expires_at", NULL);
+    assert_int_equal(envelope_expiry(&record, 1).us, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +310,9 @@ int main(void)
         failure_test(a_record_has_the_text_that_ruby_would_generate),
         failure_test(the_queue_for_retries_is_written_when_a_try_was_made),
         failure_test(what_was_not_tried_keeps_the_time_of_its_expiry),
+        failure_test(dashboards_can_show_every_record),
+        failure_test(what_is_buried_without_a_try_counts_as_failed),
+        failure_test(what_lost_its_lock_no_longer_expires),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

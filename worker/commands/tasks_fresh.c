@@ -65,13 +65,36 @@ static bool retry_write(const struct task_entry *entry, struct task_view *view, 
     return true;
 }
 
+/* One that failed before keeps the record of that. */
+static void bury_write(const struct task_entry *entry, const struct task_view *view, struct wall_time now,
+                       struct buffer *fresh)
+{
+    static const char message[] = "an operator buried it";
+    const struct envelope *envelope = &view->envelope;
+    char jid[ENVELOPE_NEW_JID_SIZE];
+    if (envelope_member_value(envelope, "error_class").bytes != NULL) {
+        buffer_append(fresh, entry->task.bytes, entry->task.length);
+        return;
+    }
+    envelope_new_jid(jid);
+    const char *queue = entry->queue != NULL ? entry->queue : envelope->queue;
+    envelope_write_failure(envelope,
+                           &(struct envelope_failure){.queue = queue[0] != '\0' ? queue : "default",
+                                                      .jid = envelope->jid[0] != '\0' ? envelope->jid : jid,
+                                                      .error_class = "HF::Buried",
+                                                      .error_message = {message, sizeof message - 1},
+                                                      .is_final = true,
+                                                      .fence = ""},
+                           now, fresh);
+}
+
 bool tasks_fresh(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,
                  struct buffer *fresh, struct buffer *queue, struct error *error)
 {
     if (verb == OPERATE_RETRY)
         return retry_write(entry, view, now, fresh, queue, error);
     if (verb == OPERATE_BURY && view->is_task)
-        buffer_append(fresh, entry->task.bytes, entry->task.length);
+        bury_write(entry, view, now, fresh);
     else if (verb == OPERATE_BURY)
         envelope_write_invalid(entry->task.bytes, entry->task.length, entry->queue != NULL ? entry->queue : "",
                                view->reason.text, now, fresh);

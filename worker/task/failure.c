@@ -1,5 +1,4 @@
-/* The failure path of the job format. The order of the changes is that of Ruby's worker, because new members are added
- * in it, and a dashboard finds an entry again by generating the same text. */
+/* The failure path of the job format. */
 #include "worker/task/failure.h"
 
 #include <stdio.h>
@@ -84,46 +83,6 @@ int64_t failure_delay_ns(const struct envelope *envelope)
 
 /* --- the record ------------------------------------------------------------------------------------------------- */
 
-/* Changes gather here; their values one behind the other in `values`, which grows, so they are places until the end. */
-enum { CHANGES_MAX = 10 };
-struct changes {
-    struct envelope_change items[CHANGES_MAX];
-    size_t starts[CHANGES_MAX];
-    size_t count;
-    struct buffer values;
-};
-
-/* The value is what is appended to `values` next. */
-static struct buffer *change_begin(struct changes *changes, const char *name)
-{
-    changes->items[changes->count].name = name;
-    changes->starts[changes->count++] = changes->values.length;
-    return &changes->values;
-}
-
-static void change_text(struct changes *changes, const char *name, const char *text, size_t length)
-{
-    envelope_append_string(change_begin(changes, name), text, length);
-}
-
-static void change_time(struct changes *changes, const char *name, const struct failure_record *record,
-                        struct wall_time time)
-{
-    struct text_span former = envelope_member_value(record->envelope, name);
-    envelope_append_time_like(change_begin(changes, name), time, former, record->keep_ms);
-}
-
-/* A value of no bytes removes the member. */
-static void changes_finish(struct changes *changes)
-{
-    for (size_t i = 0; i < changes->count; i++) {
-        size_t end = i + 1 < changes->count ? changes->starts[i + 1] : changes->values.length;
-        size_t length = end - changes->starts[i];
-        const char *bytes = length > 0 ? changes->values.bytes + changes->starts[i] : NULL;
-        changes->items[i].value = (struct text_span){bytes, length};
-    }
-}
-
 /* Bytes of the message up to its last permitted character; a byte that belongs to none is replaced by one. */
 static size_t message_length(const char *message)
 {
@@ -136,52 +95,36 @@ static size_t message_length(const char *message)
 }
 
 /* Of this failure, or none: that of an earlier one would mislead. */
-static void backtrace_change(struct changes *changes, const struct failure_record *record)
+static void backtrace_write(const struct failure_record *record, struct buffer *out)
 {
     size_t lines =
         record->backtrace_count < record->rules->backtrace ? record->backtrace_count : record->rules->backtrace;
-    struct buffer *value = change_begin(changes, "error_backtrace");
     if (lines == 0)
         return;
-    buffer_append(value, "\"", 1);
-    backtrace_encode(record->backtrace, lines, value);
-    buffer_append(value, "\"", 1);
-}
-
-/* Of this run, or none: so that what it wrote with its token can be told from what others wrote. */
-static void fence_change(struct changes *changes, const struct failure_record *record)
-{
-    struct buffer *value = change_begin(changes, "hf_fence");
-    if (record->fence[0] != '\0')
-        envelope_append_string(value, record->fence, strlen(record->fence));
-}
-
-static void try_change(struct changes *changes, const struct failure_record *record, struct wall_time now)
-{
-    const struct envelope *envelope = record->envelope;
-    change_time(changes, envelope->was_retried ? "retried_at" : "failed_at", record, now);
-    buffer_format(change_begin(changes, "retry_count"), "%d", next_count(envelope));
+    buffer_append(out, "\"", 1);
+    backtrace_encode(record->backtrace, lines, out);
+    buffer_append(out, "\"", 1);
 }
 
 void failure_write(const struct failure *failure, const struct failure_record *record, struct wall_time now,
                    struct buffer *out)
 {
-    struct changes changes = {.count = 0};
     const struct task_rules *rules = record->rules;
-    const char *queue = record->counts && rules->retry_queue[0] != '\0' ? rules->retry_queue : record->queue;
-    change_text(&changes, "queue", queue, strlen(queue));
-    change_text(&changes, "jid", record->jid, strlen(record->jid));
-    change_text(&changes, "error_message", failure->message, message_length(failure->message));
-    change_text(&changes, "error_class", failure->error_class, strlen(failure->error_class));
-    if (record->counts)
-        try_change(&changes, record, now);
-    else if (rules->expiry.us != 0)
-        change_time(&changes, "expires_at", record, rules->expiry);
-    backtrace_change(&changes, record);
-    fence_change(&changes, record);
-    change_begin(&changes, "hf_parked"); /* it waits no longer */
-    change_begin(&changes, "hf_line");
-    changes_finish(&changes);
-    envelope_rewrite(record->envelope, changes.items, changes.count, out);
-    buffer_fini(&changes.values);
+    struct buffer backtrace = {0};
+    backtrace_write(record, &backtrace);
+    envelope_write_failure(
+        record->envelope,
+        &(struct envelope_failure){.queue = record->counts && rules->retry_queue[0] != '\0' ? rules->retry_queue
+                                                                                            : record->queue,
+                                   .jid = record->jid,
+                                   .error_class = failure->error_class,
+                                   .error_message = {failure->message, message_length(failure->message)},
+                                   .counts = record->counts,
+                                   .is_final = record->is_final,
+                                   .expires_at = record->started ? (struct wall_time){0} : rules->expiry,
+                                   .backtrace = text_span_of(&backtrace),
+                                   .fence = record->fence,
+                                   .keep_ms = record->keep_ms},
+        now, out);
+    buffer_fini(&backtrace);
 }

@@ -51,9 +51,11 @@ struct failure_record {
     const struct task_rules *rules;
     const char *queue; /* where it was claimed from */
     const char *jid;   /* the one it ran under: a task that came without gets it */
-    /* This failure uses up a retry. Otherwise neither counts nor times change, it stays in its queue, and the time by
-     * which it must have been started is kept. */
+    bool started;      /* its handler ran; else the time by which it must have been started is kept */
+    /* This failure uses up a retry. Otherwise the count and the times of failures before it stay, and it stays in its
+     * queue. */
     bool counts;
+    bool is_final;                /* the record goes to `dead` */
     const char *fence;            /* the token that the run had; "" = none */
     bool keep_ms;                 /* times that came as integers of milliseconds stay such */
     const char *const *backtrace; /* lines, the innermost first; written as far as the rules ask for them */
