@@ -271,6 +271,28 @@ static void beat_answered(struct redis_call *call, const struct redis_result *re
         beat_later(heartbeat, instant_after(heartbeat->sent, heartbeat->options.interval_ns));
 }
 
+static void pinged(struct redis_call *call, const struct redis_result *result)
+{
+    struct heartbeat *heartbeat = list_owner(call, struct heartbeat, call);
+    if (result->outcome == REDIS_VALUE)
+        heartbeat->counters.rtt_us = instant_since(heartbeat->sent, instant_now()) / NS_PER_US;
+    heartbeat->call.done = beat_answered;
+    beat_send(heartbeat);
+}
+
+/* So that the first beat can say how long an answer takes. */
+static void ping_send(struct heartbeat *heartbeat)
+{
+    struct buffer *out = &heartbeat->request;
+    buffer_clear(out);
+    redis_request_begin(out, 1);
+    redis_request_text(out, "PING");
+    heartbeat->sent = instant_now();
+    struct instant deadline = loop_after(heartbeat->loop, heartbeat->options.timeout_ns);
+    if (!redis_node_call(heartbeat->options.node, out, deadline, &heartbeat->call))
+        beat_failed(heartbeat, DOWN_RETRY_NS);
+}
+
 static void timer_fire(struct loop_timer *timer)
 {
     struct heartbeat *heartbeat = list_owner(timer, struct heartbeat, timer);
@@ -278,6 +300,11 @@ static void timer_fire(struct loop_timer *timer)
         leave_end(heartbeat, false);
         return;
     }
+    if (heartbeat->call.done == pinged && !heartbeat->leaving) {
+        ping_send(heartbeat);
+        return;
+    }
+    heartbeat->call.done = beat_answered;
     beat_send(heartbeat);
 }
 
@@ -287,7 +314,7 @@ void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool f
 {
     heartbeat->processed++;
     heartbeat->failed += failed;
-    metrics_count(heartbeat->metrics, class_name, failed, duration_ns / NS_PER_MS);
+    metrics_count(heartbeat->metrics, class_name, failed, duration_ns);
     if (!failed)
         runtimes_count(heartbeat->runtimes, class_name, duration_ns);
 }
@@ -321,7 +348,7 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
     heartbeat->identity = memory_text(options->identity);
     heartbeat->metrics = metrics_create();
     heartbeat->runtimes = runtimes_create();
-    heartbeat->call.done = beat_answered;
+    heartbeat->call.done = pinged;
     heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
     beat_later(heartbeat, loop_now(loop));

@@ -107,7 +107,7 @@ struct heartbeat_counters {
     uint64_t beats;      /* answered */
     uint64_t repeats;    /* beats that had to be sent again */
     uint64_t recoveries; /* times the node had forgotten this process */
-    int64_t rtt_us;      /* of the last beat */
+    int64_t rtt_us;      /* of the last beat; before the first, of a PING */
 };
 const struct heartbeat_counters *heartbeat_counters(const struct heartbeat *heartbeat);
 

@@ -8,7 +8,8 @@
 #include "redis/request.h"
 
 struct class_metrics {
-    uint64_t runs, failed, milliseconds;
+    uint64_t runs, failed;
+    int64_t nanoseconds; /* of the runs that succeeded */
     uint64_t buckets[METRICS_BUCKETS];
 };
 
@@ -45,17 +46,16 @@ int64_t metrics_bucket_bound(unsigned bucket)
     return bucket < METRICS_BUCKETS - 1 ? bucket_bounds[bucket] : INT64_MAX;
 }
 
-void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ms)
+void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ns)
 {
     struct class_metrics *counted = &metrics->classes[class_names_number(&metrics->names, class_name)];
-    int64_t milliseconds = duration_ms > 0 ? duration_ms : 0;
     counted->runs++;
     if (failed) {
         counted->failed++;
         return;
     }
-    counted->milliseconds += (uint64_t)milliseconds;
-    counted->buckets[metrics_bucket(milliseconds)]++;
+    counted->nanoseconds += duration_ns > 0 ? duration_ns : 0;
+    counted->buckets[metrics_bucket(duration_ns / NS_PER_MS)]++;
 }
 
 static void buckets_append(const struct class_metrics *counted, struct buffer *out)
@@ -78,7 +78,7 @@ unsigned metrics_take(struct metrics *metrics, const struct queue_keys *keys, st
         queue_keys_request_histogram(keys, QUEUE_MINUTE_7, name, time, key_parts);
         queue_keys_request_histogram(keys, QUEUE_MINUTE_8, name, time, key_parts);
         redis_request_text(argument_parts, name);
-        redis_request_integer(argument_parts, (int64_t)counted->milliseconds);
+        redis_request_integer(argument_parts, (counted->nanoseconds + NS_PER_MS / 2) / NS_PER_MS);
         redis_request_integer(argument_parts, (int64_t)counted->runs);
         redis_request_integer(argument_parts, (int64_t)counted->failed);
         buckets_append(counted, argument_parts);

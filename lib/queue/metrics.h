@@ -19,7 +19,7 @@ struct metrics;
 struct metrics *metrics_create(void);
 void metrics_destroy(struct metrics *metrics);
 
-void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ms);
+void metrics_count(struct metrics *metrics, const char *class_name, bool failed, int64_t duration_ns);
 
 /* The bucket of the histogram: the first whose bound is greater than the duration. */
 unsigned metrics_bucket(int64_t duration_ms);

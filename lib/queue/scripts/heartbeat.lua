@@ -76,10 +76,13 @@ end
 local histogram, timed = 17, counted + 5 * classes
 for i = counted, timed - 1, 5 do
     for period = 12, 14 do
-        for m, name in ipairs({'|ms', '|p', '|f'}) do
-            if ARGV[i + m] ~= '0' then
-                try('HINCRBY', KEYS[period], ARGV[i] .. name, ARGV[i + m])
-            end
+        -- As Sidekiq does: the time where a run succeeded, also when it is 0.
+        if ARGV[i + 2] ~= ARGV[i + 3] then
+            try('HINCRBY', KEYS[period], ARGV[i] .. '|ms', ARGV[i + 1])
+        end
+        try('HINCRBY', KEYS[period], ARGV[i] .. '|p', ARGV[i + 2])
+        if ARGV[i + 3] ~= '0' then
+            try('HINCRBY', KEYS[period], ARGV[i] .. '|f', ARGV[i + 3])
         end
     end
     for h = histogram, histogram + 1 do
