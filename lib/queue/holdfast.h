@@ -117,7 +117,8 @@ struct hf_task {
     int64_t expires_in_ms; /* it must have been started by then, counted from when it may run [never] */
     /* Refuse it while a task of the same class and with the same bytes of arguments waits or runs: until that one is
      * done, dead, discarded, expired or cancelled, or an operator buries or deletes it, or `unique_ms` after it may run
-     * [24 h], whatever is first. */
+     * [24 h], whatever is first. One that another program deleted is noticed by the push that finds it gone, which
+     * takes a second longer for that (docs/data-model.md says when it can be noticed). */
     bool unique;
     int64_t unique_ms;
 };

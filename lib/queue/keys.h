@@ -39,6 +39,7 @@ struct queue_keys {
     char *heard_prefix;     /* "hf:2:heard:" */
     char *recovered_prefix; /* "hf:2:recovered:" */
     char *unique_prefix;    /* "hf:2:unique:" */
+    char *looked_prefix;    /* "hf:2:looked:" */
     char *receipt_prefix;   /* "hf:2:receipt:" */
     char *dropped_prefix;   /* "hf:2:dropped:" */
     char *producer_prefix;  /* "hf:2:producer:" */

@@ -2,7 +2,10 @@
  *
  * A slice's place in the order of pushing is its serial, given when it is closed. Waiting ones and those in flight are
  * both kept in that order: a slice that comes back without an answer returns to its place among the waiting ones, and
- * the lowest serial of all, which each call tells the node, is at the head of one of the two lists. */
+ * the lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
+ *
+ * A unique task whose class and arguments another one has is sent again to look for that one (push_unique.lua). When it
+ * is missed, the slice rests for a moment before the look that decides. */
 #include "queue/push.h"
 
 #include <stdio.h>
@@ -24,6 +27,7 @@ enum {
 #define TIMEOUT_MAX_NS   (1800 * NS_PER_S)
 #define PATIENCE_NS      (2 * NS_PER_S)
 #define REFUSED_AGAIN_NS (50 * NS_PER_MS)
+#define MISSED_AGAIN_NS  (1 * NS_PER_S) /* longer than other programs hold a task that they move */
 #define BURST_US         US_PER_S
 #define FINISH_NS        (200 * NS_PER_MS)
 
@@ -34,6 +38,8 @@ struct push {
     struct queue_keys keys;
     char *record; /* key of the producer's record */
     struct list waiting, flying, spare;
+    struct list resting; /* those that rested first come first */
+    struct loop_timer rest;
     unsigned spare_count;
     size_t flying_weight, filling_bytes;
     uint64_t serial;
@@ -158,13 +164,24 @@ static uint64_t serial_of_first(const struct list *slices)
     return list_is_empty(slices) ? UINT64_MAX : list_owner(slices->next, struct slice, link)->serial;
 }
 
-static bool slice_send(struct push *push, struct slice *slice)
+/* Of all that have no end. */
+static uint64_t serial_lowest(const struct push *push)
 {
     uint64_t waiting = serial_of_first(&push->waiting), flying = serial_of_first(&push->flying);
+    uint64_t lowest = waiting < flying ? waiting : flying;
+    for (const struct list *link = push->resting.next; link != &push->resting; link = link->next) {
+        uint64_t serial = list_owner(link, const struct slice, link)->serial;
+        lowest = serial < lowest ? serial : lowest;
+    }
+    return lowest;
+}
+
+static bool slice_send(struct push *push, struct slice *slice)
+{
     struct instant answer_by = slice->answer_by;
     if (answer_by.ns == INSTANT_NEVER.ns)
         answer_by = loop_after(push->loop, push->options.timeout_ns);
-    slice_request(slice, &push->keys, push->record, waiting < flying ? waiting : flying, &push->request);
+    slice_request(slice, &push->keys, push->record, serial_lowest(push), &push->request);
     if (!redis_node_call(push->node, &push->request, answer_by, &slice->call))
         return false;
     slice->answer_by = answer_by;
@@ -187,16 +204,59 @@ static void slices_send(struct push *push)
     }
 }
 
+/* --- looking for the holder --------------------------------------------------------------------------------------- */
+
+static void rest_fire(struct loop_timer *timer)
+{
+    struct push *push = list_owner(timer, struct push, rest);
+    while (!list_is_empty(&push->resting)) {
+        struct slice *slice = list_owner(push->resting.next, struct slice, link);
+        if (!instant_reached(loop_now(push->loop), slice->rested)) {
+            loop_timer_set(push->loop, timer, slice->rested);
+            break;
+        }
+        list_remove(&slice->link);
+        slice_put(&push->waiting, slice);
+    }
+    slices_send(push);
+    patience_arm(push);
+}
+
+/* False when it has no more time for that. */
+static bool slice_seeks(struct push *push, struct slice *slice, const struct redis_reply *holder)
+{
+    struct instant rested = loop_after(push->loop, MISSED_AGAIN_NS);
+    if (!slice->seeks) {
+        slice->seeks = true;
+        slice_put(&push->waiting, slice);
+        return true;
+    }
+    if (slice->missed[0] != '\0' || holder->length >= sizeof slice->missed || instant_reached(rested, slice->answer_by))
+        return false;
+    memcpy(slice->missed, holder->bytes, holder->length + 1);
+    slice->rested = rested;
+    if (list_is_empty(&push->resting))
+        loop_timer_set(push->loop, &push->rest, rested);
+    list_append(&push->resting, &slice->link);
+    return true;
+}
+
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
-static void value_take(struct slice *slice, const struct redis_reply *reply)
+/* A list of one is the holder, which is to be looked for or was missed. */
+static void value_take(struct push *push, struct slice *slice, const struct redis_reply *reply)
 {
-    bool is_unique = slice->digest[0] != '\0';
+    bool is_unique = slice->digest[0] != '\0', is_list = reply->kind == REDIS_ARRAY && reply->count == 1;
+    if (is_unique && is_list) {
+        reply = &reply->elements[0];
+        if (reply->kind == REDIS_STRING && slice_seeks(push, slice, reply))
+            return;
+    }
     bool is_sound = is_unique ? reply->kind == REDIS_STRING && reply->length > 0
                               : reply->kind == REDIS_INTEGER && reply->integer >= 0;
     if (!is_sound)
         slice_end(slice, PUSH_UNKNOWN, "an answer that makes no sense: is this a Redis server?", "");
-    else if (is_unique && strcmp(reply->bytes, slice->jid) != 0)
+    else if (is_unique && (is_list || strcmp(reply->bytes, slice->jid) != 0))
         slice_end(slice, PUSH_DUPLICATE, "a task with this class and these arguments waits or runs", reply->bytes);
     else
         slice_end(slice, PUSH_ACKNOWLEDGED, "", "");
@@ -228,7 +288,7 @@ static void slice_answered(struct redis_call *call, const struct redis_result *r
     push->flying_weight -= slice_weight(slice);
     if (result->outcome == REDIS_VALUE) {
         push->progressed = now;
-        value_take(slice, result->reply);
+        value_take(push, slice, result->reply);
     } else if (result->outcome == REDIS_ERROR) {
         error_take(push, slice, result);
     } else {
@@ -392,6 +452,8 @@ struct push *push_create(struct loop *loop, const struct push_options *options)
     list_init(&push->waiting);
     list_init(&push->flying);
     list_init(&push->spare);
+    list_init(&push->resting);
+    loop_timer_init(&push->rest, rest_fire);
     loop_timer_init(&push->patience, patience_fire);
     queue_keys_init(&push->keys, options->space != NULL ? options->space : "", "");
     push->record = record_key(&push->keys);
@@ -423,6 +485,8 @@ void push_destroy(struct push *push)
         return;
     redis_node_destroy(push->node);
     loop_timer_clear(push->loop, &push->patience);
+    loop_timer_clear(push->loop, &push->rest);
+    slices_free(&push->resting);
     slices_free(&push->waiting);
     slices_free(&push->flying);
     slices_free(&push->spare);

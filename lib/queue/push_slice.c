@@ -82,6 +82,30 @@ static void account_add(const struct slice *slice, uint64_t low, struct buffer *
     redis_request_text(out, slice->is_scheduled ? "" : slice->queue);
 }
 
+enum { SEEK_KEYS = 7, SEEK_ARGUMENTS = 7 };
+
+static void seek_keys_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+{
+    redis_request_text(out, keys->processes);
+    redis_request_text(out, keys->listed);
+    redis_request_text(out, keys->queues);
+    redis_request_text(out, keys->schedule);
+    redis_request_text(out, keys->retry);
+    queue_keys_request(keys->looked_prefix, slice->digest, out);
+    queue_keys_request(keys->looked_prefix, "", out);
+}
+
+static void seek_arguments_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+{
+    redis_request_text(out, slice->missed);
+    redis_request_text(out, slice->queue);
+    redis_request_text(out, slice->digest);
+    redis_request_text(out, keys->queue_prefix);
+    redis_request_text(out, keys->process_prefix);
+    redis_request_text(out, keys->any_bell_prefix);
+    redis_request_text(out, keys->space);
+}
+
 void slice_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
                    struct buffer *out)
 {
@@ -90,17 +114,22 @@ void slice_request(const struct slice *slice, const struct queue_keys *keys, con
     size_t places = slice->is_scheduled ? 1 : 2;
     buffer_clear(out);
     if (is_unique)
-        redis_request_script(out, &queue_script_push_unique, 2 + places, 6 + texts);
+        redis_request_script(out, &queue_script_push_unique, 2 + places + (slice->seeks ? SEEK_KEYS : 0),
+                             6 + texts + (slice->seeks ? SEEK_ARGUMENTS : 0));
     else
         redis_request_script(out, &queue_script_push, 1 + places, 4 + texts);
     redis_request_text(out, record);
     if (is_unique)
         queue_keys_request(keys->unique_prefix, slice->digest, out);
     keys_add(slice, keys, out);
+    if (slice->seeks)
+        seek_keys_add(slice, keys, out);
     account_add(slice, low, out);
     if (is_unique) {
         redis_request_text(out, slice->jid);
         redis_request_integer(out, slice->unique_ms);
     }
     buffer_append(out, slice->body.bytes, slice->body.length);
+    if (slice->seeks)
+        seek_arguments_add(slice, keys, out);
 }

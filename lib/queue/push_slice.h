@@ -26,6 +26,10 @@ struct slice {
     struct instant answer_by; /* INSTANT_NEVER until it is sent */
     bool may_be_pushed;       /* a try of it has no outcome */
     bool was_refused;         /* by the last try, for a while perhaps */
+    /* Of a unique one: another task has its key, and the next try looks whether that is still there. */
+    bool seeks;
+    char missed[ENVELOPE_JID_BYTES_MAX + 1]; /* the last look did not find this one; "" = it found it, or none looked */
+    struct instant rested;                   /* before then it isn't tried again */
     struct redis_call call;
 };
 

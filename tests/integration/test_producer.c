@@ -135,54 +135,257 @@ static void test_scheduled_tasks(void **state)
     assert_reply(server, "0", "EXISTS queues");
 }
 
-static void add_unique(const char *jid, const char *digest, int64_t at_us, uint64_t number)
+#define DIGEST "0123456789012345678901234567890123456789"
+#define ONE    "{\"jid\":\"one\",\"hf_unique\":\"" DIGEST "\"}"
+#define TWO    "{\"jid\":\"two\",\"hf_unique\":\"" DIGEST "\"}"
+
+static void begin_unique(const char *jid, int64_t at_us, uint64_t number)
 {
-    add_task(&(struct intake_task){.payload = {jid, strlen(jid)},
+    const char *text = strcmp(jid, "one") == 0 ? ONE : TWO;
+    add_task(&(struct intake_task){.payload = {text, strlen(text)},
                                    .queue = "a",
                                    .jid = jid,
-                                   .digest = digest,
+                                   .digest = DIGEST,
                                    .unique_ms = 60000,
                                    .at_us = at_us},
              number);
     push_flush(producer, &source);
+}
+
+static void add_unique(const char *jid, int64_t at_us, uint64_t number)
+{
+    begin_unique(jid, at_us, number);
     wait_idle();
 }
 
 static void test_unique_tasks(void **state)
 {
     (void)state;
-    static const char digest[] = "0123456789012345678901234567890123456789";
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
-    add_unique("one", digest, 0, 1);
-    add_unique("two", digest, 0, 2);
+    add_unique("one", 0, 1);
+    add_unique("two", 0, 2);
     assert_int_equal(ends[PUSH_DUPLICATE], 1);
     assert_string_equal(last_holder, "one");
-    add_unique("two", digest, 4102444800000000, 2);
+    add_unique("two", 4102444800000000, 2);
     assert_int_equal(ends[PUSH_DUPLICATE], 2);
-    add_unique("one", digest, 0, 3); /* repeated by its owner */
+    add_unique("one", 0, 3); /* repeated by its owner */
     assert_int_equal(ends[PUSH_ACKNOWLEDGED], 2);
-    assert_reply(server, "one", "LRANGE queue:a 0 -1");
+    assert_reply(server, ONE, "LRANGE queue:a 0 -1");
     assert_reply(server, "a", "SMEMBERS queues");
-    assert_reply(server, "one", "GET hf:2:unique:%s", digest);
-    free(redis_server_command(server, "DEL hf:2:unique:%s", digest));
-    add_unique("two", digest, 4102444800000000, 2);
-    assert_reply(server, "two", "ZRANGE schedule 0 -1");
-    assert_true(queue_probe_number(server, "PTTL hf:2:unique:0123456789012345678901234567890123456789") > 50000);
+    assert_reply(server, "one", "GET hf:2:unique:" DIGEST);
+    free(redis_server_command(server, "DEL hf:2:unique:" DIGEST));
+    add_unique("two", 4102444800000000, 2);
+    assert_reply(server, TWO, "ZRANGE schedule 0 -1");
+    assert_true(queue_probe_number(server, "PTTL hf:2:unique:" DIGEST) > 50000);
 }
 
-/* Refused for want of memory: then the key is not taken either. */
+/* --- unique tasks that others deleted ----------------------------------------------------------------------------- */
+
+/* What a look noted is over. */
+static void forget_looks(void)
+{
+    free(redis_server_command(server, "DEL hf:2:looked: hf:2:looked:" DIGEST));
+}
+
+static void assert_held(const char *by)
+{
+    unsigned before = ends[PUSH_DUPLICATE];
+    forget_looks();
+    add_unique("two", 0, 2);
+    assert_int_equal(ends[PUSH_DUPLICATE], before + 1);
+    assert_string_equal(last_holder, by);
+}
+
+static void assert_free(void)
+{
+    unsigned before = ends[PUSH_ACKNOWLEDGED];
+    forget_looks();
+    add_unique("two", 0, 2);
+    assert_int_equal(ends[PUSH_ACKNOWLEDGED], before + 1);
+    assert_reply(server, "two", "GET hf:2:unique:" DIGEST);
+    assert_reply(server, TWO, "LINDEX queue:a 0");
+}
+
+static void given_a_unique_task(void)
+{
+    produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
+    add_unique("one", 0, 1);
+}
+
+static void test_a_unique_task_that_was_deleted_holds_nothing(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    assert_held("one");
+    assert_reply(server, "0", "EXISTS hf:2:looked:" DIGEST); /* who looks so cheaply may look again */
+    free(redis_server_command(server, "DEL queue:a"));
+    assert_free();
+    assert_reply(server, "1", "LLEN queue:a");
+}
+
+/* By a dashboard, a foreign scheduler, an operator, a failure: whoever moves it. */
+static void test_a_unique_task_holds_wherever_it_waits(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"LPUSH queue:b '" ONE "'", "ZADD schedule 9999999999 '" ONE "'",
+                                         "ZADD retry 1 '" ONE "'", "LPUSH hf:2:bell:h:1:a:b '" ONE "'",
+                                         "HSET hf:2:process:h:1:a 7 '0123456789abcdefb\\n" ONE "'"};
+    static const char *const keys[] = {"queue:b", "schedule", "retry", "hf:2:bell:h:1:a:b", "hf:2:process:h:1:a"};
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    free(redis_server_command(server, "SADD queues b"));
+    free(redis_server_command(server, "ZADD hf:2:processes 1 h:1:a"));
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        free(redis_server_command(server, "HSET hf:2:process:h:1:a queues b"));
+        free(redis_server_command(server, "%s", places[i]));
+        assert_held("one");
+        free(redis_server_command(server, "DEL %s", keys[i]));
+    }
+    free(redis_server_command(server,
+                              "RPUSH queue:c '" ONE "'")); /* given back by a process, in a queue without a name */
+    free(redis_server_command(server, "HSET hf:2:process:h:1:a gone \"1b\\nc\""));
+    assert_held("one");
+    free(redis_server_command(server, "DEL queue:c"));
+    assert_free();
+}
+
+/* It was ended before it ran, so it is in no place. */
+static void test_a_unique_task_that_runs_at_most_once_holds(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    start("a");
+    queue_probe_claim(&probe, 0, ONE);
+    assert_held("one");
+    probe.slots[0].asked++;
+    queue_open(probe.queue, 0, "one", true);
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_OPENED);
+    assert_held("one");
+    queue_probe_turn(&probe, 0, false); /* its end is not told to the key: as if it had been lost */
+    queue_probe_wait(&probe, 0);
+    assert_free();
+}
+
+/* Another program has it in its hands when the first look misses it. */
+static void test_a_unique_task_that_is_being_moved_is_not_gone(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    begin_unique("two", 0, 2);
+    loop_await(loop, redis_server_calls(server, "lrange") > 0 || ended == added);
+    free(redis_server_command(server, "LPUSH queue:a '" ONE "'"));
+    wait_idle();
+    assert_int_equal(ends[PUSH_DUPLICATE], 1);
+    assert_reply(server, "1", "LLEN queue:a");
+}
+
+/* The next to look is not the one who missed it. */
+static void test_what_is_missed_once_is_not_gone_for_others(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    push_destroy(producer);
+    produce(redis_server_port(server), 0, NS_PER_S / 2); /* has no time for a second look */
+    for (int i = 0; i < 3; i++)
+        assert_held("one");
+    assert_reply(server, "0", "LLEN queue:a");
+}
+
+static void test_who_pushes_a_deleted_task_again_pushes_it(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    add_unique("one", 0, 2);
+    assert_reply(server, "1", "LLEN queue:a");
+    free(redis_server_command(server, "DEL queue:a"));
+    forget_looks();
+    add_unique("one", 0, 2);
+    assert_int_equal(ends[PUSH_ACKNOWLEDGED], 3);
+    assert_reply(server, "1", "LLEN queue:a");
+}
+
+/* --- what can't be known counts as there -------------------------------------------------------------------------- */
+
+static void test_a_look_is_bounded(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    free(redis_server_command(server,
+                              "EVAL \"for i = 1, 5001 do redis.call('ZADD', 'schedule', i, i) end return 1\" 0"));
+    unsigned pages = redis_server_calls(server, "zrange");
+    assert_held("one");
+    assert_true(redis_server_calls(server, "zrange") - pages < 5);
+    free(redis_server_command(server, "ZREMRANGEBYRANK schedule 0 999"));
+    assert_free();
+}
+
+/* A second one, so soon, is not worth what it costs; and a push that meets nobody looks at nothing. */
+static void test_looks_are_rare(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    assert_int_equal(redis_server_calls(server, "zrange") + redis_server_calls(server, "exists"), 0);
+    free(redis_server_command(server, "EVAL \"for i = 1, 1000 do redis.call('LPUSH', 'queue:a', i) end return 1\" 0"));
+    assert_held("one");
+    unsigned pages = redis_server_calls(server, "lrange");
+    assert_true(pages > 10);
+    assert_true(queue_probe_number(server, "PTTL hf:2:looked:" DIGEST) > 15000);
+    free(redis_server_command(server, "DEL hf:2:looked:"));
+    add_unique("two", 0, 2);
+    assert_int_equal(ends[PUSH_DUPLICATE], 2);
+    assert_int_equal(redis_server_calls(server, "lrange"), pages);
+    free(redis_server_command(server, "DEL hf:2:looked:" DIGEST));
+    free(redis_server_command(server, "SET hf:2:looked: 1"));
+    add_unique("two", 0, 2);
+    assert_int_equal(redis_server_calls(server, "lrange"), pages);
+}
+
+static void show(const char *info)
+{
+    free(redis_server_command(server, "SADD processes other:1:z"));
+    free(redis_server_command(server, "HSET other:1:z info '%s'", info));
+}
+
+/* A process of Sidekiq, say: what it has taken is nowhere. */
+static void test_a_process_of_another_kind_may_have_it(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    show("{\"queues\":[\"b\",\"a\"]}");
+    assert_held("one");
+    show("no json");
+    assert_held("one");
+    show("{\"queues\":[\"b\"]}");
+    assert_free();
+}
+
+static void test_what_may_not_be_read_may_be_there(void **state)
+{
+    (void)state;
+    given_a_unique_task();
+    free(redis_server_command(server, "DEL queue:a"));
+    free(redis_server_command(server, "SET retry foreign"));
+    free(redis_server_command(server, "ACL SETUSER default -lrange"));
+    assert_held("one");
+    free(redis_server_command(server, "ACL SETUSER default +lrange"));
+    assert_free();
+}
+
 static void test_a_refused_unique_task_leaves_nothing(void **state)
 {
     (void)state;
-    static const char digest[] = "0123456789012345678901234567890123456789";
     produce(redis_server_port(server), 0, TEST_PATIENCE_NS);
     wait_up();
     free(redis_server_command(server, "SET queue:a foreign"));
-    add_unique("one", digest, 0, 1);
+    add_unique("one", 0, 1);
     assert_int_equal(ends[PUSH_REFUSED], 1);
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
-    add_unique("two", digest, 0, 1);
-    add_unique("two", digest, 4102444800000000, 1);
+    add_unique("two", 0, 1);
+    add_unique("two", 4102444800000000, 1);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
     assert_int_equal(ends[PUSH_REFUSED], 3);
     assert_reply(server, "1", "DBSIZE");
@@ -198,6 +401,16 @@ int main(void)
         producer_test(test_what_is_in_flight_is_bounded),
         producer_test(test_scheduled_tasks),
         producer_test(test_unique_tasks),
+        producer_test(test_a_unique_task_that_was_deleted_holds_nothing),
+        producer_test(test_a_unique_task_holds_wherever_it_waits),
+        producer_test(test_a_unique_task_that_runs_at_most_once_holds),
+        producer_test(test_a_unique_task_that_is_being_moved_is_not_gone),
+        producer_test(test_what_is_missed_once_is_not_gone_for_others),
+        producer_test(test_who_pushes_a_deleted_task_again_pushes_it),
+        producer_test(test_a_look_is_bounded),
+        producer_test(test_looks_are_rare),
+        producer_test(test_a_process_of_another_kind_may_have_it),
+        producer_test(test_what_may_not_be_read_may_be_there),
         producer_test(test_a_refused_unique_task_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);

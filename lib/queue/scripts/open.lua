@@ -16,5 +16,10 @@ if redis.pcall('HEXISTS', KEYS[2], 'cancelled') == 1 or type(redis.pcall('ZSCORE
     return 2
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. (ARGV[5] == '1' and '' or string.sub(place, 17)))
+if ARGV[5] == '1' then
+    -- That it runs now can be seen while the place holds this id: who pushes a unique task wants to know.
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3], 'once:' .. ARGV[1], ARGV[3] .. ARGV[4])
+else
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
+end
 return 1
