@@ -115,6 +115,9 @@ function calls(code, name) { return code ~ ("(^|[^A-Za-z0-9_.>])" name "[ ]*\\("
 function check_code(code,    i) {
     if (code !~ /\(/) { return }
     for (i in banned) { if (calls(code, banned[i])) { finding(FNR, banned[i] "() is banned") } }
+    if (area == "tests" && FILENAME !~ /private_directory/ && (calls(code, "mkdtemp") || calls(code, "mkstemp"))) {
+        finding(FNR, "temporary files are made by tests/support/private_directory.h, so that they go when a test is killed")
+    }
     if (area == "tests" && (calls(code, "sleep") || calls(code, "usleep"))) {
         finding(FNR, "a test waits for a condition with a deadline, it does not sleep")
     }

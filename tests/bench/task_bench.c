@@ -24,6 +24,7 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "tests/support/pacer.h"
+#include "tests/support/private_directory.h"
 
 struct bench {
     unsigned queue_port;
@@ -36,7 +37,7 @@ struct bench {
     unsigned processes;
     const char *isolation;  /* of class_name, "thread" or "process"; NULL = as the handler says */
     const char *class_name; /* of tasks that are drained: "sleep", or "program" */
-    char directory[64];
+    char directory[PRIVATE_DIRECTORY_MAX];
 
     struct loop *loop;
     struct redis_node *node;
@@ -443,13 +444,11 @@ int main(int argc, char **argv)
                           .plugins = "build/tests/plugins",
                           .seconds = 5,
                           .processes = 1,
-                          .class_name = "sleep",
-                          .directory = "/tmp/task-bench-XXXXXX"};
+                          .class_name = "sleep"};
     char config[128], report[128];
     options_parse(&bench, argc, argv);
     log_set_level(LOG_WARN);
-    if (mkdtemp(bench.directory) == NULL)
-        die("no temporary directory");
+    private_directory_create(bench.directory);
     char *jobs = realpath(bench.rate > 0 ? bench.plugins : bench.jobs, NULL);
     if (jobs == NULL)
         die("there is no such directory of plugins");

@@ -1,4 +1,5 @@
 /* holdfast push and its node: where it is, and what it may do. */
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -129,10 +130,9 @@ static void test_a_node_out_of_memory(void **state)
     assert_contains(result.out, "0 tasks pushed");
 }
 
-static char *file_write(char *path, const char *text)
+static char *file_write(char path[PRIVATE_DIRECTORY_MAX], const char *text)
 {
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
+    int fd = private_file_create(path);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
     return path;
@@ -141,7 +141,7 @@ static char *file_write(char *path, const char *text)
 static void test_passwords(void **state)
 {
     (void)state;
-    char right[] = "/tmp/holdfast-push-XXXXXX", wrong[] = "/tmp/holdfast-push-XXXXXX";
+    char right[PRIVATE_DIRECTORY_MAX], wrong[PRIVATE_DIRECTORY_MAX];
     struct redis_server *secret = redis_server_start(&(struct redis_server_options){.password = "open-sesame"});
     snprintf(port, sizeof port, "%u", redis_server_port(secret));
     push(WORDS("echo", "--password-file", file_write(right, "open-sesame\n")));
@@ -176,7 +176,7 @@ static void push_with_config(const char *path)
 static void test_the_node_of_a_configuration(void **state)
 {
     (void)state;
-    char good[] = "/tmp/holdfast-push-XXXXXX", bad[] = "/tmp/holdfast-push-XXXXXX";
+    char good[PRIVATE_DIRECTORY_MAX], bad[PRIVATE_DIRECTORY_MAX];
     struct buffer text = {0};
     buffer_format(
         &text,

@@ -1,5 +1,6 @@
 /* Bad input: foreign things under the names of our keys, and names that no lock may have. Each is told for what it is,
  * nothing of others is touched, and nothing is ever granted by mistake. */
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -61,9 +62,8 @@ static void a_clash_on_a_minority_is_a_vote_less(void **state)
 static void a_clash_is_in_the_log_with_key_and_advice(void **state)
 {
     (void)state;
-    char path[] = "/tmp/holdfast-log-XXXXXX", text[4096] = "";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
+    char path[PRIVATE_DIRECTORY_MAX], text[4096] = "";
+    int fd = private_file_create(path);
     assert_true(log_start(&(struct log_options){.level = LOG_INFO, .path = path}, NULL));
     ask_first(QUORUM, clashes[0]);
     enum redlock_answer answer = lock_probe_acquire(&mine, "data");

@@ -1,6 +1,8 @@
 /* Which of the real servers behind a running group may vote: nodes that forget, that evict, whose clock is set. No
  * grant of theirs is counted, the others carry on, and the reason is told. The wrong nodes are in
  * test_redlock_members.c, the rules as such in the unit tests of trust. */
+#include "tests/support/private_directory.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -422,7 +424,7 @@ static void a_ttl_above_the_groups_longest_is_invalid_when_it_was_asked_for_befo
     assert_int_equal(lock_cluster_keys(&cluster), 0);
 }
 
-static char clock_path[] = "/tmp/holdfast-clock-XXXXXX";
+static char clock_path[PRIVATE_DIRECTORY_MAX];
 
 static void clock_step(int64_t offset_ns)
 {
@@ -434,18 +436,11 @@ static void clock_step(int64_t offset_ns)
 /* The first server again, with a clock that can be set; its marker knows the new run. */
 static void restart_with_a_clock_of_its_own(void)
 {
-    char preload[256];
-    int file = mkstemp(clock_path);
-    assert_true(file >= 0);
-    close(file);
+    close(private_file_create(clock_path));
     clock_step(0);
-    snprintf(preload, sizeof preload, "%s/preload/stepped_clock.so", test_build());
-    assert_int_equal(access(preload, R_OK), 0);
-    setenv("HOLDFAST_STEPPED_CLOCK", clock_path, 1);
-    setenv("LD_PRELOAD", preload, 1);
+    stepped_clock_enter(clock_path);
     redis_server_restart(cluster.servers[0]);
-    unsetenv("LD_PRELOAD");
-    unsetenv("HOLDFAST_STEPPED_CLOCK");
+    stepped_clock_leave();
     lock_cluster_heal(&cluster);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
 /* A machine that stands still for a moment must neither end locks nor make lock nodes silent. */
@@ -70,9 +71,8 @@ static void directory_empty(const struct fleet *fleet)
 
 void fleet_start(struct fleet *fleet, const struct redis_server_options *queue, unsigned lock_nodes)
 {
-    *fleet = (struct fleet){.directory = "/tmp/holdfast-fleet-XXXXXX"};
-    if (mkdtemp(fleet->directory) == NULL)
-        abort();
+    *fleet = (struct fleet){.worker_count = 0};
+    private_directory_create(fleet->directory);
     fleet->queue = redis_server_start(queue);
     lock_cluster_start(&fleet->locks, lock_nodes);
 }
@@ -142,13 +142,12 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
 /* In the child. */
 static void clock_set(const struct fleet *fleet, const char *name, int64_t ahead_ns)
 {
-    char library[4200], *home = realpath(test_build(), NULL), *path = path_of(fleet, name, ".clock");
+    char *path = path_of(fleet, name, ".clock");
     FILE *file = fopen(path, "we");
-    snprintf(library, sizeof library, "%s/preload/stepped_clock.so", home);
     if (file == NULL || fwrite(&ahead_ns, sizeof ahead_ns, 1, file) != 1 || fclose(file) != 0)
         _exit(127);
-    setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
-    setenv("LD_PRELOAD", library, 1);
+    stepped_clock_enter(path);
+    free(path);
 }
 
 /* In the child. */

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "tests/support/lock_cluster.h"
+#include "tests/support/private_directory.h"
 #include "tests/support/redis_server.h"
 
 /* Started since the last fleet_clean, those that ended included. */
@@ -20,7 +21,7 @@ struct fleet_worker {
 };
 
 struct fleet {
-    char directory[64];
+    char directory[PRIVATE_DIRECTORY_MAX];
     struct redis_server *queue;
     struct lock_cluster locks;
     struct fleet_worker workers[FLEET_WORKERS_MAX];

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/random.h"
 #include "redlock/marker.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
 enum { PORT = 6379 };
@@ -61,11 +62,8 @@ static int64_t *clock_create(const struct hosts *hosts, unsigned node)
 /* What is started from here on lives on the host of the node, by its clock. */
 static void node_enter(struct hosts *hosts, unsigned node)
 {
-    char *path = clock_path(hosts, node), *build = realpath(test_build(), NULL), preload[4200];
-    snprintf(preload, sizeof preload, "%s/preload/stepped_clock.so", build);
-    setenv("HOLDFAST_STEPPED_CLOCK", path, 1);
-    setenv("LD_PRELOAD", preload, 1);
-    free(build);
+    char *path = clock_path(hosts, node);
+    stepped_clock_enter(path);
     free(path);
     private_network_enter(hosts->network, host_of_node(hosts, node));
 }
@@ -73,8 +71,7 @@ static void node_enter(struct hosts *hosts, unsigned node)
 static void node_leave(struct hosts *hosts)
 {
     private_network_leave(hosts->network);
-    unsetenv("LD_PRELOAD");
-    unsetenv("HOLDFAST_STEPPED_CLOCK");
+    stepped_clock_leave();
 }
 
 static void nodes_start(struct hosts *hosts)

@@ -1,10 +1,13 @@
-/* A directory for one test: below TMPDIR, where scripts/run-tests wants temporary files, or /tmp. */
+/* Directories and files for one test, below TMPDIR: scripts/run-tests gives each program one of its own and removes it,
+ * however the program ended. Whoever creates one removes it all the same, for those who run a test by hand. */
 #ifndef SUPPORT_PRIVATE_DIRECTORY_H
 #define SUPPORT_PRIVATE_DIRECTORY_H
 
-enum { PRIVATE_DIRECTORY_MAX = 256 };
+/* A unix socket in such a directory has a name that fits into its address. */
+enum { PRIVATE_DIRECTORY_MAX = 80 };
 
-/* Creates it and writes its path. Whoever asked for it removes it. */
+/* Both write the path of what they created; the second returns it open for reading and writing. */
 void private_directory_create(char path[PRIVATE_DIRECTORY_MAX]);
+int private_file_create(char path[PRIVATE_DIRECTORY_MAX]);
 
 #endif

@@ -1,5 +1,6 @@
 /* The server is told to answer on a unix socket too, and everything this file asks it goes there: a port may be taken
  * by somebody else between choosing and binding it, a path in our own directory cannot. */
+#include "tests/support/private_directory.h"
 #include "tests/support/redis_server.h"
 
 #include <arpa/inet.h>
@@ -301,10 +302,9 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, program_find);
     struct redis_server *server = memory_new(struct redis_server);
-    char pattern[] = "/tmp/holdfast-redis-XXXXXX";
-    if (mkdtemp(pattern) == NULL)
-        give_up(server, pattern);
-    server->directory = memory_text(pattern);
+    char directory[PRIVATE_DIRECTORY_MAX];
+    private_directory_create(directory);
+    server->directory = memory_text(directory);
     server->config_path = path_in(server, "redis.conf");
     server->unix_path = path_in(server, "redis.sock");
     server->is_sentinel = options->is_sentinel;

@@ -1,4 +1,4 @@
-/* A private Redis or Valkey for a test: on 127.0.0.1 if not told otherwise, in a directory of its own below /tmp, gone
+/* A private Redis or Valkey for a test: on 127.0.0.1 if not told otherwise, in a directory of its own, gone
  * when the test process is gone, however that ends. What goes wrong here is no finding of the test, so it is printed
  * and aborts.
  *

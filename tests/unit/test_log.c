@@ -1,4 +1,5 @@
 /* The log: lines are whole and in order, the caller never waits, and what could not be written is counted. */
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>
@@ -8,18 +9,14 @@
 
 #include "base/log.h"
 
-static char path[64];
+static char path[PRIVATE_DIRECTORY_MAX];
 static char content[4 * 1024 * 1024];
 
 static int set_up(void **state)
 {
     (void)state;
     signal(SIGPIPE, SIG_IGN);
-    snprintf(path, sizeof path, "/tmp/test_log.XXXXXX");
-    int fd = mkstemp(path);
-    if (fd < 0)
-        return -1;
-    close(fd);
+    close(private_file_create(path));
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* Opening the log file again: what was logged before goes to the old file, the rest to the new one, and no line is lost
  * or split. */
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>
@@ -8,17 +9,13 @@
 
 #include "base/log.h"
 
-static char path[64];
+static char path[PRIVATE_DIRECTORY_MAX];
 static char content[64 * 1024];
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/test_log_reopen.XXXXXX");
-    int fd = mkstemp(path);
-    if (fd < 0)
-        return -1;
-    close(fd);
+    close(private_file_create(path));
     return 0;
 }
 
@@ -62,7 +59,7 @@ static size_t lines_in(const char *text)
     return lines;
 }
 
-static char moved[80];
+static char moved[sizeof path + 8];
 
 static void file_move(void)
 {

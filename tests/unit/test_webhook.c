@@ -1,4 +1,5 @@
 /* The webhook job against a server on loopback: what it sends, and how it ends. */
+#include "tests/support/private_directory.h"
 #include "tests/unit/webhook_fixture.h"
 
 #include <openssl/evp.h>
@@ -107,8 +108,8 @@ static void what_is_sent_is_signed(void **state)
 static void a_secret_comes_from_a_file_of_its_own(void **state)
 {
     (void)state;
-    char path[] = "/tmp/holdfast-secret-XXXXXX", reason[512] = "";
-    int fd = mkstemp(path);
+    char path[PRIVATE_DIRECTORY_MAX], reason[512] = "";
+    int fd = private_file_create(path);
     assert_int_equal(write(fd, "from a file\nnot this\n", 21), 21);
     close(fd);
     const struct fake_setting settings[] = {{"allow_private", "yes"}, {"secret_file", path}, {NULL, NULL}};

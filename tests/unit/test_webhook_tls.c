@@ -1,4 +1,5 @@
 /* The webhook job and certificates: only one that it trusts, for the name that it calls. */
+#include "tests/support/private_directory.h"
 #include "tests/unit/webhook_fixture.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@ struct tls_server {
     int listener;
     unsigned port;
     pthread_t thread;
-    char certificate[64]; /* its file */
+    char certificate[PRIVATE_DIRECTORY_MAX]; /* its file */
 };
 
 static X509 *certificate_make(EVP_PKEY *key)
@@ -36,10 +37,9 @@ static X509 *certificate_make(EVP_PKEY *key)
     return certificate;
 }
 
-static void certificate_write(const X509 *certificate, char path[64])
+static void certificate_write(const X509 *certificate, char path[PRIVATE_DIRECTORY_MAX])
 {
-    snprintf(path, 64, "/tmp/holdfast-certificate-XXXXXX");
-    FILE *file = fdopen(mkstemp(path), "w");
+    FILE *file = fdopen(private_file_create(path), "w");
     PEM_write_X509(file, certificate);
     fclose(file);
 }
