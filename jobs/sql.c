@@ -168,7 +168,7 @@ static int transaction_run(const struct order *order, struct sql_rows *rows)
     if (code == HF_OK)
         code = record(order, &is_repeat);
     if (code == HF_OK && is_repeat) {
-        order->sql->kit.job->log(order->job, HF_LOG_INFO, "was done before, nothing to change");
+        order->sql->kit.job->event(order->job, HF_LOG_WARN, "task_seen_before", NULL, 0);
         kit_result(&order->sql->kit, order->job, "{\"repeat\":true}");
         return HF_OK;
     }

@@ -298,7 +298,7 @@ static int order_run(struct ledger *ledger, struct connection *connection, hf_jo
     if (result != HF_OK)
         return result;
     if (is_repeat) {
-        ledger->kit.job->log(job, HF_LOG_INFO, "was done before, nothing to change");
+        ledger->kit.job->event(job, HF_LOG_WARN, "task_seen_before", NULL, 0);
         return HF_OK;
     }
     if (__builtin_sub_overflow(order->from_balance, order->amount, &order->from_balance) ||

@@ -336,6 +336,8 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
         return;
     ending_count(slot, ending);
     slot->worker->report.last_ending = loop_now(slot->worker->loop);
+    if (ending == FLOW_DONE || ending == FLOW_DISCARDED)
+        ended_tasks_note(slot->worker->ended, slot->jid, loop_now(slot->worker->loop));
     slot_event_tell(slot, ending);
     slot_observe_left(slot, ending);
     if (!log_is_on(ending_level(ending)))

@@ -228,9 +228,24 @@ static void start_tell(const struct slot *slot)
               log_quote(slot->envelope.class_name, class_name), slot->number, resources);
 }
 
+/* The queue node has a task again that ended here: it lost what it was told last, or somebody pushed the jid twice. */
+static void repeat_tell(const struct slot *slot)
+{
+    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    int64_t age_ns = 0;
+    if (!ended_tasks_find(slot->worker->ended, slot->jid, loop_now(slot->worker->loop), &age_ns))
+        return;
+    log_event(
+        LOG_WARN, "task_seen_before",
+        "jid=%s class=%s queue=%s seconds=%.3f advice=\"a task of this jid ended here so long ago, and runs again\"",
+        log_quote(slot->jid, jid), log_quote(slot->envelope.class_name, class_name), log_quote(slot->queue, queue),
+        (double)age_ns / (double)NS_PER_S);
+}
+
 void slot_run_start(struct slot *slot)
 {
     start_tell(slot);
+    repeat_tell(slot);
     slot->job.class_name = slot->envelope.class_name;
     slot->job.args = slot->envelope.args;
     slot->job.attempt = envelope_attempt(&slot->envelope);

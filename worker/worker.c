@@ -258,6 +258,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker_classes_take(worker);
     slots_build(worker);
     worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
+    worker->ended = ended_tasks_create((uint64_t)random_between(0, INT64_MAX - 1));
     worker->pool = runner_pool_create(worker->loop, worker->runner_count, error);
     if (worker->pool == NULL)
         return false;
@@ -318,6 +319,7 @@ static void worker_free(struct worker *worker)
     if (worker->reload != NULL)
         reload_destroy(worker->reload);
     contention_destroy(worker->contention);
+    ended_tasks_destroy(worker->ended);
     serials_free(worker);
     free(worker->class_names);
     free(worker->slots);

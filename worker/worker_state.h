@@ -11,6 +11,7 @@
 #include "queue/waiting.h"
 #include "redlock/redlock_loop.h"
 #include "worker/contention.h"
+#include "worker/ended_tasks.h"
 #include "worker/departures.h"
 #include "worker/event_commands.h"
 #include "worker/flow.h"
@@ -131,6 +132,7 @@ struct worker {
     struct event_commands *event_commands;
     struct isolation *isolation;
     struct contention *contention;
+    struct ended_tasks *ended;
     struct departures *departures;
     struct queue *queue;
     struct promoter *promoter;

@@ -167,6 +167,26 @@ static void a_task_that_is_retried_by_hand_goes_on_where_it_was(void **state)
     assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
+/* As the queue node has it again that lost what it was told last. A task that failed comes again of right. */
+static void a_task_that_was_done_here_and_comes_again_is_told(void **state)
+{
+    (void)state;
+    unsigned worker = fleet_work(&fleet, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"done\"}");
+        fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[],\"jid\":\"failed\",\"retry\":0}");
+        test_await(fleet_noted(&fleet, "end done") == i + 1 && fleet_number(&fleet, "zcard dead") == i + 1);
+        test_await(fleet_left(&fleet) == i + 1);
+        if (i == 0)
+            assert_false(fleet_logged(&fleet, worker, "task_seen_before"));
+        else
+            test_await(fleet_logged(&fleet, worker, "warn task_seen_before jid=done class=note queue=jobs seconds="));
+    }
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_false(fleet_logged(&fleet, worker, "task_seen_before jid=failed"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +195,7 @@ int main(void)
         fleet_test(a_failure_keeps_the_lines_of_its_call_stack),
         fleet_test(failures_follow_the_settings_of_the_class),
         fleet_test(a_task_that_is_retried_by_hand_goes_on_where_it_was),
+        fleet_test(a_task_that_was_done_here_and_comes_again_is_told),
         fleet_test(a_task_that_goes_all_the_way_keeps_what_it_came_with),
     };
     return cmocka_run_group_tests_name("records", tests, one_fleet_set_up, one_fleet_tear_down);

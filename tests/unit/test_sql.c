@@ -208,6 +208,8 @@ static void a_repeat_changes_nothing(void **state)
     assert_int_equal(run(office, &job), HF_OK);
     assert_int_equal(run(office, &again), HF_OK);
     assert_string_equal(again.result, "{\"repeat\":true}");
+    assert_string_equal(job.last_event, "");
+    assert_string_equal(again.last_event, "task_seen_before");
     assert_int_equal(ask(office, "SELECT balance FROM account WHERE name = 'a'"), 11);
     fake_job_clear(&job);
     fake_job_clear(&again);

@@ -50,6 +50,7 @@ static void a_repeat_changes_nothing(void **state)
         hf_job job = order("once", "a", "b", 10);
         assert_int_equal(fake_plugin_run(bank->plugin, &job), HF_OK);
         assert_int_equal(job.asked > 0, i == 0); /* a repeat is noticed before it thinks */
+        assert_string_equal(job.last_event, i == 0 ? "" : "task_seen_before");
     }
     assert_int_equal(balance(bank, "b"), 10);
     assert_int_equal(ask(bank, "SELECT count(*) FROM done"), 1);
