@@ -21,16 +21,22 @@ static void kill_by(struct slot *slot, struct instant at)
         launcher_ring(worker->launcher);
 }
 
+/* Also by the board alone: the worker may stand still while it stops. */
+void slot_end_with_worker(struct slot *slot)
+{
+    if (slot->is_away)
+        kill_by(slot, instant_after(slot->worker->abandon_at, -REAP_NS));
+}
+
 void slot_interrupt(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     if (!slot->is_away)
         return;
     isolation_interrupt(worker->isolation, &slot->away);
-    struct instant at = loop_after(worker->loop, slot->rules.grace_ns);
+    kill_by(slot, loop_after(worker->loop, slot->rules.grace_ns));
     if (worker->stopping)
-        at = instant_earlier(at, instant_after(worker->abandon_at, -REAP_NS));
-    kill_by(slot, at);
+        slot_end_with_worker(slot);
 }
 
 void slot_warn(struct slot *slot)
@@ -75,6 +81,8 @@ static void away_began(struct isolated_run *run)
     struct slot *slot = slot_of(run);
     slot->run_started = instant_now();
     time_begin(slot);
+    if (slot->worker->stopping)
+        slot_end_with_worker(slot);
     if (atomic_load(&slot->worker->options.board->must_stop)) /* the others were told when that was set */
         slot_interrupt(slot);
 }

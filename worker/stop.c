@@ -234,8 +234,10 @@ void worker_stop(struct worker *worker, const char *reason)
     periodic_pause(worker->periodic, true);
     worker->cancel_at = instant_after(now, worker->options.config->worker.stop_timeout_ns);
     worker->abandon_at = instant_after(worker->cancel_at, GRACE_NS);
-    for (unsigned i = 0; i < worker->slot_count; i++)
+    for (unsigned i = 0; i < worker->slot_count; i++) {
         slot_stop(&worker->slots[i]);
+        slot_end_with_worker(&worker->slots[i]);
+    }
     limit_set(worker, stop_look, 0);
     worker_stop_look(worker);
 }

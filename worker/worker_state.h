@@ -238,7 +238,8 @@ bool slot_unsubmit(struct slot *slot); /* false when it runs already */
 /* It has to stop, and job_cancel said why: whoever cannot see that is told, and killed after its grace. Harmless when
  * nothing runs elsewhere. */
 void slot_interrupt(struct slot *slot);
-void slot_warn(struct slot *slot); /* its lock is in danger */
+void slot_end_with_worker(struct slot *slot); /* which stops, and says when */
+void slot_warn(struct slot *slot);            /* its lock is in danger */
 void slot_time_end(struct slot *slot);
 
 /* slot_link.c */

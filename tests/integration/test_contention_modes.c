@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "redlock/scripts.h"
 #include "tests/support/contended.h"
 
 static unsigned start(const char *classes)
@@ -87,6 +88,18 @@ static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
     assert_int_equal(fleet_left(&fleet), 0);
 }
 
+/* By up to half as long again, at random. */
+static void a_delayed_task_comes_again_when_its_class_says(void **state)
+{
+    (void)state;
+    resource_hold("key:k");
+    start(NOTE("on_conflict = \"delay\"; conflict_delay = \"1h\";"));
+    struct wall_time pushed = wall_now();
+    push_note("again");
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
+    fleet_assert_due(&fleet, "schedule", pushed, 3600, 5400);
+}
+
 static void assert_entry(const char *set, const char *jid, const char *part)
 {
     char *entries = fleet_ask(&fleet, "ZRANGE %s 0 -1", set);
@@ -135,6 +148,32 @@ static void a_lock_stays_behind_what_went_well_and_not_behind_a_failure(void **s
     test_await(fleet_logged(&fleet, worker, "task_ended ending=failed jid=bad"));
     test_await(lock_cluster_holders(&fleet.locks, "lock:key:bad") == 0);
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:key:k"), 3);
+}
+
+/* What the worker has told a lock node to keep the key for; 0 = nothing yet. */
+static long stay_told_ms(unsigned node)
+{
+    return strtol(
+        lock_cluster_ask(&fleet.locks, node,
+                         "EVAL \"for _, entry in ipairs(redis.call('SLOWLOG', 'GET', -1)) do "
+                         "if entry[4][2] == ARGV[1] then return tonumber(entry[4][6]) end end return 0\" 0 %s",
+                         redlock_script_linger.sha1),
+        NULL, 10);
+}
+
+/* A second of it is over when the task ends. */
+static void a_lock_stays_from_its_beginning_on(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 1000");
+    start(NOTE("hold_at_least = \"30s\";"));
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[1000,\"k\"],\"jid\":\"long\"}");
+    for (unsigned i = 0; i < fleet.locks.count; i++) {
+        test_await(stay_told_ms(i) > 0);
+        assert_in_range(stay_told_ms(i), 1, 29000);
+        lock_cluster_ask(&fleet.locks, i, "CONFIG SET slowlog-log-slower-than 10000");
+    }
 }
 
 /* Nobody is woken when the task ends; the oldest comes when the lock is over. */
@@ -255,8 +294,10 @@ int main(void)
         fleet_test(a_task_that_is_done_elsewhere_is_skipped_and_counted),
         fleet_test(a_task_that_was_claimed_before_is_parked_instead),
         fleet_test(a_delayed_task_comes_again_and_waits_in_no_line),
+        fleet_test(a_delayed_task_comes_again_when_its_class_says),
         fleet_test(a_conflict_that_is_a_failure_uses_a_retry),
         fleet_test(a_lock_stays_behind_what_went_well_and_not_behind_a_failure),
+        fleet_test(a_lock_stays_from_its_beginning_on),
         fleet_test(who_waits_for_a_lock_that_stays_comes_when_it_is_over),
         fleet_test(without_a_majority_what_is_open_runs_and_what_is_closed_waits),
         fleet_test(one_lock_node_is_enough_for_efficiency),

@@ -236,7 +236,7 @@ static void a_worker_in_a_space_touches_nothing_outside(void **state)
     int monitor = monitor_open();
     work_push(SPACE, "dry");
     dead_process_leave(SPACE, "dry");
-    unsigned worker = worker_child_start(&fleet, &setup, SPACE, NULL);
+    unsigned worker = worker_child_start(&fleet, &setup, SPACE, NULL, NULL);
     everything_is_done();
     calls_are_heard(worker);
     fleet_signal(&fleet, worker, SIGTERM);

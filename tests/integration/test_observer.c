@@ -65,7 +65,7 @@ static unsigned observed_work(const struct fleet_setup *setup)
     static struct worker_observer observer;
     static const struct fleet_setup defaults = {0};
     observer = (struct worker_observer){.task_left = task_left, .looked = looked, .context = seen};
-    return worker_child_start(&fleet, setup != NULL ? setup : &defaults, NULL, &observer);
+    return worker_child_start(&fleet, setup != NULL ? setup : &defaults, NULL, &observer, NULL);
 }
 
 static unsigned tasks_seen(void)

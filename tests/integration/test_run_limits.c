@@ -50,8 +50,10 @@ static void a_snoozed_task_comes_again_and_no_retry_is_used_up(void **state)
 {
     (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
+    struct wall_time pushed = wall_now();
     fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[600000,\"m\"],\"jid\":\"m\",\"resource\":\"m\"}");
     test_await(fleet_number(&fleet, "zcard schedule") == 1);
+    fleet_assert_due(&fleet, "schedule", pushed, 600, 600);
     char *entry = fleet_ask(&fleet, "zrange schedule 0 -1");
     assert_null(strstr(entry, "retry_count"));
     assert_null(strstr(entry, "hf_parked"));
@@ -69,6 +71,11 @@ static void a_failed_task_comes_again_when_its_handler_says(void **state)
 {
     (void)state;
     unsigned worker = fleet_work(&fleet, NULL);
+    struct wall_time pushed = wall_now();
+    fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[600000,\"far\",\"fail\"],\"jid\":\"far\"}");
+    test_await(fleet_number(&fleet, "zcard retry") == 1);
+    fleet_assert_due(&fleet, "retry", pushed, 600, 600);
+    free(fleet_ask(&fleet, "del retry"));
     fleet_push(&fleet, "{\"class\":\"moody\",\"args\":[50,\"n\",\"fail\"],\"jid\":\"n\"}");
     test_await(fleet_noted(&fleet, "end n") == 1); /* the usual delay is 15 s at least */
     assert_int_equal(fleet_noted(&fleet, "not now n"), 1);

@@ -367,6 +367,19 @@ unsigned fleet_keys(struct fleet *fleet)
                                   "count = count + 1 end end return count\" 0");
 }
 
+void fleet_assert_due(struct fleet *fleet, const char *set, struct wall_time since, double least_s, double most_s)
+{
+    char *score = fleet_ask(fleet, "EVAL \"return redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]\" 1 %s", set);
+    const double rounding_s = 0.001;
+    double due_s = strtod(score, NULL), began_s = (double)since.us / (double)US_PER_S;
+    free(score);
+    if (due_s < began_s + least_s - rounding_s)
+        fail_msg("the first entry of %s is due after %.3f s: too early", set, due_s - began_s);
+    double left_s = due_s - (double)wall_now().us / (double)US_PER_S;
+    if (left_s > most_s + rounding_s)
+        fail_msg("the first entry of %s is due in %.3f s: too late", set, left_s);
+}
+
 unsigned fleet_left(struct fleet *fleet)
 {
     return (unsigned)fleet_number(fleet, "EVAL \"%s\" 0", LEFT);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/redis_server.h"
@@ -85,6 +86,9 @@ void fleet_push(struct fleet *fleet, const char *format, ...) __attribute__((for
  * (0 = none). */
 void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count, unsigned milliseconds,
                      unsigned resources);
+/* Fails the test unless the first entry of a set of times is due from `least_s` after `since` on, and at most `most_s`
+ * from now. What is late here only makes that wider. */
+void fleet_assert_due(struct fleet *fleet, const char *set, struct wall_time since, double least_s, double most_s);
 /* All that is waiting: in the queues, in schedule, in retry, in dead, and what processes have. */
 unsigned fleet_left(struct fleet *fleet);
 /* The keys of the queue node, without the statistics, which stay. */

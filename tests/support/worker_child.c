@@ -35,7 +35,8 @@ static void plugins_begin(struct worker_options *options)
         abort();
 }
 
-_Noreturn static void child_run(const char *path, const char *key_space, const struct worker_observer *observer)
+_Noreturn static void child_run(const char *path, const char *key_space, const struct worker_observer *observer,
+                                struct board *board)
 {
     struct log_options log = {.level = LOG_DEBUG, .fd = STDERR_FILENO};
     struct findings findings = {0};
@@ -48,7 +49,7 @@ _Noreturn static void child_run(const char *path, const char *key_space, const s
     findings_print(&findings, stderr);
     if (options.config == NULL || findings.errors > 0)
         abort();
-    options.board = board_create(WORKER_SLOTS(options.config->worker.threads));
+    options.board = board != NULL ? board : board_create(WORKER_SLOTS(options.config->worker.threads));
     if (!zygote_start(&zygote, &(struct zygote_options){.board = options.board, .runner = runner_main, .log = log},
                       &error))
         abort();
@@ -64,7 +65,7 @@ _Noreturn static void child_run(const char *path, const char *key_space, const s
 }
 
 unsigned worker_child_start(struct fleet *fleet, const struct fleet_setup *setup, const char *key_space,
-                            const struct worker_observer *observer)
+                            const struct worker_observer *observer, struct board *board)
 {
     char path[256];
     unsigned number = fleet->worker_count++;
@@ -80,5 +81,5 @@ unsigned worker_child_start(struct fleet *fleet, const struct fleet_setup *setup
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(127);
     output_open(fleet, worker->name);
-    child_run(path, key_space, observer);
+    child_run(path, key_space, observer, board);
 }
