@@ -89,6 +89,7 @@ static void options_that_make_no_redlock_are_refused(void **state)
     assert_contains(reason, "must be odd");
     options.node_count = 0;
     assert_null(redlock_client_open(&options, reason, sizeof reason));
+    assert_contains(reason, "0 lock nodes: use 3 or 5");
 }
 
 static void a_held_lock_is_extended_behind_its_holder(void **state)

@@ -184,6 +184,11 @@ static void what_only_others_can_run_is_buried_with_the_reason(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"batch\",\"bid\":\"b1\"}");
     test_await(fleet_number(&fleet, "zcard dead") == 1);
     assert_int_equal(fleet_noted(&fleet, "begin batch"), 0);
+    char *entry = fleet_ask(&fleet, "zrange dead 0 0");
+    assert_contains(entry, "\"jid\":\"batch\"");
+    assert_contains(entry, "\"error_class\":\"HF::Batch\"");
+    assert_contains(entry, "it belongs to a batch");
+    free(entry);
     stop(worker);
 }
 

@@ -278,6 +278,7 @@ static void blanks_at_the_end_do_not_count(void **state)
     assert_true(fits(&text, &exact, &error));
     exact.size--;
     assert_false(fits(&text, &exact, &error));
+    assert_contains(error.text, "more than the limit of 22");
     buffer_fini(&text);
 }
 

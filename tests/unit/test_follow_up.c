@@ -106,11 +106,11 @@ static void times_count_from_the_end_of_the_parent(void **state)
 static void what_no_worker_would_take_is_refused(void **state)
 {
     (void)state;
-    assert_refused("", "");
-    assert_refused("7", "");
+    assert_refused("", "'{' is missing at byte 0");
+    assert_refused("7", "'{' is missing at byte 0");
     assert_refused("{\"class\":\"m\"}", "args");
     assert_refused("{\"args\":[]}", "class");
-    assert_refused("{\"class\":\"m\",\"args\":[]", "");
+    assert_refused("{\"class\":\"m\",\"args\":[]", "',' or '}' is missing at byte 22");
     assert_refused("{\"class\":\"m\",\"args\":[],\"queue\":\"hf:2:x\"}", "queue");
     assert_refused("{\"class\":\"m\",\"args\":[],\"at\":\"soon\"}", "at");
     assert_refused("{\"class\":\"m\",\"args\":[],\"resource\":\"hf:x\"}", "hf:");
@@ -142,10 +142,13 @@ static void limits_hold_for_what_is_complete(void **state)
     small.limits.size = 1024;
     snprintf(text, sizeof text, "{\"class\":\"m\",\"args\":[\"%0600d\"]}", 0);
     assert_true(follow_up_check(&small, text, 100 + 20, &error) == false); /* cut, so no JSON */
+    assert_contains(error.text, "not valid JSON");
+    error = ERROR_NONE;
     snprintf(text, sizeof text, "{\"class\":\"m\",\"args\":[\"%0500d\"]}", 0);
     assert_true(follow_up_check(&small, text, strlen(text), &error));
     snprintf(text, sizeof text, "{\"class\":\"m\",\"args\":[\"%0660d\"]}", 0);
     assert_false(follow_up_check(&small, text, strlen(text), &error));
+    assert_contains(error.text, "bytes long, more than the limit of");
 }
 
 static void a_result_is_written_and_read(void **state)

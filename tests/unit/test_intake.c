@@ -136,9 +136,9 @@ static void test_what_no_worker_would_accept(void **state)
 {
     (void)state;
     const struct intake_options whole = {.queue = NULL}, arguments = {.class_name = "t"};
-    assert_refused(&whole, "", "");
-    assert_refused(&whole, "nonsense", "");
-    assert_refused(&whole, "[1]", "");
+    assert_refused(&whole, "", "'{' is missing at byte 0");
+    assert_refused(&whole, "nonsense", "'{' is missing at byte 0");
+    assert_refused(&whole, "[1]", "'{' is missing at byte 0");
     assert_refused(&whole, "{\"args\":[]}", "class");
     assert_refused(&whole, "{\"class\":\"t\"}", "args");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":{}}", "args");
@@ -149,12 +149,12 @@ static void test_what_no_worker_would_accept(void **state)
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"at\":1795194374500}", "milliseconds");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"expires_in\":\"1h\"}", "\"expires_in\"");
     assert_refused(&whole, "{\"class\":\"t\",\"args\":[],\"expires_in\":-1}", "\"expires_in\"");
-    assert_refused(&whole, "{\"class\":\"t\",\"args\":[]} {}", "");
+    assert_refused(&whole, "{\"class\":\"t\",\"args\":[]} {}", "something follows the value at byte 24");
     assert_refused(&arguments, "{\"class\":\"t\",\"args\":[]}", "array");
     assert_refused(&arguments, "7", "array");
-    assert_refused(&arguments, "", "");
-    assert_refused(&arguments, "[1],\"queue\":[2]", "");
-    assert_refused(&arguments, "[1", "");
+    assert_refused(&arguments, "", "a value is missing at byte 0");
+    assert_refused(&arguments, "[1],\"queue\":[2]", "something follows the value at byte 3");
+    assert_refused(&arguments, "[1", "',' or ']' is missing at byte 2");
 }
 
 /* --- time and uniqueness ------------------------------------------------------------------------------------------ */

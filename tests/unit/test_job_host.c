@@ -311,6 +311,7 @@ static void follow_ups_are_bounded(void **state)
     assert_non_null(strstr(reason, "at most once"));
     job.may_push = true;
     assert_false(api->add(&job, "{", reason, sizeof reason));
+    assert_contains(reason, "not valid JSON");
     assert_false(api->add(&job, NULL, NULL, 0));
     for (size_t i = 0; i < JOB_FOLLOW_UPS_MAX; i++)
         assert_true(api->add(&job, "{\"class\":\"t\",\"args\":[]}", reason, sizeof reason));

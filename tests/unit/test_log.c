@@ -199,6 +199,7 @@ static void starting_twice_is_an_error(void **state)
     struct error error = ERROR_NONE;
     start(LOG_INFO, -1);
     assert_false(log_start(&(struct log_options){.level = LOG_INFO, .fd = 2}, &error));
+    assert_string_equal(error.text, "the log has been started already");
     log_event(LOG_INFO, "still_there", "%s", "");
     log_stop();
     log_stop();
