@@ -76,7 +76,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
         is_group(trust) && trust_proof_of(node) == PROOF_NO_MARKER && trust_proof_of(&before) != PROOF_NO_MARKER;
     if (new_run) {
         node->clock.is_known = node->doubt_wanted = node->doubts = false;
-        node->step_ns = 0;
+        node->step = node->shown = node->owed = (struct trust_span){0};
     }
     quarantine_by_proof(trust, node, &before, new_run, now);
     if (before.evicts && !node->evicts && !new_run)

@@ -23,10 +23,12 @@
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
  *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
  *    Bounds of two samples that cannot both be true, with 1 % of the time between them and 5 ms allowed, are a step.
- *    When a quorum of the nodes steps within a few seconds it is our own clock that stood still: nobody is blamed,
- *    `own_clock_stood` is told, and every hold that began before is in doubt. A node whose samples before and after a
- *    step fit together vouches for our clock; when those that do are a quorum together with the one that stepped, its
- *    marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step himself.
+ *    When a quorum of the nodes steps by the same within a few seconds it is our own clock that stood still: those are
+ *    not blamed, `own_clock_stood` is told, and every hold that began before is in doubt. A node that was not heard
+ *    since then is expected to show that step, by its size, whenever it is heard. A node whose samples before and
+ *    after a step fit together vouches for our clock; when those that do are a quorum together with the one that
+ *    stepped, its marker is doubted (its run is nobody's), so that nobody gets a grant there who did not see the step
+ *    himself.
  *  - A node that this process samples for the first time may have stepped before, and so may one whose only sample was
  *    too long on its way to show it. So it is in quarantine from there on until its clock agrees, to a second, with
  *    those of a quorum of the nodes, itself counted. The nodes of a majority whose clocks are right agree as soon as
@@ -100,8 +102,13 @@ struct trust_node {
     struct instant quarantined_at;
     bool writes_marker; /* the quarantine is over, and the marker does not say so yet */
     struct trust_clock clock;
-    int64_t step_ns;                      /* the last step of its clock; 0 = none */
+    struct trust_span step;               /* the last one of its clock; all 0 = none */
     struct instant stepped_at, step_from; /* between these two samples, the later one first */
+    struct trust_span shown;              /* the last step, with the parts of it that showed before */
+    struct instant shown_from, shown_to;  /* it has one cause with others only if that was at one of these moments */
+    struct instant shown_asked;           /* when the first part of it was asked for */
+    struct instant blamed_before;         /* the quarantine for a step that is older than those; 0 = none */
+    struct trust_span owed;               /* steps of our own clock that it has still to show; all 0 = none */
     node_set vouched;                     /* whose clocks show that the step was not ours */
     bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do, or it is gone */
     char stepped_run[MARKER_RUN_DIGITS + 1]; /* what the marker said when the step was seen: another doubt is newer */
@@ -122,9 +129,6 @@ struct trust {
     bool has_group;
     bool has_new_marker; /* since the group was looked for */
     struct marker group; /* self and run are of no meaning */
-    struct instant own_clock_stood_at;
-    int own_clock_direction;  /* 1 or -1; 0 = it never stood */
-    node_set own_clock_shown; /* whose samples have shown that already */
     struct trust_node node[LEASE_NODES_MAX];
 };
 

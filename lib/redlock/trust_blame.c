@@ -1,11 +1,27 @@
 /* Whose clock stepped: a node's, or ours. And whose clock is far from all others. */
 #include "redlock/trust_private.h"
 
+enum { RATE_DIVISOR = 100 };       /* 1 % */
 #define TOGETHER_NS (3 * NS_PER_S) /* steps that may have one cause */
 
-static int direction_of(int64_t step_ns)
+static bool is_step(struct trust_span span)
 {
-    return (step_ns > 0) - (step_ns < 0);
+    return span.least > 0 || span.most < 0;
+}
+
+static int64_t size_at_least(struct trust_span span)
+{
+    return span.least > 0 ? span.least : span.most < 0 ? -span.most : 0;
+}
+
+static struct trust_span sum_of(struct trust_span one, struct trust_span other)
+{
+    return (struct trust_span){one.least + other.least, one.most + other.most};
+}
+
+static struct trust_span less(struct trust_span whole, struct trust_span part)
+{
+    return (struct trust_span){whole.least - part.most, whole.most - part.least};
 }
 
 static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
@@ -13,51 +29,79 @@ static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
     return instant_since(at, now) <= span_ns;
 }
 
-static bool stepped_along(const struct trust_node *node, int direction, struct instant now)
+/* How far our clock stood, if that was it: the node's clock ran at its own rate meanwhile. */
+static struct trust_span own_step(struct trust_span shown)
 {
-    return direction_of(node->step_ns) == direction && is_recent(node->stepped_at, now, TOGETHER_NS) &&
-           node->vouched == 0;
+    int64_t least = shown.least < 0 ? -shown.least : shown.least, most = shown.most < 0 ? -shown.most : shown.most;
+    return (struct trust_span){shown.least - least / RATE_DIVISOR * 2, shown.most + most / RATE_DIVISOR * 2};
 }
 
-/* The nodes that showed a step of ours together: a quorum of them, and nobody's clock speaks against it. */
-static node_set nodes_along(const struct trust *trust, int direction, struct instant now)
+static bool has_shown(const struct trust_node *node, struct instant now)
+{
+    return is_step(node->shown) && is_recent(node->stepped_at, now, TOGETHER_NS);
+}
+
+/* Those that can have shown a step of exactly this size, at exactly this moment, and no clock speaks against it. */
+static node_set nodes_along(const struct trust *trust, int64_t size_ns, struct instant at, struct instant now)
 {
     node_set along = 0;
-    for (unsigned i = 0; i < trust->nodes; i++)
-        if (stepped_along(&trust->node[i], direction, now))
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_node *node = &trust->node[i];
+        bool by_that = node->shown.least <= size_ns && size_ns <= node->shown.most;
+        bool was_then = !instant_before(at, node->shown_from) && !instant_before(node->shown_to, at);
+        if (has_shown(node, now) && node->vouched == 0 && by_that && was_then)
             along |= bit(i);
-    return is_group(trust) && (unsigned)__builtin_popcount(along) >= quorum(trust) ? along : 0;
+    }
+    return along;
 }
 
-/* The rest of a step of ours that was told already: each node shows it once. */
-static bool is_rest_of_own_step(const struct trust *trust, unsigned index, int direction, struct instant now)
+/* The nodes that showed a step of ours together: a quorum of them, by the size and the moment that most of them agree
+ * on. What many spans have in common is also the beginning of one of them. */
+static node_set nodes_that_agree(const struct trust *trust, struct instant now)
 {
-    return trust->own_clock_direction == direction && is_recent(trust->own_clock_stood_at, now, TOGETHER_NS) &&
-           !(trust->own_clock_shown & bit(index));
+    node_set best = 0;
+    for (unsigned i = 0; i < trust->nodes && is_group(trust); i++)
+        for (unsigned k = 0; k < trust->nodes; k++) {
+            node_set along = nodes_along(trust, trust->node[i].shown.least, trust->node[k].shown_from, now);
+            if (__builtin_popcount(along) > __builtin_popcount(best))
+                best = along;
+        }
+    return (unsigned)__builtin_popcount(best) >= quorum(trust) ? best : 0;
 }
 
-/* Takes the blame from those that had it for this step. Their clocks have to agree with a quorum all the same: one that
- * was blamed before it was compared may be wrong. */
-static void acquit(struct trust *trust, node_set nodes)
+/* Takes the blame for these steps from their node, and leaves it that for an earlier one. Its clock has to agree with a
+ * quorum all the same: one that was blamed before it was compared may be wrong. */
+static void acquit(struct trust_node *node)
 {
-    trust->own_clock_shown |= nodes;
+    node->doubt_wanted = node->doubts = false;
+    node->step = node->shown = node->owed = (struct trust_span){0};
+    if (node->quarantine != TRUST_CLOCK_STEPPED)
+        return;
+    if (node->blamed_before.ns != 0)
+        node->quarantined_at = node->blamed_before;
+    else
+        node->quarantine = TRUST_CLOCK_UNCOMPARED;
+}
+
+/* Who was not heard since the first of them showed it has still to show it. */
+static void blame_own_clock(struct trust *trust, node_set along, struct instant now)
+{
+    struct trust_span size = {INT64_MIN, INT64_MAX};
+    struct instant first = now;
     for (unsigned i = 0; i < trust->nodes; i++) {
         struct trust_node *node = &trust->node[i];
-        if (!(nodes & bit(i)))
+        if (!(along & bit(i)))
             continue;
-        node->doubt_wanted = node->doubts = false;
-        node->step_ns = 0;
-        if (node->quarantine == TRUST_CLOCK_STEPPED)
-            node->quarantine = TRUST_CLOCK_UNCOMPARED;
+        size.least = node->shown.least > size.least ? node->shown.least : size.least;
+        size.most = node->shown.most < size.most ? node->shown.most : size.most;
+        first = instant_earlier(first, node->stepped_at);
+        acquit(node);
     }
-}
-
-static void blame_own_clock(struct trust *trust, node_set along, int direction, struct instant now)
-{
-    trust->own_clock_stood_at = now;
-    trust->own_clock_direction = direction;
-    trust->own_clock_shown = 0;
-    acquit(trust, along);
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *node = &trust->node[i];
+        if (!(along & bit(i)) && instant_before(node->clock.heard, first) && !has_shown(node, now))
+            node->owed = sum_of(node->owed, size);
+    }
 }
 
 static void blame_node(struct trust *trust, struct trust_node *node, struct instant heard, struct instant now)
@@ -68,26 +112,51 @@ static void blame_node(struct trust *trust, struct trust_node *node, struct inst
     memcpy(node->stepped_run, node->marker.run, sizeof node->stepped_run);
 }
 
+/* An answer that was on its way while our clock stood may show a part of it, and the next one the rest. */
+static void show(struct trust_node *node, struct trust_span own, const struct trust_clock_news *news,
+                 const struct trust_reading *reading, struct instant now)
+{
+    bool is_part = has_shown(node, now) && (node->shown.least > 0) == (own.least > 0);
+    if (is_part) {
+        node->shown = sum_of(node->shown, own);
+        node->shown_from = node->shown_asked;
+        return;
+    }
+    node->shown = own;
+    node->shown_asked = reading->asked;
+    node->shown_from = news->from;
+    node->shown_to = reading->answered;
+    node->blamed_before = node->quarantine == TRUST_CLOCK_STEPPED ? node->quarantined_at : (struct instant){0};
+}
+
 static void take_step(struct trust *trust, unsigned index, const struct trust_clock_news *news, struct instant heard,
                       const struct trust_reading *reading, struct instant now, struct trust_step *step)
 {
     struct trust_node *node = &trust->node[index];
-    int direction = direction_of(news->step_ns);
+    struct trust_span own = less(own_step(news->moved), node->owed);
     node->incarnation++;
     step->forgot |= bit(index);
-    node->step_ns = news->step_ns;
+    node->owed = (struct trust_span){0};
+    if (!is_step(own))
+        return;
+    show(node, own, news, reading, now);
+    node->step = news->moved;
     node->step_from = news->from;
     node->stepped_at = reading->answered;
     node->vouched = 0;
-    node_set along = nodes_along(trust, direction, now);
-    if (is_rest_of_own_step(trust, index, direction, now)) {
-        acquit(trust, bit(index));
-    } else if (along) {
-        step->own_clock_stood = true;
-        blame_own_clock(trust, along, direction, now);
-    } else {
+    node_set along = nodes_that_agree(trust, now);
+    step->own_clock_stood = along != 0;
+    if (along)
+        blame_own_clock(trust, along, now);
+    if (!(along & bit(index)))
         blame_node(trust, node, heard, now);
-    }
+}
+
+/* A node that shows no step although it owes one stood still with us, or stepped back as far: it owes nothing more. */
+static void forgive_debt(struct trust_node *node, const struct trust_clock_news *news)
+{
+    if (news->is_first || is_step(less(own_step(news->moved), node->owed)))
+        node->owed = (struct trust_span){0};
 }
 
 /* The samples of `index` before and after somebody's step fit together: our clock did not stand still between them.
@@ -98,10 +167,9 @@ static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_
     bool is_news = false;
     for (unsigned i = 0; i < trust->nodes; i++) {
         struct trust_node *node = &trust->node[i];
-        int64_t size_ns = node->step_ns < 0 ? -node->step_ns : node->step_ns;
         bool spans = !instant_before(node->step_from, trust->node[index].clock.steady_since) &&
                      !instant_before(node->stepped_at, news->from) && !instant_before(reading->asked, node->stepped_at);
-        if (i == index || size_ns <= news->blur_ns || !spans || (node->vouched & bit(index)))
+        if (i == index || size_at_least(node->step) <= news->blur_ns || !spans || (node->vouched & bit(index)))
             continue;
         node->vouched |= bit(index);
         is_news = true;
@@ -127,9 +195,11 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     struct trust_clock_news news = trust_clock_read(&node->clock, reading);
     if (!was_sharp)
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
-    if (news.step_ns != 0)
+    if (news.is_step)
         take_step(trust, index, &news, heard, reading, now, step);
-    return !was_sharp || news.step_ns != 0 || vouch(trust, index, &news, reading) ||
+    else
+        forgive_debt(node, &news);
+    return !was_sharp || news.is_step || vouch(trust, index, &news, reading) ||
            node->quarantine == TRUST_CLOCK_UNCOMPARED;
 }
 

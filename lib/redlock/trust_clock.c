@@ -52,13 +52,11 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
         return news;
     }
     int64_t low = trust_clock_low(clock, reading->answered), high = trust_clock_high(clock, reading->answered);
-    news.blur_ns = (high - low) + (fresh.high - fresh.low);
+    news.blur_ns = (high - low) + (fresh.high - fresh.low) + 2 * SMALL_STEP_NS;
     bool fits = fresh.low <= high && fresh.high >= low;
-    if (fresh.low > high + SMALL_STEP_NS)
-        news.step_ns = fresh.low - high;
-    else if (fresh.high < low - SMALL_STEP_NS)
-        news.step_ns = fresh.high - low;
-    if (news.step_ns == 0)
+    news.moved = (struct trust_span){fresh.low - high - SMALL_STEP_NS, fresh.high - low + SMALL_STEP_NS};
+    news.is_step = news.moved.least > 0 || news.moved.most < 0;
+    if (!news.is_step)
         fresh.steady_since = clock->steady_since;
     if (!fits || fresh.high - fresh.low <= high - low)
         *clock = fresh;

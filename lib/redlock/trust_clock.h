@@ -27,12 +27,18 @@ struct trust_reading {
     int64_t node_us;
 };
 
+/* A length of time that is known to lie between two bounds; forward is > 0. */
+struct trust_span {
+    int64_t least, most;
+};
+
 /* What a reading showed. */
 struct trust_clock_news {
-    bool is_first;       /* there was nothing to compare it with */
-    int64_t step_ns;     /* 0 = none that shows; at least so much forward (> 0) or backward (< 0) */
-    int64_t blur_ns;     /* a step of more than this would have shown */
-    struct instant from; /* when the sample was asked for with which it was compared */
+    bool is_first;           /* there was nothing to compare it with */
+    bool is_step;            /* one of the two clocks stepped: `moved` is all forward, or all backward */
+    struct trust_span moved; /* how far the node's clock moved against ours, beyond what is allowed */
+    int64_t blur_ns;         /* a step of more than this would have shown */
+    struct instant from;     /* when the sample was asked for with which it was compared */
 };
 
 /* False for a time that no clock shows, and for one that was not read between two moments. */

@@ -143,6 +143,8 @@ void client_pause(struct sim_client *client, int64_t ns, bool clock_stands)
     client->paused = true;
     client->clock_stands = clock_stands;
     client->froze_at = world->now;
+    for (unsigned i = 0; i < world->parameters.locks && clock_stands; i++)
+        client->locks[i].tampered = true; /* until its next pass */
     event_set(world, &client->resume, world_in(world, ns));
 }
 

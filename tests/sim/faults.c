@@ -104,6 +104,21 @@ static void some_leave(struct world *world)
     client_leave(client, chance_scale(&world->chance, NS_PER_MS, client->terms->ttl_ns / 2));
 }
 
+/* Where clocks jump, a node may stand still with the client, or jump at the same moment. */
+static void some_freeze(struct world *world)
+{
+    struct sim_client *client = any_client(world);
+    int64_t ns = any_duration(world);
+    if (client->paused)
+        return;
+    client_pause(client, ns, true);
+    unsigned with = set_has(world->parameters.faults, FAULT_STEP) ? chance_pick(&world->chance, 3) : 0;
+    if (with == 1)
+        node_step(any_node(world));
+    else if (with == 2)
+        node_stand(any_node(world), ns);
+}
+
 /* One of those that the schedule has. */
 static enum fault fault_pick(struct world *world)
 {
@@ -146,7 +161,7 @@ void fault_happens(struct world *world)
         node_step(any_node(world));
         return;
     case FAULT_FREEZE:
-        client_pause(any_client(world), any_duration(world), true);
+        some_freeze(world);
         return;
     case FAULT_KINDS:
         return;

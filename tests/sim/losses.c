@@ -262,3 +262,14 @@ void node_step(struct sim_node *node)
     node->lost_at = world->now;
     locks_are_looked_at(node, &before);
 }
+
+/* Its keys live longer, so nothing is forgotten by it. Whoever did not stand still with it sees its clock go back. */
+void node_stand(struct sim_node *node, int64_t ns)
+{
+    if (!may_step(node))
+        return;
+    world_trace(node->world, "node %u: its clock stands still for %.3f ms", node->index, (double)ns / 1e6);
+    node->model.clock_start_ns -= ns;
+    node->stepped = true;
+    node->stepped_ns -= ns;
+}

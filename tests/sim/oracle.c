@@ -19,7 +19,8 @@
  *                  that stood still is noticed when a quorum of nodes show it whose clocks were known
  *
  * O1, O2 and O8 hold where exclusion is promised (parameters.h); elsewhere overlaps are counted, and the tokens judged.
- * A lock whose key was deleted by hand is exempt from O1 and O2: others may rightly have the resource. */
+ * A lock whose key was deleted by hand, or whose client's clock stood still, is exempt from O1 and O2: others may
+ * rightly have the resource. */
 #include "tests/sim/world.h"
 
 #include <stdarg.h>
@@ -116,6 +117,11 @@ void oracle_node_changed(struct sim_node *node, uint32_t value)
         oracle_lease_check(lock);
 }
 
+static bool is_visible(const struct world *world, int64_t moved_ns)
+{
+    return moved_ns <= -world->parameters.step_least_ns || moved_ns >= world->parameters.step_least_ns;
+}
+
 /* Whoever knew the clock before a jump is shown it by the next time he is told, and so is whoever meets the node while
  * its clock is wrong. A time that waited for a paused client tells too little. */
 void oracle_clock_told(struct connection *connection, const struct message *message)
@@ -124,11 +130,14 @@ void oracle_clock_told(struct connection *connection, const struct message *mess
     struct world *world = client->world;
     if (instant_since(message->asked, client_now(client)) > 2 * client->timeout_ns)
         return;
-    int64_t moved = message->answer.stepped_ns - (connection->clock_run == message->run ? connection->stepped_ns : 0);
-    if (moved <= -world->parameters.step_least_ns || moved >= world->parameters.step_least_ns)
+    bool is_known = connection->clock_run == message->run;
+    int64_t moved = message->answer.stepped_ns - (is_known ? connection->stepped_ns : 0);
+    int64_t stood = is_known ? client->stood_ns - connection->stood_ns : 0;
+    if (is_visible(world, moved) && is_visible(world, moved + stood))
         connection->noticed_at = world->now;
     connection->clock_run = message->run;
     connection->stepped_ns = message->answer.stepped_ns;
+    connection->stood_ns = client->stood_ns;
 }
 
 /* The clock jumped there and back, and the client was told no time in between. Nothing but a doubt in the marker, by
@@ -220,11 +229,6 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns)
     client->sharp = client->heard = 0;
     client->went_on_at = (struct instant){0};
     if (!client->trusts || !parameters_grouped(parameters) || set_has(parameters->faults, FAULT_STEP))
-        return;
-    /* A second time within seconds may be taken for what some nodes have still to show of the first. */
-    bool is_second = client->trust.own_clock_direction != 0 &&
-                     instant_since(client->trust.own_clock_stood_at, client_now(client)) < 4 * NS_PER_S;
-    if (is_second)
         return;
     for (unsigned i = 0; i < parameters->nodes; i++) {
         const struct trust_clock *clock = &client->trust.node[i].clock;

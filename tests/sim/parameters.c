@@ -139,7 +139,8 @@ static unsigned faults_of_profile(const struct parameters *p, struct chance *cha
     case PROFILE_LOSS: /* without a group, a node that forgets stays away for a ttl: that is a crash */
         return parameters_grouped(p) && chance_pick(chance, 4) != 0 ? 1u << FAULT_LOSS : 1u << FAULT_CRASH;
     case PROFILE_STEPS:
-        return 1u << FAULT_STEP | (unsigned)chance_pick(chance, 2) << FAULT_LOSS;
+        return 1u << FAULT_STEP | (unsigned)chance_pick(chance, 2) << FAULT_LOSS |
+               (unsigned)chance_pick(chance, 2) << FAULT_FREEZE;
     case PROFILE_WILD:
         return (unsigned)chance_between(chance, 1, 3) << FAULT_STEP;
     case PROFILE_RUIN:

@@ -156,7 +156,7 @@ struct connection {
     struct instant inspected_at;             /* by the client's clock */
     uint16_t marker_guess;                   /* the number of the text that was asked for last */
     uint32_t clock_run;                      /* the run whose clock the client knows; 0 = none */
-    int64_t stepped_ns;                      /* how far that clock had jumped when it was told last */
+    int64_t stepped_ns, stood_ns;            /* how far that clock had jumped, and ours stood, when it was told last */
     struct instant noticed_at;               /* when the client was last told a time that showed a jump */
     struct list under_way;                   /* struct message */
     struct list owed;
@@ -197,7 +197,7 @@ struct sim_lock {
     struct instant published;      /* what the holder compares the clock with */
     /* for the oracle: */
     struct hold hold;
-    bool tampered; /* the value was deleted by hand: others may rightly have the resource */
+    bool tampered; /* the value was deleted by hand, or our clock stood: others may rightly have the resource */
     bool extension_open;
     struct instant round_started, pass_began; /* by the client's clock, and by everybody's */
     node_set denied;                          /* answered "not ours" in this pass or hold */
@@ -416,6 +416,7 @@ void node_wipe(struct sim_node *node);
 void node_replace(struct sim_node *node);
 void node_roll_back(struct sim_node *node);
 void node_step(struct sim_node *node);
+void node_stand(struct sim_node *node, int64_t ns);
 void nodes_heal(struct world *world); /* what no client can: an operator */
 
 /* --- oracle.c */

@@ -104,6 +104,145 @@ static void our_clock_excuses_nothing_else(void **state)
     expect_votes(&world, 2);
 }
 
+/* It jumped while our clock stood: the others show how much of it was ours. */
+static void a_node_that_moved_further_than_the_others_is_blamed(void **state)
+{
+    (void)state;
+    static const unsigned orders[][3] = {{0, 1, 2}, {1, 0, 2}, {1, 2, 0}};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        struct world world;
+        bool stood = false;
+        start(&world, 3);
+        go_on(&world, 3);
+        stand_still(&world, NS_PER_S);
+        world.servers[0].offset_ns += HOUR_NS;
+        pass(&world, NS_PER_S / 2);
+        for (unsigned k = 0; k < 3; k++) {
+            sample(&world, orders[i][k]);
+            stood = stood || world.step.own_clock_stood;
+        }
+        assert_true(stood);
+        assert_int_equal(trust_voters(&world.trust), 6);
+        expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    }
+}
+
+/* Its machine was suspended with ours, and its time service then sets a wrong time. */
+static void a_jump_soon_after_we_stood_is_the_nodes(void **state)
+{
+    (void)state;
+    for (int heard_between = 0; heard_between < 2; heard_between++) {
+        struct world world;
+        start(&world, 3);
+        go_on(&world, 3);
+        world.servers[1].offset_ns += NS_PER_S;
+        world.servers[2].offset_ns += NS_PER_S;
+        pass(&world, NS_PER_S / 2);
+        sample(&world, 1);
+        sample(&world, 2);
+        assert_true(world.step.own_clock_stood);
+        if (heard_between)
+            sample(&world, 0);
+        assert_int_equal(trust_voters(&world.trust), 7);
+        world.servers[0].offset_ns += heard_between ? NS_PER_S : HOUR_NS;
+        pass(&world, NS_PER_S);
+        sample(&world, 0);
+        assert_false(world.step.own_clock_stood);
+        assert_int_equal(trust_voters(&world.trust), 6);
+        expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    }
+}
+
+static void of_two_that_differ_in_size_both_are_blamed(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3); /* and node 2 is not reached any more */
+    pass(&world, NS_PER_S);
+    sample(&world, 0);
+    sample(&world, 1);
+    stand_still(&world, NS_PER_S);
+    world.servers[0].offset_ns += HOUR_NS;
+    pass(&world, NS_PER_S);
+    sample(&world, 1);
+    sample(&world, 0);
+    assert_false(world.step.own_clock_stood);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+}
+
+static void a_node_that_is_heard_late_shows_our_step_then(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    for (unsigned times = 0; times < 2; times++) { /* it owes the sum of both */
+        stand_still(&world, NS_PER_S);
+        for (unsigned seconds = 0; seconds < 5; seconds++) {
+            pass(&world, NS_PER_S);
+            sample(&world, 0);
+            sample(&world, 1);
+            assert_int_equal(world.step.own_clock_stood, seconds == 0);
+        }
+    }
+    sample(&world, 2);
+    expect_step(&world, 4, 0, 0);
+    assert_int_equal(trust_voters(&world.trust), 7);
+    pass(&world, NS_PER_S);
+    world.servers[2].offset_ns += NS_PER_S;
+    sample(&world, 2);
+    assert_int_equal(trust_voters(&world.trust), 3);
+}
+
+/* An answer that was read while we stood shows a part of it, the next one the rest. */
+static void a_step_that_shows_in_two_parts_is_one(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    world.servers[0].offset_ns += NS_PER_S / 4;
+    world.servers[1].offset_ns += NS_PER_S / 2;
+    pass(&world, NS_PER_S / 10);
+    sample(&world, 0);
+    sample(&world, 1);
+    assert_false(world.step.own_clock_stood);
+    world.servers[0].offset_ns += NS_PER_S - NS_PER_S / 4;
+    world.servers[1].offset_ns += NS_PER_S / 2;
+    world.servers[2].offset_ns += NS_PER_S;
+    pass(&world, NS_PER_S / 10);
+    for (unsigned i = 0; i < 3; i++) {
+        sample(&world, i);
+        assert_int_equal(world.step.own_clock_stood, i == 1);
+    }
+    assert_int_equal(trust_voters(&world.trust), 7);
+}
+
+static void our_step_excuses_no_earlier_one(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    for (int64_t by_ns = HOUR_NS; by_ns >= -HOUR_NS; by_ns -= 2 * HOUR_NS) { /* there and back */
+        pass(&world, NS_PER_S);
+        world.servers[0].offset_ns += by_ns;
+        sample(&world, 0);
+    }
+    struct instant end = trust_node_until(&world.trust, 0);
+    pass(&world, 20 * NS_PER_S);
+    for (unsigned i = 0; i < 3; i++)
+        sample(&world, i);
+    stand_still(&world, NS_PER_S);
+    pass(&world, NS_PER_S);
+    for (unsigned i = 0; i < 3; i++)
+        sample(&world, i);
+    assert_int_equal(trust_voters(&world.trust), 6);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_true(trust_node_until(&world.trust, 0).ns >= end.ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +250,12 @@ int main(void)
         cmocka_unit_test(it_is_told_again_when_it_stands_again_at_once),
         cmocka_unit_test(steps_that_do_not_go_together_are_the_nodes),
         cmocka_unit_test(our_clock_excuses_nothing_else),
+        cmocka_unit_test(a_node_that_moved_further_than_the_others_is_blamed),
+        cmocka_unit_test(a_jump_soon_after_we_stood_is_the_nodes),
+        cmocka_unit_test(of_two_that_differ_in_size_both_are_blamed),
+        cmocka_unit_test(a_node_that_is_heard_late_shows_our_step_then),
+        cmocka_unit_test(a_step_that_shows_in_two_parts_is_one),
+        cmocka_unit_test(our_step_excuses_no_earlier_one),
     };
     return cmocka_run_group_tests_name("trust_own_clock", tests, NULL, NULL);
 }
