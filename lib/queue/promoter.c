@@ -133,18 +133,22 @@ static void page_send(struct promoter *promoter)
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, examines ? 4 : 1, 5);
+    redis_request_script(out, &queue_script_due, examines ? 5 : 1, 8);
     redis_request_text(out, set_key(promoter));
     if (examines) {
         redis_request_text(out, keys->contended);
         redis_request_text(out, keys->paused);
         redis_request_text(out, keys->retry);
+        redis_request_text(out, keys->processes);
     }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
     redis_request_integer(out, BYTES_A_PAGE);
     redis_request_text(out, keys->waiting_prefix);
     redis_request_text(out, keys->places_prefix);
+    redis_request_text(out, keys->queue_prefix);
+    redis_request_text(out, keys->process_prefix);
+    redis_request_text(out, keys->any_bell_prefix);
     promoter->call.done = page_answered;
     if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
         look_later(promoter);

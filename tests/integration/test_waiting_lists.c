@@ -223,6 +223,22 @@ static void test_who_has_to_wait_elsewhere_lets_the_next_pass(void **state)
     assert_waiting("one=P two=O");
 }
 
+/* --- bells ------------------------------------------------------------------------------------------------------ */
+
+/* It rang for a process that does not come for it: nobody has begun with it. */
+static void test_what_rang_in_vain_goes_back(void **state)
+{
+    (void)state;
+    start("a");
+    queue_probe_wait_up(&probe);
+    free(redis_server_command(server, "RPUSH hf:2:bell:%s:a two one", probe.identity));
+    push("a", "newer");
+    look_once();
+    assert_reply(server, "newer\ntwo\none", "LRANGE queue:a 0 -1");
+    look_once();
+    assert_places("queue:a newer\nqueue:a one\nqueue:a two");
+}
+
 /* --- heirs -------------------------------------------------------------------------------------------------------- */
 
 static void test_the_oldest_becomes_the_heir(void **state)
@@ -381,6 +397,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_the_same_task_twice_is_parked_twice),
     queue_test(test_two_tasks_of_one_jid_are_both_parked),
     queue_test(test_who_has_to_wait_elsewhere_lets_the_next_pass),
+    queue_test(test_what_rang_in_vain_goes_back),
     queue_test(test_the_oldest_becomes_the_heir),
     queue_test(test_the_end_of_a_holder_claims_the_heir_of_its_heir),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "queue/scripts.h"
 #include "queue/waiting.h"
 #include "tests/support/queue_fixture.h"
 
@@ -94,6 +95,15 @@ static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned
     process->slots[slot].asked++;
     queue_heir(process->queue, slot, heir);
     return queue_probe_wait(process, slot);
+}
+
+/* As a promoter does. */
+static inline void look_once(void)
+{
+    free(redis_server_command(server,
+                              "EVALSHA %s 5 schedule hf:2:contended paused retry hf:2:processes "
+                              "0 100 100000 hf:2:waiting: hf:2:places: queue: hf:2:process: hf:2:bell:",
+                              queue_script_due.sha1));
 }
 
 /* --- what is on the node ------------------------------------------------------------------------------------------ */

@@ -6,12 +6,15 @@
 -- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
 -- looks for due entries calls anyway.
 --
+-- And what rang for a process that does not come for it: it lies in a bell, nobody has begun with it, and goes back to
+-- the head of its queue. A process that is only slow finds its bell empty. Looked at are those whose leases end first.
+--
 -- And whether the other set has something due, so that who finds nothing here need not ask there.
 --
 -- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused, then, if it is to be told of, the other
---       set.
+--       set, then, if what processes keep is to be brought back, the processes.
 -- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
---       prefixes of the orders and the places of waiting lists.
+--       prefixes of the orders and the places of waiting lists; those of the keys of queues, of processes, of bells.
 -- Answers the sum of 1 when more are due behind the page and 2 when something of the other set is due, and then the
 -- page's entries.
 local time = redis.call('TIME')
@@ -39,6 +42,25 @@ if KEYS[2] then
     local names = redis.pcall('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.6f', now), 'LIMIT', 0, 16)
     for i = 1, #names do
         examine(names[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
+    end
+end
+local function empty_bells(identity)
+    local names = redis.pcall('HGET', ARGV[7] .. identity, 'queues')
+    for name in string.gmatch(type(names) == 'string' and names or '', '[^\n]+') do
+        local bell, queue = ARGV[8] .. identity .. ':' .. name, ARGV[6] .. name
+        local is_list = redis.call('EXISTS', bell) == 1 and type(redis.pcall('LLEN', queue)) == 'number'
+        -- The newest first, so that the oldest ends at the head.
+        local task = is_list and redis.pcall('LPOP', bell)
+        while task and not task.err do
+            redis.call('RPUSH', queue, task)
+            task = redis.pcall('LPOP', bell)
+        end
+    end
+end
+if KEYS[5] and ARGV[1] == '0' then
+    local identities = redis.pcall('ZRANGEBYSCORE', KEYS[5], '-inf', '+inf', 'LIMIT', 0, 64)
+    for i = 1, #identities do
+        empty_bells(identities[i])
     end
 end
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
