@@ -83,6 +83,10 @@ static struct flow_step run(struct flow *flow)
 
 static struct flow_step open_or_run(struct flow *flow)
 {
+    if (flow->task.must_confirm) {
+        flow->state = FLOW_CONFIRMING;
+        return (struct flow_step){.confirm = true};
+    }
     if (!flow->task.must_open)
         return run(flow);
     flow->state = FLOW_OPENING;
@@ -141,6 +145,7 @@ struct flow_step flow_not_yet(struct flow *flow, bool must_wait)
 {
     invariant(flow->state == FLOW_PARKING || flow->state == FLOW_SKIPPING);
     bool was_skipping = flow->state == FLOW_SKIPPING;
+    flow->task.must_confirm = false; /* the answer is about its claim */
     if (flow->claim_lost)
         return end_lost(flow);
     if (flow->stopping)
@@ -228,6 +233,7 @@ struct flow_step flow_nothing(struct flow *flow)
         return (struct flow_step){0};
     case FLOW_IDLE:
     case FLOW_LOCKING:
+    case FLOW_CONFIRMING:
     case FLOW_OPENING:
     case FLOW_READY:
         break;
@@ -238,7 +244,8 @@ struct flow_step flow_nothing(struct flow *flow)
 /* A claim is lost to a recovery, which cleans our places; the next claim starts afresh. */
 struct flow_step flow_claim_lost(struct flow *flow)
 {
-    invariant(flow->state != FLOW_IDLE && flow->state != FLOW_LOCKING && flow->state != FLOW_READY);
+    invariant(flow->state != FLOW_IDLE && flow->state != FLOW_LOCKING && flow->state != FLOW_CONFIRMING &&
+              flow->state != FLOW_READY);
     bool again = !flow->lost_once, was_opening = flow->state == FLOW_OPENING;
     struct flow_step step = {0};
     flow->lost_once = true;
@@ -255,7 +262,7 @@ struct flow_step flow_claim_lost(struct flow *flow)
 struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn)
 {
     flow->claim_lost = flow->has_task;
-    if (flow->state == FLOW_READY && withdrawn)
+    if (flow->state == FLOW_CONFIRMING || (flow->state == FLOW_READY && withdrawn))
         return end_lost(flow);
     return (struct flow_step){0};
 }
@@ -284,6 +291,14 @@ struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal)
     struct flow_step step = open_or_run(flow);
     step.release = true;
     return step;
+}
+
+struct flow_step flow_confirmed(struct flow *flow)
+{
+    flow->task.must_confirm = false;
+    if (flow->state != FLOW_CONFIRMING)
+        return (struct flow_step){0};
+    return flow->stopping ? give_back(flow) : open_or_run(flow);
 }
 
 /* Also while stopping a task that has ended already is run: it would be gone otherwise. */
@@ -371,7 +386,8 @@ bool flow_may_withdraw(const struct flow *flow)
     return flow->state == FLOW_READY && (!flow->committed || flow->claim_lost);
 }
 
-/* CLAIMING, OPENING and SETTLING wait for their answer, LOCKING for the cancelled lock's, a run for its end. */
+/* CLAIMING, CONFIRMING, OPENING and SETTLING wait for their answer, LOCKING for the cancelled lock's, a run for its
+ * end. */
 struct flow_step flow_stop(struct flow *flow, bool withdrawn)
 {
     flow->stopping = true;

@@ -15,6 +15,9 @@
  * what follows from them and keeps their result can be refused, and then they have failed after all. Their lock goes
  * with the move.
  *
+ * CONFIRMING is for heirs: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until the
+ * queue has said that its claim is still there. The question leaves when the holder ends, so it is mostly answered.
+ *
  * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
  * LOCKING is for those that name something to lock. What of it is known to be held is not asked for.
  *
@@ -44,6 +47,7 @@ enum flow_state {
     FLOW_LOCKING,
     FLOW_PARKING,
     FLOW_SKIPPING,
+    FLOW_CONFIRMING,
     FLOW_OPENING,
     FLOW_READY,
     FLOW_FINISHING,
@@ -105,6 +109,7 @@ struct flow_task {
     bool must_lock;    /* its class must be */
     bool must_open;    /* the queue is asked once more before it runs */
     bool at_most_once; /* and ends it there; must_open is set too */
+    bool must_confirm; /* it was claimed as an heir, so others may have it by now */
     bool is_unique;    /* its end gives something free, so it takes a call of its own */
     bool is_cancelled; /* somebody cancelled it, perhaps while it ran: so does its end */
     bool leaves_more;  /* its run left tasks that follow from it, or a result; set before flow_ran */
@@ -153,6 +158,7 @@ struct flow_step {
     enum flow_ending ending;
     enum flow_move move;
     bool lock;
+    bool confirm; /* unless it was asked for already */
     bool open;
     bool run;
 };
@@ -186,6 +192,8 @@ struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);
 /* The lock's answer. */
 struct flow_step flow_locked(struct flow *flow);
 struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal);
+/* The claim of an heir is there; that it is not is flow_claim_gone. */
+struct flow_step flow_confirmed(struct flow *flow);
 /* The queue's last word before the run. */
 struct flow_step flow_opened(struct flow *flow);
 struct flow_step flow_unwanted(struct flow *flow);

@@ -145,8 +145,10 @@ static struct flow_task task_look(struct slot *slot)
     task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->resources.count > 0;
     task.on_lost = road_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
-    task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue);
+    bool was_heir = slot->is_heir;
     task_contend(slot, &task);
+    task.must_confirm = slot->is_heir;
+    task.must_open = task.at_most_once || queue_has_cancels(slot->worker->queue) || (was_heir && !slot->is_heir);
     return task;
 }
 
@@ -364,8 +366,10 @@ void slot_perform(struct slot *slot, struct flow_step step)
         ending_tell(slot, step.ending);
     if (step.lock)
         slot_lock_take(slot);
-    if (step.open || step.run)
+    if (step.confirm || step.open || step.run)
         slot_runner_take(slot);
+    if (step.confirm)
+        slot_heir_confirm(slot);
     if (step.open)
         queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
     if (step.run)
@@ -454,6 +458,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
     job_outcome_clear(&slot->job.outcome);
     slot_away_init(slot);
     job_verifier_init(&slot->verifier, worker->loop, worker->verify_patience_ns);
+    loop_timer_init(&slot->keep, slot_keep_fire);
     slot->work.run = slot_run;
     slot->work.done.deliver = slot_ran;
     list_init(&slot->work.link);
@@ -464,6 +469,7 @@ void slot_init(struct slot *slot, struct worker *worker, unsigned number)
 
 void slot_fini(struct slot *slot)
 {
+    loop_timer_clear(slot->worker->loop, &slot->keep);
     job_finish(&slot->job);
     job_outcome_fini(&slot->job.outcome);
     envelope_fini(&slot->envelope);

@@ -5,11 +5,19 @@
  *     holder runs ──▶ mate: queue_heir ──▶ claimed, waits for the lock ──▶ holder ends: lock handed on ──▶ heir runs,
  *                                    └──▶ nothing: the mate is idle                  and its mate looks for the next
  *
+ * The queue keeps the heir for this process for about a ttl, and again whenever the process says so: one that stands
+ * still loses its heir to others when it loses its lock. So an heir starts only when the queue has confirmed its claim.
+ * The call that settles its holder asks that as well, or one that leaves beside it.
+ *
  * Rules: of a pair at most one claims from the queues or runs, so a pair is as much work as a runner can do. A
  * holder that ends while its heir is being claimed waits for that answer, keeping the lock. A chain of heirs ends
  * after so many tasks or so long a time, so that other hosts have their turn. On the loop. */
+#include <stdio.h>
+
 #include "base/log.h"
 #include "worker/worker_state.h"
+
+#define KEPT_MIN_NS (1 * NS_PER_S)
 
 static bool is_holding(const struct slot *slot)
 {
@@ -19,7 +27,7 @@ static bool is_holding(const struct slot *slot)
 bool slot_has_heir(const struct slot *slot)
 {
     const struct slot *mate = slot->mate;
-    return is_holding(slot) && mate->is_heir && mate->flow.state == FLOW_LOCKING;
+    return is_holding(slot) && mate->is_heir && mate->flow.state == FLOW_LOCKING && !mate->flow.claim_lost;
 }
 
 bool slot_waits_for_heir(const struct slot *slot)
@@ -82,25 +90,72 @@ bool slot_goes_on_as_heir(struct slot *slot)
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
 }
 
+/* Those who look for claims that are kept no longer look about once a second. */
+static int64_t kept_ns(const struct worker *worker)
+{
+    return worker->terms.ttl_ns > KEPT_MIN_NS ? worker->terms.ttl_ns : KEPT_MIN_NS;
+}
+
 void slot_heir_claim(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     const struct slot *holder = slot->mate;
     const char *ended = slot->left.kind == SLOT_LEFT_TO_HEIR ? slot->left.jid : NULL;
+    if (ended != NULL)
+        slot->mate->is_confirming = true; /* by the same call */
     char set[DIGEST_TEXT_SIZE];
     waiting_names_digest(&holder->waiting, set);
+    snprintf(slot->heir_of, sizeof slot->heir_of, "%s", holder->jid);
     slot->claims = true;
     worker->claimed++;
     worker_listen(worker);
     queue_heir(worker->queue, slot->number,
                &(struct waiting_heir){.list = holder->waiting.names[0],
                                       .set = set,
+                                      .kept_ns = kept_ns(worker),
                                       .holder = holder->number,
                                       .holder_jid = holder->jid,
                                       .ended_jid = ended,
                                       .classes = worker->class_names,
                                       .class_count = worker->class_count});
     slot->left.kind = SLOT_LEFT_NOTHING;
+}
+
+static void keep_later(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    loop_timer_set(worker->loop, &slot->keep, loop_after(worker->loop, kept_ns(worker) / 2));
+}
+
+static void claim_keep(struct slot *slot, int64_t for_ns)
+{
+    queue_keep(slot->worker->queue, slot->number,
+               &(struct waiting_claim){
+                   .list = slot->waiting.names[0], .jid = slot->jid, .holder_jid = slot->heir_of, .kept_ns = for_ns});
+}
+
+void slot_keep_fire(struct loop_timer *timer)
+{
+    struct slot *slot = list_owner(timer, struct slot, keep);
+    bool is_waiting = slot->is_heir && slot->flow.state == FLOW_LOCKING && !slot->flow.claim_lost;
+    if (!is_waiting || slot->is_confirming)
+        return;
+    claim_keep(slot, kept_ns(slot->worker));
+    keep_later(slot);
+}
+
+void slot_heir_confirm(struct slot *slot)
+{
+    if (!slot->is_confirming)
+        claim_keep(slot, 0);
+    slot->is_confirming = true;
+}
+
+void slot_confirmed(void *context, unsigned number)
+{
+    struct worker *worker = context;
+    struct slot *slot = &worker->slots[number];
+    slot_perform(slot, flow_confirmed(&slot->flow));
 }
 
 /* Its lock is lost, and its handler may take long to notice: the heir waits where others can find it. */
@@ -169,6 +224,9 @@ void slot_heir_judge(struct slot *slot)
     waiting_names_digest(&slot->waiting, own);
     waiting_names_digest(&slot->mate->waiting, holders);
     slot->is_heir = will_hand_on(slot->mate) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0;
+    slot->is_confirming = false;
+    if (slot->is_heir)
+        keep_later(slot);
     slot->was_deserted = !slot->is_heir && slot->waiting.resource_count > 0; /* those who waited longer go first */
 }
 

@@ -28,6 +28,8 @@ static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns
 static struct waiting_end waiting_end_take(struct slot *slot)
 {
     unsigned count = slot->left.share != NULL ? slot->waiting.resource_count : slot->waiting.count;
+    if (slot->left.kind == SLOT_LEFT_TO_HEIR)
+        slot_heir_confirm(slot->mate);
     struct waiting_end end = {.lists = slot->waiting.names,
                               .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? count : 0,
                               .jid = slot->left.jid,

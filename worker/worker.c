@@ -181,6 +181,7 @@ static void queue_build(struct worker *worker)
                                                    .lease_ns = config->worker.lease_ns,
                                                    .limits = &worker->limits,
                                                    .lost = slot_lost,
+                                                   .confirmed = slot_confirmed,
                                                    .rang = queue_rang,
                                                    .parked = queue_parked,
                                                    .context = worker,

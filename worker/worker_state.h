@@ -71,7 +71,10 @@ struct slot {
     unsigned number;
     struct slot *mate; /* with whom it shares a runner; see slot_heir.c */
     struct flow flow;
-    bool is_heir;            /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool is_heir;           /* its task is claimed, or being claimed, to have the lock of its mate's task */
+    bool is_confirming;     /* an heir about whose claim the queue was asked, for good */
+    struct loop_timer keep; /* of its claim, until then */
+    char heir_of[ENVELOPE_JID_BYTES_MAX + 1];
     bool is_sent_back;       /* an heir whose holder did not get the lock */
     bool was_deserted;       /* its task was claimed as an heir, and there is nobody to hand the lock on */
     bool asks_for_waiters;   /* its outstanding turn does */
@@ -208,6 +211,9 @@ void slot_seek_heir(struct slot *slot); /* if its task holds a lock for which ot
 bool slot_goes_on_as_heir(struct slot *slot);
 void slot_heir_claim(struct slot *slot);   /* for its mate */
 void slot_heir_judge(struct slot *slot);   /* when it has been claimed */
+void slot_heir_confirm(struct slot *slot); /* its holder has ended, or it has the lock; harmless again */
+void slot_confirmed(void *worker, unsigned number);
+void slot_keep_fire(struct loop_timer *timer);
 void slot_heir_missing(struct slot *slot); /* it was not */
 void slots_seek_heir(struct worker *worker, const char *list);
 void slot_waiters_note(struct slot *slot);

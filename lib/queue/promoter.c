@@ -133,13 +133,14 @@ static void page_send(struct promoter *promoter)
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, examines ? 5 : 1, 8);
+    redis_request_script(out, &queue_script_due, examines ? 6 : 1, 8);
     redis_request_text(out, set_key(promoter));
     if (examines) {
         redis_request_text(out, keys->contended);
         redis_request_text(out, keys->paused);
         redis_request_text(out, keys->retry);
         redis_request_text(out, keys->processes);
+        redis_request_text(out, keys->heirs);
     }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);

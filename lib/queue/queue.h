@@ -73,6 +73,9 @@ struct queue_options {
                      size_t length);
     /* The claim of a slot that has a task and no call outstanding was lost; may be NULL. The slot has none any more. */
     void (*lost)(void *context, unsigned slot);
+    /* Of a queue_keep that asks for it and of a queue_heir that settles a task (waiting.h): the claim is there, and
+     * follows the lease from now on. When it is not, that is `lost`. */
+    void (*confirmed)(void *context, unsigned slot);
     /* A task was parked (waiting.h) until so long from now; may be NULL. A promoter should look then. */
     void (*parked)(void *context, int64_t due_ns);
     void (*rang)(void *context); /* there may be tasks for idle slots */

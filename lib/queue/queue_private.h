@@ -31,6 +31,10 @@ struct claim_slot {
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to an heir */
     bool has_waiters;
+    struct errand keep;                     /* of its claim as an heir */
+    bool is_confirmed;                      /* by that call, or by the one of another slot, */
+    unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
+    unsigned settles_for;                   /* the slot that its queue_heir confirms */
     int64_t seen_us; /* the node's time of its last claim, or later: when its lock had not been asked for yet */
 };
 

@@ -2,6 +2,7 @@
  * slots that asked is encoded. */
 #include "queue/waiting.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 
 enum { PARK_LOST, PARK_PARKED, PARK_AGAIN, PARK_FULL };
 enum { SKIP_LOST, SKIP_ENDED, SKIP_WAITS };
+#define NOBODY UINT_MAX
 
 /* A queue_free: in queue->frees until the queue is destroyed, in queue->idle_frees while it is not in use. */
 struct free_call {
@@ -163,12 +165,63 @@ void queue_skip(struct queue *queue, unsigned number, const struct queue_task_na
 
 /* --- heirs -------------------------------------------------------------------------------------------------------- */
 
+/* What was heard of a claim counts as long as the slot has it and no call changes it. */
+static void claim_judge(struct queue *queue, unsigned number, bool is_there)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    if (slot->asking || !slot->holds || memcmp(slot->confirms, slot->id, CLAIM_ID_BYTES) != 0)
+        return;
+    if (is_there && slot->is_confirmed && queue->options.confirmed != NULL)
+        queue->options.confirmed(queue->options.context, number);
+    if (is_there)
+        return;
+    slot->holds = slot->has_id = false;
+    if (queue->options.lost != NULL)
+        queue->options.lost(queue->options.context, number);
+}
+
+static void keep_done(struct errand *errand, const struct redis_reply *reply)
+{
+    struct claim_slot *slot = list_owner(errand, struct claim_slot, keep);
+    struct queue *queue = errand_queue(errand);
+    claim_judge(queue, (unsigned)(slot - queue->slots), reply->kind == REDIS_INTEGER && reply->integer == 1);
+}
+
+/* A call that confirms the claim, or keeps it, is about to leave: what was asked before has no answer any more. */
+static void claim_asked(struct claim_slot *slot, bool is_confirmed)
+{
+    invariant(slot->holds && !slot->asking);
+    errand_cancel(&slot->keep);
+    memcpy(slot->confirms, slot->id, CLAIM_ID_BYTES);
+    slot->is_confirmed = is_confirmed;
+}
+
+void queue_keep(struct queue *queue, unsigned number, const struct waiting_claim *claim)
+{
+    struct claim_slot *slot = &queue->slots[number];
+    struct buffer *out = &slot->keep.request;
+    claim_asked(slot, claim->kept_ns == 0);
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_confirm, 2, 6);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.heirs);
+    redis_request_integer(out, number);
+    redis_request_bytes(out, slot->id, CLAIM_ID_BYTES);
+    redis_request_text(out, claim->list);
+    redis_request_text(out, claim->jid);
+    redis_request_text(out, claim->holder_jid);
+    microseconds_encode(claim->kept_ns, out);
+    errand_start(&slot->keep);
+}
+
 static void heir_done(struct errand *errand, const struct redis_reply *reply)
 {
     static const struct redis_reply missing = {.kind = REDIS_NIL};
     struct claim_slot *slot = list_owner(errand, struct claim_slot, wait);
     struct queue *queue = errand_queue(errand);
-    bool fits = reply->kind == REDIS_ARRAY && reply->count == 3;
+    bool fits = reply->kind == REDIS_ARRAY && reply->count == 4;
+    if (fits && slot->settles_for != NOBODY)
+        claim_judge(queue, slot->settles_for, redis_reply_is_text(&reply->elements[3], "1"));
     if (fits)
         queue->has_cancels = reply->elements[1].kind == REDIS_STRING && reply->elements[1].bytes[0] == '1';
     queue_slot_read(queue, (unsigned)(slot - queue->slots), fits ? &reply->elements[0] : &missing,
@@ -181,14 +234,18 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     const struct claim_slot *holder = &queue->slots[heir->holder];
     struct buffer *out = &slot->wait.request;
     invariant(heir->holder < queue->options.slots && slot->holds == (heir->ended_jid != NULL));
+    slot->settles_for = heir->ended_jid != NULL && holder->holds && !holder->asking ? heir->holder : NOBODY;
+    if (slot->settles_for != NOBODY)
+        claim_asked(&queue->slots[heir->holder], true);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_heir, 6, 10 + (size_t)queue->options.name_count + heir->class_count);
+    redis_request_script(out, &queue_script_heir, 7, 12 + (size_t)queue->options.name_count + heir->class_count);
     redis_request_text(out, queue->keys.process);
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->keys.cancels);
     redis_request_text(out, queue->keys.schedule);
     queue_keys_request(queue->keys.waiting_prefix, heir->list, out);
     queue_keys_request(queue->keys.places_prefix, heir->list, out);
+    redis_request_text(out, queue->keys.heirs);
     slot_encode(slot, number, out);
     redis_request_integer(out, heir->holder);
     redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);
@@ -196,6 +253,8 @@ void queue_heir(struct queue *queue, unsigned number, const struct waiting_heir 
     redis_request_text(out, heir->ended_jid != NULL ? heir->ended_jid : "");
     redis_request_text(out, heir->set);
     redis_request_text(out, queue->keys.queue_prefix);
+    redis_request_text(out, heir->list);
+    microseconds_encode(heir->kept_ns, out);
     redis_request_integer(out, queue->options.name_count);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
@@ -312,8 +371,10 @@ void waiting_init(struct queue *queue)
 {
     list_init(&queue->frees);
     list_init(&queue->idle_frees);
-    for (unsigned i = 0; i < queue->options.slots; i++)
+    for (unsigned i = 0; i < queue->options.slots; i++) {
         errand_init(&queue->slots[i].wait, &queue->errands, park_done);
+        errand_init(&queue->slots[i].keep, &queue->errands, keep_done);
+    }
 }
 
 void waiting_fini(struct queue *queue)
@@ -326,6 +387,7 @@ void waiting_fini(struct queue *queue)
     }
     for (unsigned i = 0; i < queue->options.slots; i++) {
         errand_fini(&queue->slots[i].wait);
+        errand_fini(&queue->slots[i].keep);
         buffer_fini(&queue->slots[i].freed_keys);
         buffer_fini(&queue->slots[i].freed_jid);
     }

@@ -5,7 +5,7 @@
  *   claim ───────────────────▶ waiting list ──────────────────────────────────────────────▶ head of its queue
  *     ▲                         │     │ due by time (promoter.h): the fallback of the oldest
  *     └──────── queue_heir ◀────┘     └───────────────────────────────────────────────────▶ its queue
- *       the holder claims its successor before it ends
+ *       the holder claims its successor before it ends; it is brought back when nobody keeps or confirms it
  *
  * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and beside that it has a
  * place in the waiting list of what it waits for. Places are in the order in which the node recorded them; a task keeps
@@ -57,12 +57,18 @@ void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *t
 void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *list);
 
 /* Claims for the slot, which has no task, the oldest of a list, to hand the lock on to it. Or for a slot whose task
- * has ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it.
+ * has ended, and whose lock is on its way to the holder: that is settled by the same call, QUEUE_LOST is about it, and
+ * the holder is confirmed as by queue_keep.
+ *
+ * Such a claim is kept for the process for `kept_ns` only, by the node's clock: afterwards whoever looks at `schedule`
+ * brings it back to the head of its queue. queue_keep renews that time. A claim that is in other hands is `lost`. Its
+ * task starts only after queue_keep has said `confirmed`: then the claim follows the lease, like all others.
  * Answers QUEUE_CLAIMED, or QUEUE_NOTHING: nobody waits, or the oldest may not run here (its queue is not among the
  * process's or is paused, its class is not among `classes`, it locks something else too), or is on its way
  * elsewhere. */
 struct waiting_heir {
     const char *list, *set;
+    int64_t kept_ns;
     unsigned holder;        /* the slot that has the lock, or is about to get it */
     const char *holder_jid; /* it gives up its place in the list, unless it is still to get the lock */
     const char *ended_jid;  /* of the slot's task; NULL = it has none, and the holder has the lock */
@@ -70,6 +76,13 @@ struct waiting_heir {
     unsigned class_count;
 };
 void queue_heir(struct queue *queue, unsigned slot, const struct waiting_heir *heir);
+/* The slot has no other call outstanding. Repeated until answered; what is asked later takes the place of it. */
+struct waiting_claim {
+    const char *list, *jid;
+    const char *holder_jid; /* as queue_heir was told */
+    int64_t kept_ns;        /* 0 = it is confirmed */
+};
+void queue_keep(struct queue *queue, unsigned slot, const struct waiting_claim *claim);
 
 /* What ends with a task that held locks, for queue_turn_free and queue_free. */
 struct waiting_end {

@@ -38,7 +38,7 @@ static const struct point points[] = {
     {"park", BY_WORK},      {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
     {"client", BY_WORK},    {"grant", BY_WORK},       {"grant", BY_WORK},           {"extend", BY_WORK},
     {"release", BY_WORK},   {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
-    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},
+    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},       {"confirm", BY_WORK},
 };
 
 enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, ALL = OF_POINTS + 2 * PAIRS_MAX };

@@ -59,6 +59,45 @@ static void a_holder_that_is_killed_with_its_heir_claimed_loses_nothing(void **s
     free(runs);
 }
 
+/* The end of the lease of a process, in milliseconds from now by the queue node's clock. */
+static long long lease_left_ms(unsigned worker)
+{
+    char pattern[32];
+    snprintf(pattern, sizeof pattern, "host%u:", worker);
+    return fleet_number(&fleet,
+                        "EVAL \"local t = redis.call('TIME') local all = redis.call('ZRANGE', KEYS[1], 0, -1, "
+                        "'WITHSCORES') for i = 1, #all, 2 do if all[i]:find(ARGV[1], 1, true) == 1 then return "
+                        "math.floor((all[i + 1] - t[1]) * 1000) end end return -1\" 1 hf:2:processes %s",
+                        pattern);
+}
+
+/* It has claimed the next in line already. That one starts elsewhere when the lock is over, and not when the lease of
+ * the process is, which would be a minute later. */
+static void a_holder_that_is_stopped_keeps_nobody_waiting_beyond_its_lock(void **state)
+{
+    (void)state;
+    struct fleet_setup setup = {.worker = "lease = \"60s\"; ", .lock = SHORT_TTL, .threads = 3};
+    unsigned stopped = given_a_holder_with_an_heir(&setup, 2);
+    unsigned other = contended_start(&setup);
+    fleet_signal(&fleet, stopped, SIGSTOP);
+    test_await(is_noted("end t1") && is_noted("end t2"));
+    test_await(fleet_left(&fleet) == 1);
+    assert_true(lease_left_ms(stopped) > 0);
+    fleet_signal(&fleet, stopped, SIGCONT); /* it hears that its heir is another's */
+    operator_runs("cancel", "first");
+    test_await(fleet_left(&fleet) == 0);
+    unsigned count;
+    struct run *runs = runs_read(&count);
+    assert_true(count >= 3); /* the first may have begun again before it was cancelled */
+    assert_string_equal(run_of("t1").host, runs[1].host);
+    assert_string_equal(run_of("t2").host, runs[1].host);
+    for (unsigned i = 1; i < count; i++)
+        assert_true(runs[i].token > runs[i - 1].token);
+    free(runs);
+    fleet_signal(&fleet, other, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, other), 0);
+}
+
 /* Every request of parking, handing over and freeing; of the locks' the second round, which changes hands. */
 static const struct {
     const char *fault, *classes;
@@ -480,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_holder_that_is_killed_with_its_heir_claimed_loses_nothing),
+        fleet_test(a_holder_that_is_stopped_keeps_nobody_waiting_beyond_its_lock),
         fleet_test(killed_at_every_request_of_waiting_nothing_is_lost),
         fleet_test(the_queue_node_restarts_with_thousands_parked),
         fleet_test(nodes_that_stutter_change_nobodys_turn),

@@ -1,4 +1,5 @@
 /* Tasks that wait for a lock at the queue node: in which order, until when, who becomes an heir, and who is skipped. */
+#include "queue/keys.h"
 #include "tests/support/waiting_list_fixture.h"
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
@@ -295,6 +296,104 @@ static void test_the_end_of_a_holder_claims_the_heir_of_its_heir(void **state)
     assert_waiting("two=O");
 }
 
+/* The tasks that the process has claimed, and what else there is. */
+static void assert_claims(const char *first, const char *second, const char *rest)
+{
+    char text[512];
+    const char *process = queue_keys_of(probe.queue)->process;
+    if (second != NULL)
+        snprintf(text, sizeof text, "%s %s\n%s %s%s", process, first, process, second, rest);
+    else
+        snprintf(text, sizeof text, "%s %s%s", process, first, rest);
+    assert_places(text);
+}
+
+/* Its process stands still: whoever looks brings the heir back, at the head of its queue and before the other. */
+static void test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    heir.kept_ns = 0;
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    push("a", "newer");
+    look_once();
+    look_once();
+    assert_claims("holder", NULL, "\nqueue:a newer\nqueue:a one\nschedule two");
+    assert_reply(server, "newer\none", "LRANGE queue:a 0 -1");
+    assert_waiting("one=O two=P");
+    assert_reply(server, "0", "EXISTS hf:2:heirs");
+
+    queue_probe_start(&other, loop, redis_server_port(server), "a", NULL);
+    queue_probe_claim(&other, 0, "one");
+    assert_int_equal(park(&other, 0), QUEUE_NOTHING);
+    assert_due_near("one");
+    assert_waiting("one=P two=P");
+
+    keep_heir(&probe, 1, "one", 0); /* it goes on, and asks */
+    assert_true(loop_until(loop, counts_one, &probe.slots[1].lost, TEST_PATIENCE_NS));
+    assert_int_equal(probe.slots[1].confirmed, 0);
+    queue_probe_turn(&probe, 1, false);
+    assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_LOST);
+    queue_probe_claim(&probe, 1, "newer");
+}
+
+/* In seconds from now. */
+static double heir_kept_for(void)
+{
+    char *text = redis_server_command(server, "EVAL \"local t = redis.call('TIME') return string.format('%%.6f', "
+                                              "redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] - t[1] - t[2] / "
+                                              "1000000)\" 1 hf:2:heirs");
+    double seconds = strtod(text, NULL);
+    free(text);
+    return seconds;
+}
+
+static bool is_kept_for_longer(void *context)
+{
+    (void)context;
+    return heir_kept_for() > 1000;
+}
+
+static void test_an_heir_that_is_confirmed_follows_the_lease(void **state)
+{
+    (void)state;
+    hold_before_two("a");
+    struct waiting_heir heir = heir_of("holder");
+    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_true(heir_kept_for() > 500 && heir_kept_for() <= 600);
+    keep_heir(&probe, 1, "one", 2 * NEAR_NS);
+    assert_true(loop_until(loop, is_kept_for_longer, NULL, TEST_PATIENCE_NS));
+    keep_heir(&probe, 1, "one", 0);
+    assert_true(loop_until(loop, counts_one, &probe.slots[1].confirmed, TEST_PATIENCE_NS));
+    assert_reply(server, "0", "EXISTS hf:2:heirs");
+    look_once();
+    assert_claims("holder", "one", "\nschedule two");
+    assert_int_equal(probe.slots[1].lost, 0);
+}
+
+static void test_the_end_of_a_holder_confirms_its_heir_if_it_is_there(void **state)
+{
+    (void)state;
+    for (int is_there = 0; is_there < 2; is_there++) {
+        free(redis_server_command(server, "FLUSHALL"));
+        hold_before_two("a");
+        struct waiting_heir heir = heir_of("holder");
+        heir.kept_ns = 0;
+        assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+        if (!is_there)
+            look_once();
+        heir.holder = 1;
+        heir.holder_jid = "one";
+        heir.ended_jid = "holder";
+        assert_int_equal(claim_heir(&probe, 0, &heir), is_there ? QUEUE_CLAIMED : QUEUE_NOTHING);
+        assert_int_equal(probe.slots[1].confirmed, is_there);
+        assert_int_equal(probe.slots[1].lost, !is_there);
+        assert_reply(server, is_there ? "1" : "0", "ZCARD hf:2:heirs"); /* that of the next */
+        queue_probe_stop(&probe);
+    }
+}
+
 static void assert_no_heir(const struct waiting_heir *heir)
 {
     assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
@@ -400,6 +499,9 @@ static const struct CMUnitTest tests[] = {
     queue_test(test_what_rang_in_vain_goes_back),
     queue_test(test_the_oldest_becomes_the_heir),
     queue_test(test_the_end_of_a_holder_claims_the_heir_of_its_heir),
+    queue_test(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place),
+    queue_test(test_an_heir_that_is_confirmed_follows_the_lease),
+    queue_test(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there),
     queue_test(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process),
     queue_test(test_an_heir_is_of_a_queue_of_the_process_that_is_not_paused),
     queue_test(test_an_heir_has_nobody_before_it_who_is_on_its_way),

@@ -125,12 +125,16 @@ static void test_a_repeated_skip_ends_it_once(void **state)
 static void assert_heirs(const char *expected, const char *has, const char *next)
 {
     char *reply = redis_server_command(server,
-                                       "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES
-                                       " 1 %s %s 5 " ID("X") " holder \"\" set queue: 1 a Work",
+                                       "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                                       " hf:2:heirs 1 %s %s 5 " ID("X") " holder \"\" set queue: " LIST " 0 1 a Work",
                                        queue_script_heir.sha1, has, next);
     char *notes = strrchr(reply, '\n');
     assert_non_null(notes);
-    notes[-2] = '\0'; /* before the flag and the time */
+    for (int i = 0; i < 2; i++) {
+        *notes = '\0';
+        notes = strrchr(reply, '\n');
+    }
+    *notes = '\0'; /* before the flag, the time, and whether the holder is there */
     assert_string_equal(reply, expected);
     free(reply);
 }
@@ -152,10 +156,56 @@ static void test_a_repeated_claim_of_an_heir_claims_one(void **state)
         assert_heirs(ID("L"), ID("K"), ID("L"));
     free(redis_server_command(server, "DEL claims"));
     assert_first_line(redis_server_command(server,
-                                           "EVALSHA %s 6 claims paused cancels schedule " ORDER " " PLACES
-                                           " 1 \"\" %s 5 " ID("X") " holder \"\" set queue: 1 a Work",
+                                           "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                                           " hf:2:heirs 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
+                                                                              " 0 1 a Work",
                                            queue_script_heir.sha1, ID("M")),
                       "-UNLISTED claims names no queues");
+}
+
+static void assert_confirms(const char *expected, const char *kept_us)
+{
+    assert_reply(server, expected, "EVALSHA %s 2 claims hf:2:heirs 1 " ID("H") " " LIST " one holder %s",
+                 queue_script_confirm.sha1, kept_us);
+}
+
+/* The id that a place has from whom its claim was taken. */
+static const char *sha1_beginning(const char *id)
+{
+    static char text[17];
+    char *digest = redis_server_command(server, "EVAL \"return redis.sha1hex(ARGV[1])\" 0 %s", id);
+    snprintf(text, sizeof text, "%s", digest);
+    free(digest);
+    return text;
+}
+
+/* The late copies of the calls about an heir: that claimed it, kept it, confirmed it, brought it back. */
+static void test_late_calls_about_an_heir_change_nothing(void **state)
+{
+    (void)state;
+    for (int comes_back = 0; comes_back < 2; comes_back++) {
+        free(redis_server_command(server, "FLUSHALL"));
+        claim_by_hand();
+        assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
+        free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
+        free(redis_server_command(server, "HDEL claims 0"));
+        assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
+        for (int i = 0; i < 2 && !comes_back; i++)
+            assert_confirms("1", "0");
+        assert_confirms("1", "1000000");
+        assert_reply(server, comes_back ? "1" : "0", "ZCARD hf:2:heirs");
+        free(redis_server_command(server, "EVAL \"for _, heir in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                                          "redis.call('ZADD', KEYS[1], 1, heir) end return 0\" 1 hf:2:heirs"));
+        for (int i = 0; i < 2; i++)
+            look_once();
+        assert_places(comes_back ? "queue:a one" : IN_CLAIM);
+        assert_confirms(comes_back ? "0" : "1", "0");
+        if (comes_back) /* the place is empty, and holds another id */
+            assert_heirs(sha1_beginning(ID("H")), "\"\"", ID("H"));
+        assert_places(comes_back ? "queue:a one" : IN_CLAIM);
+        assert_reply(server, "0", "ZCARD hf:2:heirs");
+        queue_probe_stop(&probe);
+    }
 }
 
 /* --- lost replies ------------------------------------------------------------------------------------------------- */
@@ -419,6 +469,7 @@ int main(void)
         queue_test(test_a_repeated_park_into_a_full_list),
         queue_test(test_a_repeated_skip_ends_it_once),
         queue_test(test_a_repeated_claim_of_an_heir_claims_one),
+        queue_test(test_late_calls_about_an_heir_change_nothing),
         queue_test(test_a_park_whose_reply_is_lost),
         queue_test(test_a_kept_task_whose_reply_is_lost),
         queue_test(test_an_heir_whose_reply_is_lost),

@@ -37,6 +37,12 @@ static void lost(void *context, unsigned number)
     probe->slots[number].lost++;
 }
 
+static void confirmed(void *context, unsigned number)
+{
+    struct queue_probe *probe = context;
+    probe->slots[number].confirmed++;
+}
+
 static void rang(void *context)
 {
     struct queue_probe *probe = context;
@@ -86,6 +92,7 @@ void queue_probe_start(struct queue_probe *probe, struct loop *loop, unsigned po
     own.slots = own.slots > 0 ? own.slots : 4;
     own.answered = answered;
     own.lost = lost;
+    own.confirmed = confirmed;
     own.rang = rang;
     own.context = probe;
     assert_true(own.slots <= QUEUE_PROBE_SLOTS_MAX);

@@ -12,7 +12,8 @@ enum { QUEUE_PROBE_SLOTS_MAX = 64 };
 
 struct queue_probe_slot {
     unsigned asked, answers; /* equal when no call is outstanding */
-    unsigned lost;           /* claims, told by a beat */
+    unsigned lost;           /* claims, told by a beat, or when it was asked to keep one */
+    unsigned confirmed;      /* claims as heirs */
     enum queue_answer answer;
     char queue[32];
     char *payload; /* of the last QUEUE_CLAIMED, NUL-terminated */

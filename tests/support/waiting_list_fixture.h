@@ -86,8 +86,34 @@ static const char *const heir_classes[] = {"Other", "Work"};
 
 static inline struct waiting_heir heir_of(const char *holder)
 {
-    return (struct waiting_heir){
-        .list = LIST, .set = "set", .holder_jid = holder, .classes = heir_classes, .class_count = 2};
+    return (struct waiting_heir){.list = LIST,
+                                 .set = "set",
+                                 .holder_jid = holder,
+                                 .classes = heir_classes,
+                                 .class_count = 2,
+                                 .kept_ns = NEAR_NS};
+}
+
+/* What is told later than an answer. */
+static inline bool counts_one(void *context)
+{
+    const unsigned *number = context;
+    return *number == 1;
+}
+
+static inline void keep_heir(struct queue_probe *process, unsigned slot, const char *jid, int64_t kept_ns)
+{
+    queue_keep(process->queue, slot,
+               &(struct waiting_claim){.list = LIST, .jid = jid, .holder_jid = "holder", .kept_ns = kept_ns});
+}
+
+/* As a promoter does. */
+static inline void look_once(void)
+{
+    free(redis_server_command(server,
+                              "EVALSHA %s 6 schedule hf:2:contended paused retry hf:2:processes hf:2:heirs "
+                              "0 100 100000 hf:2:waiting: hf:2:places: queue: hf:2:process: hf:2:bell:",
+                              queue_script_due.sha1));
 }
 
 static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned slot, const struct waiting_heir *heir)
@@ -95,15 +121,6 @@ static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned
     process->slots[slot].asked++;
     queue_heir(process->queue, slot, heir);
     return queue_probe_wait(process, slot);
-}
-
-/* As a promoter does. */
-static inline void look_once(void)
-{
-    free(redis_server_command(server,
-                              "EVALSHA %s 5 schedule hf:2:contended paused retry hf:2:processes "
-                              "0 100 100000 hf:2:waiting: hf:2:places: queue: hf:2:process: hf:2:bell:",
-                              queue_script_due.sha1));
 }
 
 /* --- what is on the node ------------------------------------------------------------------------------------------ */

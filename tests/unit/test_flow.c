@@ -129,6 +129,46 @@ static void a_cancelled_task_does_not_run(void **state)
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_HELD), FLOW_DONE, FLOW_MOVE_FINISH);
 }
 
+/* Whatever comes first, the lock or the word of the queue. */
+static void an_heir_starts_when_its_claim_is_confirmed(void **state)
+{
+    (void)state;
+    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    struct flow flow = flow_claiming();
+    assert_true(flow_claimed(&flow, &heir).lock);
+    struct flow_step step = flow_locked(&flow);
+    assert_true(step.confirm && !step.run && !step.open);
+    assert_true(flow_confirmed(&flow).run);
+
+    flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    assert_false(flow_confirmed(&flow).run);
+    assert_true(flow_locked(&flow).run);
+
+    flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    flow_locked(&flow);
+    assert_ends(flow_claim_gone(&flow, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+
+    flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    flow_locked(&flow);
+    flow_stop(&flow, false);
+    assert_ends(flow_confirmed(&flow), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
+/* Who had to wait after all was asked about by the park. */
+static void an_heir_that_was_parked_and_kept_needs_no_confirmation(void **state)
+{
+    (void)state;
+    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    struct flow flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    flow_refused(&flow, FLOW_UNDECIDED);
+    assert_true(flow_not_yet(&flow, false).lock);
+    assert_true(flow_locked(&flow).run);
+}
+
 static void what_runs_at_most_once_never_runs_again(void **state)
 {
     (void)state;
@@ -322,6 +362,7 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         {.is_valid = true, .is_known = true, .wants_lock = true, .must_wait = true, .on_crowd = FLOW_CROWD_DROP},
         {.is_valid = true, .is_known = true, .wants_lock = true, .fails_open = true},
         {.is_valid = true, .is_known = true, .lacks_runner = true},
+        {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true, .must_open = true},
     };
     unsigned kinds = sizeof tasks / sizeof tasks[0];
     if (flow->has_task && random % 16 == 0 && flow->state != FLOW_SETTLING && flow->state != FLOW_FINISHING)
@@ -346,6 +387,8 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
         return random % 3 == 0   ? flow_claim_lost(flow)
                : random % 3 == 1 ? flow_not_yet(flow, random / 4 % 2)
                                  : flow_nothing(flow);
+    case FLOW_CONFIRMING:
+        return flow_confirmed(flow);
     case FLOW_OPENING:
         return random % 3 == 0 ? flow_unwanted(flow) : random % 3 == 1 ? flow_opened(flow) : flow_claim_lost(flow);
     case FLOW_READY:
@@ -384,7 +427,8 @@ static void every_claimed_task_ends_exactly_once(void **state)
         assert_true(!working || has_left(flow.state) == step.ends);
         has_lock = has_lock || step.lock;
         assert_true(!step.ends || !has_lock);
-        assert_true(!has_lock || flow.state == FLOW_LOCKING || flow.state == FLOW_OPENING || flow.state == FLOW_READY);
+        assert_true(!has_lock || flow.state == FLOW_LOCKING || flow.state == FLOW_CONFIRMING ||
+                    flow.state == FLOW_OPENING || flow.state == FLOW_READY);
         ended += step.ends;
         working = !has_left(flow.state);
     }
@@ -402,6 +446,8 @@ int main(void)
         cmocka_unit_test(a_task_that_leaves_something_has_ended_when_that_is_there),
         cmocka_unit_test(what_cannot_leave_what_it_wants_has_failed),
         cmocka_unit_test(a_cancelled_task_does_not_run),
+        cmocka_unit_test(an_heir_starts_when_its_claim_is_confirmed),
+        cmocka_unit_test(an_heir_that_was_parked_and_kept_needs_no_confirmation),
         cmocka_unit_test(what_runs_at_most_once_never_runs_again),
         cmocka_unit_test(a_claim_in_other_hands_ends_the_task_without_a_move),
         cmocka_unit_test(every_result_has_its_ending),

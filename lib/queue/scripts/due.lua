@@ -1,4 +1,5 @@
 -- include: waiting_list.lua
+-- include: heir_claims.lua
 -- A page of the entries of a sorted set that are due by the node's own clock, oldest first. Finding a page by its rank
 -- costs the same wherever it lies.
 --
@@ -6,13 +7,17 @@
 -- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
 -- looks for due entries calls anyway.
 --
+-- And the claims as heirs that were neither confirmed nor kept in time: their process stands still, is cut off, or died,
+-- and the lock that they were to have is over or soon will be. Each goes to the head of its queue and keeps its place in
+-- its list; whoever claims it asks for the lock. The place of its slot holds a new id, so no call of its process finds it.
+--
 -- And what rang for a process that does not come for it: it lies in a bell, nobody has begun with it, and goes back to
 -- the head of its queue. A process that is only slow finds its bell empty. Looked at are those whose leases end first.
 --
 -- And whether the other set has something due, so that who finds nothing here need not ask there.
 --
 -- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused, then, if it is to be told of, the other
---       set, then, if what processes keep is to be brought back, the processes.
+--       set, then, if what processes keep is to be brought back, the processes, heirs.
 -- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
 --       prefixes of the orders and the places of waiting lists; those of the keys of queues, of processes, of bells.
 -- Answers the sum of 1 when more are due behind the page and 2 when something of the other set is due, and then the
@@ -44,6 +49,24 @@ if KEYS[2] then
         examine(names[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
     end
 end
+local function bring_back(entry, now_us)
+    redis.call('ZREM', KEYS[6], entry)
+    local heir = heir_entry_read(entry)
+    local claim = heir.slot and redis.pcall('HGET', heir.process, heir.slot)
+    local line = type(claim) == 'string' and string.find(claim, '\n', 17, true)
+    local queue = line and ARGV[6] .. string.sub(claim, 17, line - 1)
+    if not line or string.sub(claim, 1, 16) ~= heir.id or type(redis.pcall('LLEN', queue)) ~= 'number' then
+        return
+    end
+    redis.call('HSET', heir.process, heir.slot, string.sub(redis.sha1hex(heir.id), 1, 16))
+    redis.call('RPUSH', queue, string.sub(claim, line + 1))
+    local list = waiting_list(ARGV[4] .. heir.list, ARGV[5] .. heir.list, KEYS[1], KEYS[3], now_us)
+    local place = list.works() and list.has(heir.jid) and list.place(heir.jid)
+    if place and not place.task then
+        list.note_out(place)
+    end
+    list.pass(heir.holder, ARGV[6]) -- it follows the lease, and nobody waits for that
+end
 local function empty_bells(identity)
     local names = redis.pcall('HGET', ARGV[7] .. identity, 'queues')
     for name in string.gmatch(type(names) == 'string' and names or '', '[^\n]+') do
@@ -61,6 +84,12 @@ if KEYS[5] and ARGV[1] == '0' then
     local identities = redis.pcall('ZRANGEBYSCORE', KEYS[5], '-inf', '+inf', 'LIMIT', 0, 64)
     for i = 1, #identities do
         empty_bells(identities[i])
+    end
+end
+if KEYS[6] then
+    local over = redis.pcall('ZRANGEBYSCORE', KEYS[6], '-inf', string.format('%.6f', now), 'LIMIT', 0, 64)
+    for i = 1, #over do
+        bring_back(over[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
     end
 end
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -1,21 +1,30 @@
 -- include: waiting_list.lua
+-- include: heir_claims.lua
 -- Claims the oldest of a waiting list into a place of the process that holds the lock, to hand the lock on. The place is
--- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well.
+-- empty, or holds a task that has ended and whose lock is on its way to the holder: then that is settled as well, and
+-- the holder, who was claimed as an heir itself, is confirmed: from now on its claim follows the lease, like all others.
 --
--- KEYS: the process, paused, cancels, `schedule`, the list's order, its places.
+-- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, heirs.
 -- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid; jid
 --       of the task that has ended ('' = the place is empty, and the holder has the lock: it gives up its place in the
---       list); the set that the holder locks; the prefix of the queues' keys; how many queues; their names; then classes.
+--       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which the
+--       claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
 -- Answers what the place holds at the end (as claim.lua does: the new id, and behind it queue, newline and task; anything
--- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds.
+-- else means that the claim is lost), '1' when there are tasks to be cancelled or '0', the node's time in microseconds,
+-- '1' when the holder's claim is there or '0'.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id = string.sub(place, 1, 16)
+local holder, ended, list_name = ARGV[6], ARGV[7], ARGV[10]
+-- A late call may find the holder's task in other hands.
+local is_here = string.sub(redis.call('HGET', KEYS[1], ARGV[4]) or '', 1, 16) == ARGV[5]
 local function answer(holds)
-    return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now}
+    return {holds, redis.call('EXISTS', KEYS[3]) == 1 and '1' or '0', now, is_here and '1' or '0'}
 end
-local holder, ended = ARGV[6], ARGV[7]
+if ended ~= '' and is_here then
+    redis.pcall('ZREM', KEYS[7], heir_entry(KEYS[1], ARGV[4], ARGV[5], list_name, holder, ended))
+end
 if id ~= ARGV[2] or (#place > 16) ~= (ended ~= '') then
     return answer(place)
 end
@@ -32,21 +41,22 @@ end
 
 redis.call('HDEL', KEYS[1], ARGV[1])
 local list = waiting_list(KEYS[5], KEYS[6], KEYS[4], KEYS[2], now)
--- A late call may find the holder's task in other hands.
-local is_here = string.sub(redis.call('HGET', KEYS[1], ARGV[4]) or '', 1, 16) == ARGV[5]
 if ended ~= '' then
     list.give_up(ended)
 elseif is_here then
     list.give_up(holder)
 end
 -- A holder that does not have the lock yet keeps its place, in case it will not get it; it is in nobody's way.
-local first_class = 11 + tonumber(ARGV[10])
+local first_class = 13 + tonumber(ARGV[12])
 local heir, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]
-if heir and out == 0 and is_here and heir.set == ARGV[8] and among(heir.queue, 11, first_class - 1)
+if heir and out == 0 and is_here and heir.set == ARGV[8] and among(heir.queue, 13, first_class - 1)
     and among(heir.class, first_class, #ARGV) and list.may_go(heir) then
     list.take(heir)
     holds = ARGV[3] .. heir.queue .. '\n' .. heir.task
+    local kept_until = string.format('%.6f', (now + tonumber(ARGV[11])) / 1000000)
+    redis.pcall('ZADD', KEYS[7], kept_until, heir_entry(KEYS[1], ARGV[1], ARGV[3], list_name, heir.jid, holder))
+    redis.pcall('PEXPIRE', KEYS[7], 3600000)
 elseif ended ~= '' then
     list.wake(1, ARGV[9]) -- nobody, while the holder is on its way; it may have failed to get the lock since
 end

@@ -339,6 +339,7 @@ struct grip *grip_acquire(struct seat *seat, unsigned resource, bool waits_here)
     seat->grip = grip;
     grip->resource = resource;
     grip->timer.happens = grip_timer;
+    grip->timer.crew = seat->crew;
     lease_init(&grip->lease, (uint32_t)chance_next(&scene->chance));
     list_append(&seat->crew->grips, &grip->link);
     if (holder != NULL && holder->is_held && holder->lease.state == LEASE_HELD) {

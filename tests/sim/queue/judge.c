@@ -5,19 +5,24 @@
  *   S2  A task in two places, or in none that did not end; an end that is not that of a run or of a cancellation.
  *   S3  The order. Who leaves the waiting list by a wake or as an heir is the oldest: no task with an older place is
  *       parked, and none has been on its way for less than a minute (unless the queue was paused). Allowed exceptions:
- *       tasks that an operator or another program moved, deleted or brought back early, tasks whose process died while
- *       they had the lock, and tasks with a twin of the same jid (both on either side).
+ *       tasks that an operator or another program moved, deleted or brought back early, tasks that had the lock and did
+ *       not run under it to their end (their process died or was stopped), and tasks with a twin of the same jid (both
+ *       on either side).
  *   S4  A lost wake: the lock of a resource is free and all of its tasks are parked for longer than WAKE_NS and the
  *       messages under way. Allowed exceptions: where a majority of lock nodes did not answer a pass or a release in
  *       time, about as long as that was late (UNDECIDED_NS); where processes die or messages get lost, a ttl and a
  *       look (LOOK_NS); once the queue was paused, the next round of the sweep (SWEEP_NS), because nobody is woken
  *       into a paused queue; once an operator or another program changed the list, also the time for which one that
  *       was woken counts as on its way (OUT_NS).
+ *       So it is while the next that is to have the lock is in the hands of a process that is stopped or dead: whoever
+ *       was claimed as an heir there comes back, and nobody waits for its holder then. (What such a process claimed
+ *       otherwise follows its lease.)
  *   S5  A retry that no failed run has cost.
  *   S6  A task that has not ended long after the last fault.
  *   S7  A script that answers with an error.
  *   S8  A task claimed from a paused queue.
- *   S9  An heir that locks something else too. */
+ *   S9  An heir that locks something else too.
+ *   S10 An heir that starts though it was brought back from its process. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,12 +64,21 @@ static void chore_seen(struct scene *scene, struct text payload, enum place plac
 
 static void process_look(struct scene *scene, struct value *process)
 {
+    unsigned index = 0, life = 0;
+    if (sscanf(process->key, "hf:2:process:h%u:1:%u", &index, &life) != 2)
+        return;
     for (size_t i = 0; i < process->count; i++) {
         struct text place = item_value(value_at(process, i));
         const char *field = item_name(value_at(process, i)).bytes;
         const char *line = place.length > ID_BYTES ? strchr(place.bytes + ID_BYTES, '\n') : NULL;
-        if (field[0] >= '0' && field[0] <= '9' && line != NULL)
-            chore_seen(scene, text_of(line + 1), PLACE_CLAIM);
+        if (field[0] < '0' || field[0] > '9' || line == NULL)
+            continue;
+        struct chore *chore = chore_of(scene, text_of(line + 1));
+        uint64_t claim = strtoull(place.bytes, NULL, 16); /* the queue's name, which follows, begins with no digit */
+        chore_seen(scene, text_of(line + 1), PLACE_CLAIM);
+        chore->claimer = life << 8 | index;
+        chore->is_heir = chore->is_heir && chore->claim == claim; /* a park that let it try again is about any claim */
+        chore->claim = claim;
     }
 }
 
@@ -140,6 +154,19 @@ static void chore_ended(struct scene *scene, struct chore *chore, const struct r
         judge_violation(scene, "S2", "task %u ended, and never ran", chore->number);
 }
 
+/* Nobody waits for the one that had the lock before it, or was about to, and may wait in the same process now. */
+static void chore_brought_back(struct scene *scene, struct chore *chore)
+{
+    scene->counters->brought_back++;
+    chore->taken_from = chore->claimer;
+    for (unsigned i = 0; i < scene->chore_count; i++) {
+        struct chore *holder = &scene->chores[i];
+        bool is_of_same = holder->resource == chore->resource && holder->claimer == chore->claimer;
+        holder->is_passed = is_of_same && holder->found == PLACE_CLAIM;
+        holder->is_excused = holder->is_excused || holder->is_passed;
+    }
+}
+
 static void chore_moved(struct scene *scene, struct chore *chore, const struct redis_script *script)
 {
     enum place from = chore->place, to = chore->found;
@@ -152,6 +179,13 @@ static void chore_moved(struct scene *scene, struct chore *chore, const struct r
                 (int)to, name);
     scene_note(scene, (uint64_t)chore->number << 8 ^ (uint64_t)to);
     bool is_claimed = to == PLACE_CLAIM && (script == &queue_script_claim || script == &queue_script_heir);
+    if (to == PLACE_CLAIM && chore->claimer == chore->taken_from)
+        chore->taken_from = 0;
+    if (to == PLACE_CLAIM)
+        chore->holds = chore->is_passed = false;
+    chore->is_heir = to == PLACE_CLAIM && script == &queue_script_heir;
+    if (from == PLACE_CLAIM && script == &queue_script_due)
+        chore_brought_back(scene, chore);
     if (is_claimed && is_paused(scene))
         judge_violation(scene, "S8", "%s claims task %u, whose queue is paused", name, chore->number);
     bool is_woken = from == PLACE_SCHEDULE && script != NULL && script != &queue_script_promote;
@@ -160,7 +194,8 @@ static void chore_moved(struct scene *scene, struct chore *chore, const struct r
         order_check(scene, chore, script);
     if (script == &queue_script_park && chore->rank == 0)
         chore->rank = ++scene->ranks;
-    if (script == &queue_script_recover && chore->had_lock) /* it may have given up its place for an heir */
+    bool is_back = script == &queue_script_recover || script == &queue_script_give_back;
+    if (is_back && chore->had_lock) /* it may have given up its place for an heir */
         chore->is_excused = true;
     if (to == PLACE_RETRY) /* it had the lock, and gives up its place */
         chore->rank = 0;
@@ -208,7 +243,7 @@ void judge_acquired(struct grip *grip)
                         scene->tokens[grip->resource]);
     scene->tokens[grip->resource] = grip->token;
     scene->holders[grip->resource] = grip;
-    grip->seat->chore->had_lock = true;
+    grip->seat->chore->had_lock = grip->seat->chore->holds = true;
     grip->seat->chore->since = (struct instant){0}; /* not on its way any more */
 }
 
@@ -225,6 +260,9 @@ void judge_runs(struct seat *seat)
     scene_trace(scene, "%s slot %u runs task %u", seat->crew->identity, seat->number, seat->chore->number);
     if (seat->grip == NULL || !grip_is_valid(seat->grip))
         judge_violation(scene, "S1", "task %u runs without its lock", seat->chore->number);
+    if (seat->chore->taken_from == (seat->crew->life << 8 | seat->crew->index))
+        judge_violation(scene, "S10", "task %u was brought back, and %s starts it", seat->chore->number,
+                        seat->crew->identity);
 }
 
 /* --- time -------------------------------------------------------------------------------------------------------- */
@@ -256,18 +294,31 @@ static void list_trace(struct scene *scene, unsigned resource)
     }
 }
 
+/* Claimed by a process that is stopped or dead. */
+static bool is_forsaken(const struct scene *scene, const struct chore *chore)
+{
+    const struct staff *crew = &scene->crews[chore->claimer & 0xff];
+    bool acts = crew->is_alive && crew->life == chore->claimer >> 8 && !staff_is_stopped(crew);
+    return chore->place == PLACE_CLAIM && !acts;
+}
+
 static bool all_sleep(const struct scene *scene, unsigned resource)
 {
-    unsigned parked = 0;
+    unsigned parked = 0, heirs = 0, holders = 0;
     for (unsigned i = 0; i < scene->chore_count; i++) {
         const struct chore *chore = &scene->chores[i];
         if (!chore->is_pushed || chore->is_over || chore->resource != resource)
             continue;
-        if (chore->place != PLACE_SCHEDULE)
+        if (chore->place == PLACE_SCHEDULE)
+            parked++;
+        else if (is_forsaken(scene, chore) && chore->holds)
+            holders += !chore->is_passed;
+        else if (is_forsaken(scene, chore) && chore->is_heir && !chore->is_successor)
+            heirs++;
+        else
             return false;
-        parked++;
     }
-    return parked > 0;
+    return heirs > 0 || (parked > 0 && holders == 0);
 }
 
 void judge_watch(struct scene *scene)
@@ -275,7 +326,7 @@ void judge_watch(struct scene *scene)
     bool is_stopped = instant_before(scene->now, scene->queue_node.paused_until) || is_paused(scene);
     bool anybody = false;
     for (unsigned i = 0; i < scene->staff_count; i++)
-        anybody = anybody || scene->crews[i].is_enlisted;
+        anybody = anybody || (scene->crews[i].is_enlisted && !staff_is_stopped(&scene->crews[i]));
     for (unsigned r = 0; r < scene->resource_count; r++) {
         bool sleeps = all_sleep(scene, r) && lock_is_free(scene, r) && !is_stopped && anybody;
         struct instant *since = &scene->idle_since[r];

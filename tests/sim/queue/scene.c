@@ -164,6 +164,10 @@ static void scene_run(struct scene *scene, struct instant until)
         struct event *event = list_owner(item, struct event, item);
         scene->now = item->at;
         heap_remove(&scene->heap, item);
+        if (event->crew != NULL && staff_is_stopped(event->crew)) {
+            heap_set(&scene->heap, item, event->crew->stopped_until);
+            continue;
+        }
         scene->events++;
         event->happens(event);
         if (scene->judges && all_is_done(scene))

@@ -56,6 +56,7 @@ struct scene;
 
 struct event {
     struct heap_item item;
+    struct staff *crew; /* whose it is: while that one is stopped, it does not happen; NULL = nobody's */
     void (*happens)(struct event *event);
 };
 
@@ -116,11 +117,13 @@ struct seat {
     bool has_id, has_cancels, has_waiters;
     char payload[PAYLOAD_BYTES], queue[NAME_BYTES];
     struct chore *chore;
+    const struct chore *heir_of;
     int64_t seen_us;
     struct grip *grip;
-    bool has_lock, has_taken, has_ended, is_heir, was_deserted, owes_claim, claims, asks_for_waiters, gives_up_place;
+    bool has_lock, has_taken, has_ended, is_heir, is_confirming, was_deserted, owes_claim, claims, asks_for_waiters,
+        gives_up_place, is_late;
     enum seat_left left;
-    struct event run_end;
+    struct event run_end, keep;
     enum flow_result result;
     enum flow_hold hold;
     struct {
@@ -136,6 +139,7 @@ struct staff {
     struct scene *scene;
     unsigned index, life; /* raised by each death */
     bool is_alive, is_enlisted;
+    struct instant stopped_until;
     char identity[NAME_BYTES];
     struct seat seats[SEATS_MAX];
     struct contention *contention;
@@ -154,7 +158,12 @@ struct chore {
     unsigned number, resource, jid; /* two chores may have one jid */
     unsigned set;                   /* of what it locks beside that: only equal ones are heirs */
     bool is_pushed, is_over, was_deleted, was_cancelled, had_lock;
-    bool is_successor; /* the lock is on its way to it, from a task of its process that has ended */
+    uint64_t claim;      /* the id of its last claim */
+    unsigned claimer;    /* who claimed it last: its life, then eight bits of its number */
+    unsigned taken_from; /* the claimer from whom it was brought back as an heir; 0 = nobody */
+    bool is_heir, holds; /* it was claimed as one; it had the lock in this claim, */
+    bool is_passed;      /* and its heir was brought back */
+    bool is_successor;   /* the lock is on its way to it, from a task of its process that has ended */
     enum place place;
     unsigned runs, failures, retries;
     int64_t hold_ns;
@@ -188,6 +197,8 @@ struct violation {
     X(refused_undecided)                                                                                               \
     X(waited_unasked)                                                                                                  \
                                                                                                                        \
+    X(stops)                                                                                                           \
+    X(brought_back)                                                                                                    \
     X(deaths)                                                                                                          \
     X(recovered)                                                                                                       \
     X(requests_lost)                                                                                                   \
@@ -279,6 +290,7 @@ void staff_init(struct staff *crew, struct scene *scene, unsigned index);
 void crews_ring(struct scene *scene); /* there is something in the queue, perhaps, and somebody is idle */
 void staff_start(struct staff *crew);
 void staff_die(struct staff *crew, int64_t back_in_ns);
+bool staff_is_stopped(const struct staff *crew);
 void staff_end(struct staff *crew);
 void staff_expect(struct staff *crew, int64_t due_ns);
 void staff_doubt(struct staff *crew, unsigned resource); /* departures_doubt */
@@ -290,6 +302,8 @@ void seat_locked(struct seat *seat);
 void seat_refused(struct seat *seat, enum flow_refusal refusal);
 void seat_lost(struct seat *seat);
 void seat_claimed(struct seat *seat, const char *queue, struct text payload);
+void seat_confirmed(struct seat *seat);
+void seat_claim_gone(struct seat *seat); /* of an heir */
 void seat_kept(struct seat *seat);
 void seat_emptied(struct seat *seat);
 void seat_claim_lost(struct seat *seat);
@@ -299,6 +313,7 @@ void seat_opened(struct seat *seat, long long answer); /* of open.lua */
 void call_turn(struct seat *seat, bool claims, bool frees, bool hands_on);
 void call_park(struct seat *seat);
 void call_heir(struct seat *seat, const struct chore *ended);
+void call_confirm(struct seat *seat, int64_t kept_ns); /* 0 = for good */
 void call_move(struct seat *seat, enum flow_move move);
 void call_open(struct seat *seat);
 void call_free(struct staff *crew, unsigned resource, const struct chore *gives_up, bool hands_on);

@@ -101,7 +101,8 @@ static bool is_holding(const struct seat *seat)
 
 static bool has_heir(const struct seat *seat)
 {
-    return is_holding(seat) && seat->mate->is_heir && seat->mate->flow.state == FLOW_LOCKING;
+    const struct seat *mate = seat->mate;
+    return is_holding(seat) && mate->is_heir && mate->flow.state == FLOW_LOCKING && !mate->flow.claim_lost;
 }
 
 static bool waits_for_heir(const struct seat *seat)
@@ -199,6 +200,29 @@ static bool will_hand_on(const struct seat *holder)
     return is_holding(holder) || (holder->flow.state == FLOW_LOCKING && holder->is_heir);
 }
 
+static void keep_later(struct seat *seat)
+{
+    event_set_in(scene_of(seat), &seat->keep, scene_of(seat)->terms.ttl_ns / 2);
+}
+
+static void keep_fires(struct event *event)
+{
+    struct seat *seat = list_owner(event, struct seat, keep);
+    bool is_waiting = seat->is_heir && seat->flow.state == FLOW_LOCKING && !seat->flow.claim_lost;
+    if (!is_waiting || seat->is_confirming)
+        return;
+    call_confirm(seat, scene_of(seat)->terms.ttl_ns);
+    keep_later(seat);
+}
+
+static void heir_confirm(struct seat *seat)
+{
+    if (!seat->is_confirming)
+        call_confirm(seat, 0);
+    seat->is_confirming = true;
+    seat->chore->is_successor = true;
+}
+
 /* Whether the claimed task is what was asked for, and its holder still there to hand the lock on. */
 static void heir_judge(struct seat *seat)
 {
@@ -210,6 +234,9 @@ static void heir_judge(struct seat *seat)
                         own->number, holders->number);
     seat->is_heir = will_hand_on(seat->mate) && own->resource == holders->resource && own->set == holders->set;
     seat->was_deserted = !seat->is_heir;
+    seat->is_confirming = false;
+    if (seat->is_heir)
+        keep_later(seat);
     scene_of(seat)->counters->heirs++;
 }
 
@@ -231,6 +258,11 @@ static void run_ends(struct event *event)
     seat->result = fails ? FLOW_RUN_FAILED : FLOW_RUN_OK;
     seat->hold = is_holding(seat) ? FLOW_HELD : FLOW_LOST;
     seat->has_ended = true;
+    if (seat->is_late) {
+        seat->result = FLOW_RUN_NOT_STARTED;
+        seat_settle(seat);
+        return;
+    }
     seat->chore->runs += !fails && seat->hold == FLOW_HELD;
     seat->chore->failures += fails || seat->hold != FLOW_HELD;
     if (!waits_for_heir(seat))
@@ -249,6 +281,12 @@ void seat_lost(struct seat *seat)
 static void run_start(struct seat *seat)
 {
     struct scene *scene = scene_of(seat);
+    /* The first act of a run is to look whether its lock is still there. */
+    seat->is_late = seat->has_lock && !grip_is_valid(seat->grip);
+    if (seat->is_late) {
+        event_set_in(scene, &seat->run_end, 0);
+        return;
+    }
     scene->counters->runs++;
     judge_runs(seat);
     event_set_in(scene, &seat->run_end, seat->chore->hold_ns);
@@ -270,6 +308,8 @@ static bool may_claim(struct seat *seat)
 static void waiters_tell(struct seat *seat)
 {
     const struct chore *gives_up = seat->gives_up_place ? seat->chore : NULL;
+    if (seat->left == LEFT_TO_HEIR)
+        heir_confirm(seat->mate);
     if (seat->left != LEFT_NOTHING)
         call_free(seat->crew, seat->chore->resource, gives_up, seat->left == LEFT_TO_HEIR);
     seat->left = LEFT_NOTHING;
@@ -291,7 +331,7 @@ static void claim(struct seat *seat)
     if (goes_on_as_heir(seat)) {
         seat->is_heir = true;
         seat->left = LEFT_NOTHING;
-        seat->mate->chore->is_successor = true;
+        seat->mate->chore->is_successor = seat->mate->is_confirming = true;
         call_heir(seat, seat->chore);
         return;
     }
@@ -299,6 +339,8 @@ static void claim(struct seat *seat)
     if (seat->gives_up_place)
         seat->left = LEFT_NOTHING;
     seat->asks_for_waiters = left != LEFT_NOTHING;
+    if (left == LEFT_TO_HEIR)
+        heir_confirm(seat->mate);
     call_turn(seat, may_claim(seat), left != LEFT_NOTHING, left == LEFT_TO_HEIR);
 }
 
@@ -346,8 +388,10 @@ static void seat_perform(struct seat *seat, struct flow_step step)
         names_take(seat);
         grip_acquire(seat, seat->chore->resource, seat->is_heir);
     }
-    if (step.open || step.run)
+    if (step.confirm || step.open || step.run)
         names_take(seat);
+    if (step.confirm)
+        heir_confirm(seat);
     if (step.open)
         call_open(seat);
     if (step.run)
@@ -378,6 +422,7 @@ void seat_claimed(struct seat *seat, const char *queue, struct text payload)
                              .wants_lock = true,
                              .must_lock = true,
                              .must_open = seat->has_cancels,
+                             .must_confirm = seat->is_heir,
                              .must_wait = must_wait(seat),
                              .if_failed = FLOW_RUN_FAILED};
     seat_perform(seat, flow_claimed(&seat->flow, &task));
@@ -420,6 +465,20 @@ void seat_claim_lost(struct seat *seat)
     seat_settle(seat->mate);
 }
 
+void seat_confirmed(struct seat *seat)
+{
+    seat_perform(seat, flow_confirmed(&seat->flow));
+}
+
+/* Its lock, if that is still to come, is let go when it is there. */
+void seat_claim_gone(struct seat *seat)
+{
+    seat->has_id = false;
+    scene_trace(scene_of(seat), "%s slot %u: task %u is not its heir any more", seat->crew->identity, seat->number,
+                seat->chore->number);
+    seat_perform(seat, flow_claim_gone(&seat->flow, false));
+}
+
 void seat_opened(struct seat *seat, long long answer)
 {
     if (answer == 1) {
@@ -446,4 +505,6 @@ void seat_init(struct seat *seat, struct staff *crew, unsigned number)
     *seat = (struct seat){.crew = crew, .number = number};
     seat->mate = &crew->seats[(number + runners) % crew->scene->seat_count];
     seat->run_end.happens = run_ends;
+    seat->keep.happens = keep_fires;
+    seat->run_end.crew = seat->keep.crew = crew;
 }

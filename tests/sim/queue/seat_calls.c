@@ -2,6 +2,7 @@
  * has one call outstanding at most; it is repeated until it is answered. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "queue/scripts.h"
@@ -97,10 +98,37 @@ static void turn_told(void *owner, uintptr_t detail, const struct reply *reply)
     place_read(seat, reply->items[0]->text, reply->items[3]->integer);
 }
 
+/* A claim by its id, and whether it was asked for good. */
+static uintptr_t asked_about(const struct seat *seat, bool for_good)
+{
+    char id[ID_BYTES + 1] = "";
+    memcpy(id, seat->id, ID_BYTES);
+    return (uintptr_t)strtoull(id, NULL, 16) << 1 | for_good;
+}
+
+/* What was heard of a claim counts as long as the seat has it and no call changes it. */
+static void claim_judge(struct seat *seat, uintptr_t asked, bool is_there)
+{
+    bool has_claim =
+        (seat->flow.state == FLOW_LOCKING || seat->flow.state == FLOW_CONFIRMING) && !seat->flow.claim_lost;
+    if (!has_claim || asked_about(seat, false) != (asked & ~(uintptr_t)1))
+        return;
+    if (!is_there)
+        seat_claim_gone(seat);
+    else if (asked & 1)
+        seat_confirmed(seat);
+}
+
+static void confirm_told(void *owner, uintptr_t detail, const struct reply *reply)
+{
+    claim_judge(owner, detail, reply->integer == 1);
+}
+
 static void heir_told(void *owner, uintptr_t detail, const struct reply *reply)
 {
-    (void)detail;
     struct seat *seat = owner;
+    if (detail != 0)
+        claim_judge(seat->mate, detail, reply_text(reply, 3)[0] == '1');
     seat->has_cancels = reply_text(reply, 1)[0] == '1';
     place_read(seat, reply->items[0]->text, reply->items[2]->integer);
 }
@@ -235,8 +263,9 @@ void call_heir(struct seat *seat, const struct chore *ended)
     struct request request;
     struct list_keys keys;
     const struct chore *holder = seat->mate->chore;
-    char process[TEXT_BYTES], number[NUMBER_BYTES], mate[NUMBER_BYTES], jid[NUMBER_BYTES], ended_jid[NUMBER_BYTES] = "",
-                                                                                           set[NUMBER_BYTES];
+    seat->heir_of = holder;
+    char process[TEXT_BYTES], number[NUMBER_BYTES], mate[NUMBER_BYTES], jid[NUMBER_BYTES];
+    char ended_jid[NUMBER_BYTES] = "", set[NUMBER_BYTES], kept[NUMBER_BYTES];
     list_keys_write(holder->resource, &keys);
     jid_write(holder, jid);
     if (ended != NULL)
@@ -249,6 +278,7 @@ void call_heir(struct seat *seat, const struct chore *ended)
     request_key(&request, "schedule");
     request_key(&request, keys.order);
     request_key(&request, keys.places);
+    request_key(&request, "hf:2:heirs");
     slot_write(seat, &request, number);
     request_text(&request, number_write(mate, seat->mate->number));
     request_bytes(&request, seat->mate->id, ID_BYTES);
@@ -256,10 +286,36 @@ void call_heir(struct seat *seat, const struct chore *ended)
     request_text(&request, ended_jid);
     request_text(&request, set);
     request_text(&request, "queue:");
+    request_text(&request, keys.name);
+    request_text(&request, number_write(kept, seat->crew->scene->terms.ttl_ns / NS_PER_US));
     request_text(&request, "1");
     request_text(&request, "q");
     request_text(&request, "c");
-    seat_ask(seat, &request, heir_told);
+    struct staff *crew = seat->crew;
+    server_ask_until_told(&crew->scene->queue_node, crew, &request, heir_told, seat,
+                          ended != NULL ? asked_about(seat->mate, true) : 0);
+}
+
+void call_confirm(struct seat *seat, int64_t kept_ns)
+{
+    struct staff *crew = seat->crew;
+    struct request request;
+    struct list_keys keys;
+    char process[TEXT_BYTES], number[NUMBER_BYTES], jid[NUMBER_BYTES], holder[NUMBER_BYTES], kept[NUMBER_BYTES];
+    list_keys_write(seat->chore->resource, &keys);
+    jid_write(seat->chore, jid);
+    request_begin(&request, &queue_script_confirm);
+    request_key(&request, process_write(crew, process));
+    request_key(&request, "hf:2:heirs");
+    request_text(&request, number_write(number, seat->number));
+    request_bytes(&request, seat->id, ID_BYTES);
+    request_text(&request, keys.name);
+    jid_write(seat->heir_of, holder);
+    request_text(&request, jid);
+    request_text(&request, holder);
+    request_text(&request, number_write(kept, kept_ns / NS_PER_US));
+    server_ask_until_told(&crew->scene->queue_node, crew, &request, confirm_told, seat,
+                          asked_about(seat, kept_ns == 0));
 }
 
 static void postpone_write(struct seat *seat, struct request *request, const char *set, const char *seconds)

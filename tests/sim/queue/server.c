@@ -59,7 +59,7 @@ struct reply *server_execute(struct server *server, struct replies *replies, con
     server->calls++;
     struct reply *reply = script_run(server->scene->host, &server->space, replies, request->script, request->arguments,
                                      request->keys, request->count);
-    if (reply->kind == REPLY_ERROR)
+    if (reply->kind == REPLY_ERROR && strncmp(reply->text.bytes, "UNLISTED", 8) != 0)
         judge_violation(server->scene, "S7", "%s answers %s", request->script->name, reply->text.bytes);
     judge_executed(server, request->script);
     return reply;
@@ -141,10 +141,24 @@ static bool is_lost(struct scene *scene)
     return !scene->is_calm && chance_per_mille(&scene->chance, scene->loss_per_mille);
 }
 
+/* A process that was stopped for longer than its lease is listed no more. It would start over by itself. */
+static void unlisted_told(struct ask *ask)
+{
+    struct staff *crew = ask->crew;
+    if (ask->is_over || crew->life != ask->life)
+        return;
+    if (crew->stopped_until.ns == 0)
+        judge_violation(crew->scene, "S7", "%s answers UNLISTED to %s", ask->request.script->name, crew->identity);
+    staff_die(crew, NS_PER_S);
+}
+
 static void flight_lands(struct event *event)
 {
     struct flight *flight = list_owner(event, struct flight, event);
-    ask_tell(flight->ask, flight->reply);
+    if (flight->reply->kind == REPLY_ERROR)
+        unlisted_told(flight->ask);
+    else
+        ask_tell(flight->ask, flight->reply);
     flight_free(flight);
 }
 
@@ -163,6 +177,7 @@ static void flight_arrives(struct event *event)
         return;
     }
     event->happens = flight_lands;
+    event->crew = flight->ask->crew;
     event_set_in(scene, event, delay_draw(scene));
 }
 
@@ -227,6 +242,7 @@ static void ask_start(struct server *server, struct staff *crew, const struct re
     ask->detail = detail;
     ask->timeout_ns = timeout_ns;
     ask->event.happens = ask_waited;
+    ask->event.crew = crew;
     list_append(&server->scene->asks, &ask->link);
     ask_send(ask);
     event_set_in(server->scene, &ask->event, timeout_ns > 0 ? timeout_ns : REPEAT_NS);

@@ -113,11 +113,17 @@ static void due_ask(struct staff *crew, uintptr_t set)
     if (set == SET_SCHEDULE) {
         request_key(&request, "hf:2:contended");
         request_key(&request, "paused");
+        request_key(&request, "retry");
+        request_key(&request, "hf:2:processes");
+        request_key(&request, "hf:2:heirs");
         request_text(&request, "0");
         request_text(&request, "20");
         request_text(&request, "1000000");
         request_text(&request, "hf:2:waiting:");
         request_text(&request, "hf:2:places:");
+        request_text(&request, "queue:");
+        request_text(&request, "hf:2:process:");
+        request_text(&request, "hf:2:bell:");
     } else {
         request_text(&request, "0");
         request_text(&request, "20");
@@ -362,6 +368,7 @@ void staff_start(struct staff *crew)
     char process[KEY_BYTES];
     identity_write(crew->index, ++crew->life, crew->identity);
     crew->is_alive = true;
+    crew->stopped_until = (struct instant){0};
     crew->expected_count = 0;
     crew->contention = contention_create(crew->life);
     crew->remnants = remnants_create();
@@ -391,8 +398,15 @@ void staff_end(struct staff *crew)
     struct event *const events[] = {&crew->beat, &crew->look, &crew->bell, &crew->retell};
     for (unsigned i = 0; i < sizeof events / sizeof events[0]; i++)
         heap_remove(&scene->heap, &events[i]->item);
-    for (unsigned i = 0; i < scene->seat_count; i++)
+    for (unsigned i = 0; i < scene->seat_count; i++) {
         heap_remove(&scene->heap, &crew->seats[i].run_end.item);
+        heap_remove(&scene->heap, &crew->seats[i].keep.item);
+    }
+}
+
+bool staff_is_stopped(const struct staff *crew)
+{
+    return instant_before(crew->scene->now, crew->stopped_until);
 }
 
 void staff_die(struct staff *crew, int64_t back_in_ns)
@@ -412,6 +426,7 @@ void staff_init(struct staff *crew, struct scene *scene, unsigned index)
 {
     *crew = (struct staff){.scene = scene, .index = index};
     list_init(&crew->grips);
+    crew->beat.crew = crew->look.crew = crew->bell.crew = crew->retell.crew = crew;
     crew->beat.happens = staff_beats;
     crew->look.happens = staff_looks;
     crew->bell.happens = staff_rung;

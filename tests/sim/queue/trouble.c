@@ -1,5 +1,6 @@
 /* Producers, operators, other programs, and what goes wrong: processes that die, a queue node that stands still, lock
  * nodes that lose their memory. Nothing of it happens once the schedule is calm. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,11 +147,28 @@ static void staff_kill(struct scene *scene)
         staff_die(crew, chance_scale(&scene->chance, 10 * NS_PER_MS, 10 * NS_PER_S));
 }
 
+/* SIGSTOP, and SIGCONT after a while. What is on its way from it arrives, what it is sent waits for it. Mostly one that
+ * holds a lock, and often for about as long as that lasts. */
+static void staff_stop(struct scene *scene)
+{
+    const struct grip *holder = scene->holders[chance_pick(&scene->chance, scene->resource_count)];
+    struct staff *crew = holder != NULL ? holder->crew : &scene->crews[chance_pick(&scene->chance, scene->staff_count)];
+    if (!crew->is_alive || staff_is_stopped(crew))
+        return;
+    scene->counters->stops++;
+    int64_t for_ns = chance_per_mille(&scene->chance, 500)
+                         ? chance_between(&scene->chance, scene->terms.ttl_ns / 2, scene->terms.ttl_ns)
+                         : chance_scale(&scene->chance, 100 * NS_PER_MS, 30 * NS_PER_S);
+    crew->stopped_until = instant_after(scene->now, for_ns);
+    scene_trace(scene, "%s is stopped for %" PRId64 " ms", crew->identity,
+                instant_since(scene->now, crew->stopped_until) / NS_PER_MS);
+}
+
 static void trouble_happens(struct event *event)
 {
     struct scene *scene = list_owner(event, struct scene, trouble);
     event_set_in(scene, event, chance_between(&scene->chance, TROUBLE_MIN_NS, TROUBLE_MAX_NS));
-    switch (chance_pick(&scene->chance, 10)) {
+    switch (chance_pick(&scene->chance, 11)) {
     case 0:
         staff_kill(scene);
         return;
@@ -174,6 +192,9 @@ static void trouble_happens(struct event *event)
         return;
     case 6:
         chore_cancel(scene);
+        return;
+    case 7:
+        staff_stop(scene);
         return;
     default:
         queue_pause(scene, chance_per_mille(&scene->chance, 300));

@@ -89,9 +89,9 @@ static void days_add(struct keeper *keeper)
 static void fixed_add(struct keeper *keeper)
 {
     const struct queue_keys *keys = &keeper->keys;
-    const char *const fixed[] = {keys->queues, keys->schedule,  keys->retry,    keys->dead,
-                                 keys->paused, keys->listed,    keys->cancels,  keys->processed,
-                                 keys->failed, keys->processes, keys->periodic, keys->contended};
+    const char *const fixed[] = {keys->queues,   keys->schedule,  keys->retry,     keys->dead,   keys->paused,
+                                 keys->listed,   keys->cancels,   keys->processed, keys->failed, keys->processes,
+                                 keys->periodic, keys->contended, keys->heirs};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         found_add(keeper, fixed[i], "");
     days_add(keeper);

@@ -132,10 +132,15 @@ local function waiting_list(order, places, schedule, paused, now)
         list.park(place.jid, due, place.task, place.rest)
     end
 
+    -- It is OUT, since now.
+    function list.note_out(place)
+        redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
+    end
+
     -- Takes the one that is parked out of `schedule`.
     function list.take(place)
         redis.call('ZREM', schedule, place.task)
-        redis.call('HSET', places, place.jid, string.format('%.6f', now_seconds) .. '\n\n' .. place.rest)
+        list.note_out(place)
     end
 
     -- Runs `take`, which takes the text, an entry of `schedule`, out of it for an operator. When the oldest that is parked

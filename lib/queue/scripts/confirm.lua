@@ -1,0 +1,20 @@
+-- include: heir_claims.lua
+-- Is a claim as heir still there? Then it is kept for its process for a while longer, or for good: it is confirmed, and
+-- from now on it follows the lease, like all others. Only then may its task start.
+--
+-- KEYS: the process, heirs. ARGV: slot, id that its place holds, the list's name, the task's jid, that of the task that
+-- had the lock before, microseconds for which the claim is kept ('0' = it is confirmed).
+-- Answers 1, or 0 when the claim is lost; the same to a repetition. A late copy brings back nothing that was confirmed.
+local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+if string.sub(place, 1, 16) ~= ARGV[2] or #place <= 16 then
+    return 0
+end
+local entry = heir_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
+if ARGV[6] == '0' then
+    redis.pcall('ZREM', KEYS[2], entry)
+elseif type(redis.pcall('ZSCORE', KEYS[2], entry)) == 'string' then
+    local time = redis.call('TIME')
+    local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+    redis.pcall('ZADD', KEYS[2], string.format('%.6f', now + tonumber(ARGV[6]) / 1000000), entry)
+end
+return 1
