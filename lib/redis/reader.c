@@ -187,9 +187,6 @@ static redisReader *codec_create(struct redis_reader *reader)
     if (codec == NULL)
         abort();
     codec->privdata = reader;
-#if HIREDIS_MAJOR >= 1
-    codec->maxelements = reader->element_limit > 0 ? (long long)reader->element_limit : 1;
-#endif
     return codec;
 }
 
