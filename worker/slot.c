@@ -364,6 +364,8 @@ void slot_perform(struct slot *slot, struct flow_step step)
     slot_move(slot, step.move);
     if (step.ends)
         ending_tell(slot, step.ending);
+    if (step.ends && step.ending == FLOW_CLAIM_LOST) /* its empty place may be lost as well: that is not about it */
+        task_forget(slot);
     if (step.lock)
         slot_lock_take(slot);
     if (step.confirm || step.open || step.run)

@@ -83,7 +83,8 @@ static void a_holder_that_is_stopped_keeps_nobody_waiting_beyond_its_lock(void *
     test_await(is_noted("end t1") && is_noted("end t2"));
     test_await(fleet_left(&fleet) == 1);
     assert_true(lease_left_ms(stopped) > 0);
-    fleet_signal(&fleet, stopped, SIGCONT); /* it hears that its heir is another's */
+    fleet_signal(&fleet, stopped, SIGCONT); /* it hears that its heir is another's, and tells it once */
+    test_await(fleet_logged(&fleet, stopped, "ending=claim_lost jid=t1"));
     operator_runs("cancel", "first");
     test_await(fleet_left(&fleet) == 0);
     unsigned count;
@@ -94,6 +95,10 @@ static void a_holder_that_is_stopped_keeps_nobody_waiting_beyond_its_lock(void *
     for (unsigned i = 1; i < count; i++)
         assert_true(runs[i].token > runs[i - 1].token);
     free(runs);
+    char *log = fleet_log(&fleet, stopped);
+    const char *lost = strstr(log, "ending=claim_lost jid=t1");
+    assert_null(strstr(lost + 1, "ending=claim_lost jid=t1"));
+    free(log);
     fleet_signal(&fleet, other, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, other), 0);
 }
