@@ -87,7 +87,15 @@ static long long bells(void)
     return fleet_number(&fleet, "EVAL \"return #redis.call('KEYS', 'hf:2:bell:*')\" 0");
 }
 
-static void what_rang_for_a_stopped_worker_is_recovered(void **state)
+/* Processes that were recovered. */
+static long long gone(void)
+{
+    return fleet_number(&fleet, "EVAL \"local gone = 0 for _, key in ipairs(redis.call('KEYS', 'hf:2:process:*')) do "
+                                "gone = gone + redis.call('HEXISTS', key, 'gone') end return gone\" 0");
+}
+
+/* By the next look of another, which does not wait for the lease. */
+static void what_rang_for_a_stopped_worker_comes_back(void **state)
 {
     (void)state;
     unsigned old = fleet_work(&fleet, &leased);
@@ -105,6 +113,7 @@ static void what_rang_for_a_stopped_worker_is_recovered(void **state)
     unsigned other = fleet_work(&fleet, &leased);
     test_await(fleet_noted(&fleet, "end rung") == 1);
     test_await(fleet_left(&fleet) == 0);
+    test_await(gone() == 1);
     fleet_signal(&fleet, old, SIGCONT);
     test_await(fleet_logged(&fleet, old, "lease_lost"));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"more\"}");
@@ -160,7 +169,7 @@ int main(void)
         fleet_test(the_old_owner_finds_that_it_lost),
         fleet_test(a_worker_that_stood_still_tells_its_handlers_at_once),
         fleet_test(the_result_of_the_old_owner_is_not_applied),
-        fleet_test(what_rang_for_a_stopped_worker_is_recovered),
+        fleet_test(what_rang_for_a_stopped_worker_comes_back),
         fleet_test(stops_are_not_counted_as_deaths),
         fleet_test(the_third_worker_that_a_task_kills_buries_it),
     };
