@@ -189,6 +189,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->key_prefix = memory_text(options->key_prefix != NULL ? options->key_prefix : "");
     group->key_prefix_length = strlen(group->key_prefix);
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
+    group->drift_factor = redlock_drift_factor(options);
     group->fence_ttl_ns = options->fence_ttl_ns > 0 ? options->fence_ttl_ns : FENCE_TTL_DEFAULT_NS;
     group->is_guest = options->is_guest;
     list_init(&group->batches);

@@ -70,6 +70,7 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns, fence_ttl_ns;
+    double drift_factor;
     int64_t pass_ns; /* how long passes that were refused have taken lately */
     bool is_guest;   /* markers are for others to write */
     struct trust trust;

@@ -169,7 +169,8 @@ static void trust_fire(struct loop_timer *timer)
 
 void inspections_init(struct redlock_group *group)
 {
-    trust_init(&group->trust, group->node_count, redlock_longest_patience_ns(group->slowest_timeout_ns));
+    trust_init(&group->trust, group->node_count, redlock_longest_patience_ns(group->slowest_timeout_ns),
+               group->drift_factor);
     loop_timer_init(&group->trust_timer, trust_fire);
     for (unsigned i = 0; i < group->node_count; i++) {
         group->nodes[i].inspect_call = (struct redis_call){.done = inspected};

@@ -5,8 +5,17 @@
 #include "base/invariant.h"
 
 #define GUARD_MIN_NS (50 * NS_PER_MS)
-/* 1 ms precision of expiry on the node + 1 ms because a node rounds the ttl (E7). */
-#define DRIFT_FLOOR_NS (2 * NS_PER_MS)
+
+int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor)
+{
+    return (int64_t)((double)ttl_ns * drift_factor) + LEASE_FORGIVEN_NS + LEASE_PRECISION_NS;
+}
+
+int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns)
+{
+    int64_t on_the_node_ns = ttl_ns + LEASE_FORGIVEN_NS + LEASE_PRECISION_NS;
+    return (int64_t)((double)on_the_node_ns / (1 - drift_factor)) + timeout_ns;
+}
 
 unsigned lease_quorum(const struct lease_terms *terms)
 {
@@ -20,7 +29,7 @@ void lease_terms_derive(struct lease_terms *terms)
     int64_t ttl = terms->ttl_ns;
     if (terms->silence_limit_ns < terms->pass_limit_ns)
         terms->silence_limit_ns = terms->pass_limit_ns;
-    terms->drift_ns = (int64_t)((double)ttl * terms->drift_factor) + DRIFT_FLOOR_NS;
+    terms->drift_ns = lease_drift_ns(ttl, terms->drift_factor);
     terms->needed_ns = ttl / 2;
     terms->guard_ns = ttl / 100 > GUARD_MIN_NS ? ttl / 100 : GUARD_MIN_NS;
     if (terms->guard_ns > ttl / 10)

@@ -13,8 +13,8 @@
  * The rules, with the edge cases of the reference that they answer:
  *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); a pass is decided at the first
  *    majority either way, errors of a minority are no errors (E10).
- *  - Validity counts from the moment before the first byte of the winning pass (E6), minus ttl x drift factor + 2 ms
- *    (E7); less than `needed_ns` left is a failure with clean-up (E5).
+ *  - Validity counts from the moment before the first byte of the winning pass (E6), minus the drift of
+ *    lease_drift_ns (E7); less than `needed_ns` left is a failure with clean-up (E5).
  *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each pass has a
  *    fresh value (E4), so the superseded pass cannot refuse the next or be mistaken for it (E3).
  *  - Every send starts a new round; a reply of an older round is no vote (E29).
@@ -46,6 +46,18 @@
 #include "base/clock.h"
 
 enum { LEASE_NODES_MAX = 15 };
+
+/* What is promised about clocks, and everything that follows from it: for any time W up to the longest ttl of the
+ * group, the clock of a node that votes and ours move apart by at most W x drift factor + LEASE_FORGIVEN_NS. A node
+ * whose clock is seen to break that is in quarantine (trust_clock.h). */
+#define LEASE_FORGIVEN_NS  (5 * NS_PER_MS) /* by all that time services set in one go within that time */
+#define LEASE_PRECISION_NS (2 * NS_PER_MS) /* a node expires to the millisecond, and rounds the ttl (E7) */
+
+/* For so much less than its ttl a grant is good: its node may be fast. */
+int64_t lease_drift_ns(int64_t ttl_ns, double drift_factor);
+/* After so long everything has expired that a node may have granted for at most `ttl_ns`: it may be slow. */
+int64_t lease_wait_ns(int64_t ttl_ns, double drift_factor, int64_t timeout_ns);
+
 #define LEASE_TRIES_ENDLESS UINT32_MAX
 
 typedef uint16_t node_set; /* bit i = node i */
@@ -63,7 +75,7 @@ struct lease_terms {
     bool fenced;
     int64_t max_hold_ns; /* LOST so long after the acquisition, however often it was extended; 0 = never (E37) */
 
-    int64_t drift_ns;        /* ttl x drift factor + 2 ms */
+    int64_t drift_ns;        /* lease_drift_ns */
     int64_t needed_ns;       /* validity that must be left after a pass: ttl / 2 */
     int64_t guard_ns;        /* LOST this long before the validity ends: max(50 ms, 1 % of ttl), at most ttl / 10 */
     int64_t extend_after_ns; /* ttl / 3 */

@@ -221,7 +221,7 @@ struct redlock_lock *redlock_lock_create(struct redlock_group *group, const stru
     }
     lock->event = event;
     lock->context = context;
-    lock->terms = redlock_lease_terms(terms, group->node_count, group->slowest_timeout_ns);
+    lock->terms = redlock_lease_terms(terms, group->node_count, group->drift_factor, group->slowest_timeout_ns);
     lock_wait_take_terms(lock, terms);
     return lock;
 }

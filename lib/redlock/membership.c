@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "redlock/lease.h"
 
 /* What one call works with. `group` is the membership of the highest generation that any server of the group knows:
  * a step once begun is finished, never taken back. */
@@ -375,7 +376,7 @@ struct membership_step membership_next(const struct membership *membership)
     return step;
 }
 
-int64_t membership_wait_ns(int64_t max_ttl_ms, int64_t timeout_ns)
+int64_t membership_wait_ns(int64_t max_ttl_ms, double drift_factor, int64_t timeout_ns)
 {
-    return max_ttl_ms * (NS_PER_MS / 100 * 101) + 2 * NS_PER_MS + timeout_ns;
+    return lease_wait_ns(max_ttl_ms * NS_PER_MS, drift_factor, timeout_ns);
 }

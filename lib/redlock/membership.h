@@ -71,6 +71,6 @@ struct membership_step {
 struct membership_step membership_next(const struct membership *membership);
 
 /* How long a grant can live after the last vote for it was given, as our own clock counts. */
-int64_t membership_wait_ns(int64_t max_ttl_ms, int64_t timeout_ns);
+int64_t membership_wait_ns(int64_t max_ttl_ms, double drift_factor, int64_t timeout_ns);
 
 #endif

@@ -125,7 +125,7 @@ struct redlock_nodes *redlock_nodes_open(const struct redlock_options *options, 
     nodes->timeout_ns = redlock_slowest_timeout_ns(options);
     nodes->longest_patience_ns = redlock_longest_patience_ns(nodes->timeout_ns);
     loop_timer_init(&nodes->timer, timer_fire);
-    trust_init(&nodes->trust, nodes->count, nodes->longest_patience_ns);
+    trust_init(&nodes->trust, nodes->count, nodes->longest_patience_ns, redlock_drift_factor(options));
     for (unsigned i = 0; i < nodes->count; i++)
         server_open(nodes, &nodes->servers[i], &options->nodes[i]);
     nodes_settle(nodes);

@@ -57,13 +57,17 @@ static struct membership_step change_plan(struct change *change)
     return membership_next(&membership);
 }
 
+static int64_t nodes_wait_ns(const struct redlock_nodes *nodes, const struct marker *group)
+{
+    return membership_wait_ns(group->max_ttl_ms, redlock_drift_factor(nodes->options), nodes->longest_patience_ns);
+}
+
 static int64_t change_left_ns(struct change *change, const struct membership_step *step)
 {
     struct instant now = instant_now();
     if (change->waiting_for != step->group.generation) {
         change->waiting_for = step->group.generation;
-        change->waited_at =
-            instant_after(now, membership_wait_ns(step->group.max_ttl_ms, change->nodes->longest_patience_ns));
+        change->waited_at = instant_after(now, nodes_wait_ns(change->nodes, &step->group));
     }
     return instant_since(now, change->waited_at);
 }
@@ -135,8 +139,7 @@ static void node_readmit(struct healing *healing, unsigned index)
     healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE || step.verdict == MEMBERSHIP_WAIT;
     if (healing->is_readmitting && !healing->waits) {
         bool others_may_know = nodes->trust.node[index].reason == TRUST_NO_MARKER;
-        int64_t wait_ns = membership_wait_ns(step.group.max_ttl_ms, nodes->longest_patience_ns) +
-                          (others_may_know ? OTHERS_RETURN_NS : 0);
+        int64_t wait_ns = nodes_wait_ns(nodes, &step.group) + (others_may_know ? OTHERS_RETURN_NS : 0);
         healing->is_readmitting = false;
         healing_waits(healing, instant_after(instant_now(), wait_ns));
     } else if (step.verdict == MEMBERSHIP_WRITE) {

@@ -78,6 +78,8 @@ struct redlock_options {
     const char *key_prefix;  /* NULL = none. Keys that begin with "hf:" are ours: no prefix and resource may make one,
                                 so it must not begin with "hf:" or be a beginning of that */
     int64_t fence_ttl_ns;    /* how long a node remembers the token of a resource after its grant; 0 = 7 days */
+    double drift_factor;     /* share by which the clocks of nodes and ours may differ in rate, 0.001 to 0.1; 0 = 0.01.
+                                A lock is trusted for that much less, and who differs by more gets no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
     bool logs_to_stderr;     /* of a client: write what happens to nodes and locks; otherwise it is silent */
     bool is_guest;           /* of a lock group that others look after: it never writes a marker, so a node that forgot
@@ -87,7 +89,6 @@ struct redlock_options {
 /* Terms of a lock. Zero means the default in brackets. */
 struct redlock_terms {
     int64_t ttl_ns;           /* [10 s], 500 ms to 60 s */
-    double drift_factor;      /* share of the ttl by which clocks may differ over one ttl [0.01], at most 0.1 */
     unsigned tries;           /* passes over the nodes before the answer is no [3], at most 1000 */
     int64_t retry_delay_ns;   /* between passes, when somebody holds it [20 ms] */
     int64_t retry_jitter_ns;  /* up to this much more, at random [30 ms] */

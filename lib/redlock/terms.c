@@ -11,6 +11,7 @@
 #define TTL_MIN_NS              REDLOCK_MS(500)
 #define TTL_MAX_NS              REDLOCK_MS(60000)
 #define DRIFT_FACTOR_DEFAULT    0.01
+#define DRIFT_FACTOR_MIN        0.001
 #define DRIFT_FACTOR_MAX        0.1
 #define TRIES_DEFAULT           3
 #define TRIES_MAX               1000
@@ -58,6 +59,11 @@ int64_t redlock_longest_patience_ns(int64_t timeout_ns)
 {
     const int64_t longest_ns = TTL_MAX_NS / TIMEOUT_SHARE_OF_TTL;
     return timeout_ns < longest_ns / PATIENCE_TIMES ? PATIENCE_TIMES * timeout_ns : longest_ns;
+}
+
+double redlock_drift_factor(const struct redlock_options *options)
+{
+    return options->drift_factor == 0 ? DRIFT_FACTOR_DEFAULT : options->drift_factor;
 }
 
 static bool same_server(const struct redlock_node *a, const struct redlock_node *b)
@@ -115,6 +121,9 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
                               options->node_count, options->node_count, options->node_count - 1);
     if (options->fence_ttl_ns != 0 && options->fence_ttl_ns < FENCE_TTL_MIN_NS)
         return redlock_refuse(reason, reason_size, "the ttl of fences must be at least 1 min: 7 d is usual");
+    double drift_factor = redlock_drift_factor(options);
+    if (!(drift_factor >= DRIFT_FACTOR_MIN && drift_factor <= DRIFT_FACTOR_MAX))
+        return redlock_refuse(reason, reason_size, "the drift factor must be from 0.001 to 0.1");
     if (options->key_prefix != NULL && !prefix_check(options->key_prefix, reason, reason_size))
         return false;
     for (size_t i = 0; i < options->node_count; i++)
@@ -127,8 +136,6 @@ static void terms_fill(struct redlock_terms *terms)
 {
     if (terms->ttl_ns == 0)
         terms->ttl_ns = TTL_DEFAULT_NS;
-    if (terms->drift_factor == 0)
-        terms->drift_factor = DRIFT_FACTOR_DEFAULT;
     if (terms->tries == 0)
         terms->tries = TRIES_DEFAULT;
     if (terms->retry_delay_ns == 0)
@@ -151,8 +158,6 @@ bool redlock_terms_check(struct redlock_terms *terms, const struct redlock_optio
     terms_fill(terms);
     if (terms->ttl_ns < TTL_MIN_NS || terms->ttl_ns > TTL_MAX_NS)
         return redlock_refuse(reason, reason_size, "ttl must be from 500 ms to 60 s");
-    if (!(terms->drift_factor > 0) || terms->drift_factor > DRIFT_FACTOR_MAX)
-        return redlock_refuse(reason, reason_size, "drift factor must be above 0 and at most 0.1");
     if (terms->tries > TRIES_MAX)
         return redlock_refuse(reason, reason_size, "tries must be at most %d", TRIES_MAX);
     if (terms->retry_delay_ns < 0 || terms->retry_delay_ns > RETRY_MAX_NS || terms->retry_jitter_ns < 0 ||
@@ -224,12 +229,13 @@ unsigned redlock_resources_sort(const struct redlock_request *request, const cha
     return count;
 }
 
-struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, int64_t slowest_timeout_ns)
+struct lease_terms redlock_lease_terms(const struct redlock_terms *terms, unsigned nodes, double drift_factor,
+                                       int64_t slowest_timeout_ns)
 {
     struct lease_terms lease = {
         .nodes = nodes,
         .ttl_ns = terms->ttl_ns,
-        .drift_factor = terms->drift_factor,
+        .drift_factor = drift_factor,
         .pass_limit_ns = slowest_timeout_ns + PASS_SLACK_NS,
         .tries = terms->wait_ns > 0 ? LEASE_TRIES_ENDLESS : terms->tries,
         .retry_delay_ns = terms->retry_delay_ns,

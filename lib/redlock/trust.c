@@ -14,10 +14,11 @@
 
 #include "base/invariant.h"
 
-void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns)
+void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double drift_factor)
 {
     invariant(nodes % 2 == 1 && nodes <= LEASE_NODES_MAX && timeout_ns >= 0);
-    *trust = (struct trust){.nodes = nodes, .timeout_ns = timeout_ns};
+    invariant(drift_factor > 0 && drift_factor < 1);
+    *trust = (struct trust){.nodes = nodes, .timeout_ns = timeout_ns, .drift_factor = drift_factor};
     for (unsigned i = 0; i < nodes; i++)
         trust->node[i].reason = TRUST_NOT_INSPECTED;
 }
@@ -207,21 +208,26 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
 int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at)
 {
     const struct trust_clock *clock = &trust->node[node].clock;
-    return clock->is_known ? (at.ns + trust_clock_high(clock, at)) / NS_PER_US : 0;
+    struct trust_promise promise = trust_promise_of(trust);
+    return clock->is_known ? (at.ns + trust_clock_high(clock, &promise, at)) / NS_PER_US : 0;
 }
 
 int64_t trust_node_time_low_us(const struct trust *trust, unsigned node, struct instant at)
 {
     const struct trust_clock *clock = &trust->node[node].clock;
-    return clock->is_known ? (at.ns + trust_clock_low(clock, at)) / NS_PER_US : 0;
+    struct trust_promise promise = trust_promise_of(trust);
+    return clock->is_known ? (at.ns + trust_clock_low(clock, &promise, at)) / NS_PER_US : 0;
 }
 
 int64_t trust_median_us(const struct trust *trust, struct instant at)
 {
+    struct trust_promise promise = trust_promise_of(trust);
     int64_t offsets[LEASE_NODES_MAX];
     unsigned count = 0;
-    for (unsigned i = 0; i < trust->nodes; i++)
-        if (trust->node[i].clock.is_known)
-            offsets[count++] = trust->node[i].clock.low / 2 + trust->node[i].clock.high / 2;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_clock *clock = &trust->node[i].clock;
+        if (clock->is_known)
+            offsets[count++] = trust_clock_low(clock, &promise, at) / 2 + trust_clock_high(clock, &promise, at) / 2;
+    }
     return count > 0 ? (at.ns + trust_median_low(offsets, count)) / NS_PER_US : 0;
 }

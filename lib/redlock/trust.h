@@ -22,7 +22,8 @@
  *    it has cannot be known from here, and a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
  *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
- *    Bounds of two samples that cannot both be true, with 1 % of the time between them and 5 ms allowed, are a step.
+ *    Samples that cannot all be true, as long as clocks keep what lease.h promises, are a step, be it that a clock
+ *    jumped or that it creeps.
  *    When a quorum of the nodes steps by the same within a few seconds it is our own clock that stood still: those are
  *    not blamed, `own_clock_stood` is told, and every hold that began before is in doubt. A node that was not heard
  *    since then is expected to show that step, by its size, whenever it is heard. A node whose samples before and
@@ -126,6 +127,7 @@ struct trust_node {
 struct trust {
     unsigned nodes;
     int64_t timeout_ns;
+    double drift_factor;
     bool has_group;
     bool has_new_marker; /* since the group was looked for */
     struct marker group; /* self and run are of no meaning */
@@ -142,7 +144,7 @@ struct trust_step {
 };
 
 /* `timeout_ns` is the longest that anybody waits for a node (redlock_longest_patience_ns). */
-void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns);
+void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double drift_factor);
 
 struct trust_step trust_saw(struct trust *trust, unsigned node, const struct trust_sight *sight, struct instant now);
 /* The inspection was answered with an error. */

@@ -30,10 +30,12 @@ static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
 }
 
 /* How far our clock stood, if that was it: the node's clock ran at its own rate meanwhile. */
-static struct trust_span own_step(struct trust_span shown)
+static struct trust_span own_step(const struct trust *trust, struct trust_span shown)
 {
-    int64_t least = shown.least < 0 ? -shown.least : shown.least, most = shown.most < 0 ? -shown.most : shown.most;
-    return (struct trust_span){shown.least - least / RATE_DIVISOR * 2, shown.most + most / RATE_DIVISOR * 2};
+    double least = shown.least < 0 ? -(double)shown.least : (double)shown.least;
+    double most = shown.most < 0 ? -(double)shown.most : (double)shown.most;
+    double share = trust->drift_factor / (1 - trust->drift_factor);
+    return (struct trust_span){shown.least - (int64_t)(least * share) - 1, shown.most + (int64_t)(most * share) + 1};
 }
 
 static bool has_shown(const struct trust_node *node, struct instant now)
@@ -133,7 +135,7 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
                       const struct trust_reading *reading, struct instant now, struct trust_step *step)
 {
     struct trust_node *node = &trust->node[index];
-    struct trust_span own = less(own_step(news->moved), node->owed);
+    struct trust_span own = less(own_step(trust, news->moved), node->owed);
     node->incarnation++;
     step->forgot |= bit(index);
     node->owed = (struct trust_span){0};
@@ -153,9 +155,9 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
 }
 
 /* A node that shows no step although it owes one stood still with us, or stepped back as far: it owes nothing more. */
-static void forgive_debt(struct trust_node *node, const struct trust_clock_news *news)
+static void forgive_debt(const struct trust *trust, struct trust_node *node, const struct trust_clock_news *news)
 {
-    if (news->is_first || is_step(less(own_step(news->moved), node->owed)))
+    if (news->is_first || is_step(less(own_step(trust, news->moved), node->owed)))
         node->owed = (struct trust_span){0};
 }
 
@@ -180,8 +182,9 @@ static bool vouch(struct trust *trust, unsigned index, const struct trust_clock_
 /* A sample that was long on its way could hide the very step or distance that is looked for. */
 static bool is_sharp(const struct trust *trust, const struct trust_clock *clock, struct instant now)
 {
-    return clock->is_known &&
-           trust_clock_high(clock, now) - trust_clock_low(clock, now) < TRUST_APART_NS + trust->timeout_ns;
+    struct trust_promise promise = trust_promise_of(trust);
+    return clock->is_known && trust_clock_high(clock, &promise, now) - trust_clock_low(clock, &promise, now) <
+                                  TRUST_APART_NS + trust->timeout_ns;
 }
 
 bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_reading *reading, struct instant now,
@@ -190,23 +193,26 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     struct trust_node *node = &trust->node[index];
     if (!trust_reading_makes_sense(reading))
         return false;
+    struct trust_promise promise = trust_promise_of(trust);
     struct instant heard = node->clock.heard;
-    bool was_sharp = is_sharp(trust, &node->clock, node->clock.sampled);
-    struct trust_clock_news news = trust_clock_read(&node->clock, reading);
+    bool was_sharp = is_sharp(trust, &node->clock, node->clock.heard);
+    struct trust_clock_news news = trust_clock_read(&node->clock, &promise, reading);
     if (!was_sharp)
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.is_step)
         take_step(trust, index, &news, heard, reading, now, step);
     else
-        forgive_debt(node, &news);
+        forgive_debt(trust, node, &news);
     return !was_sharp || news.is_step || vouch(trust, index, &news, reading) ||
            node->quarantine == TRUST_CLOCK_UNCOMPARED;
 }
 
-static bool is_apart(const struct trust_clock *one, const struct trust_clock *other, struct instant now)
+static bool is_apart(const struct trust *trust, const struct trust_clock *one, const struct trust_clock *other,
+                     struct instant now)
 {
-    return trust_clock_low(one, now) - trust_clock_high(other, now) > TRUST_APART_NS ||
-           trust_clock_low(other, now) - trust_clock_high(one, now) > TRUST_APART_NS;
+    struct trust_promise promise = trust_promise_of(trust);
+    return trust_clock_low(one, &promise, now) - trust_clock_high(other, &promise, now) > TRUST_APART_NS ||
+           trust_clock_low(other, &promise, now) - trust_clock_high(one, &promise, now) > TRUST_APART_NS;
 }
 
 /* The clock of one node beside those of all that can be compared with it now: how many there are, and how many agree;
@@ -224,7 +230,7 @@ static struct comparison compare(const struct trust *trust, unsigned index, stru
         if (i == index || !is_sharp(trust, other, now) || !is_recent(other->heard, now, TRUST_FRESH_NS))
             continue;
         result.known++;
-        result.agree += !is_apart(own, other, now);
+        result.agree += !is_apart(trust, own, other, now);
     }
     return result;
 }

@@ -1,11 +1,9 @@
 #include "redlock/trust_clock.h"
 
+#include <string.h>
+
 #include "base/invariant.h"
-
-enum { RATE_DIVISOR = 100 }; /* 1 % */
-
-/* What time services correct in one go without being asked; the drift that every validity allows for covers it. */
-#define SMALL_STEP_NS (5 * NS_PER_MS)
+#include "redlock/lease.h"
 
 /* Far beyond any clock, and far enough from the ends of int64_t that nothing below overflows. */
 static const int64_t latest_us = INT64_MAX / 4 / NS_PER_US;
@@ -15,53 +13,127 @@ bool trust_reading_makes_sense(const struct trust_reading *reading)
     return reading->node_us > 0 && reading->node_us <= latest_us && !instant_before(reading->answered, reading->asked);
 }
 
-static int64_t spread(const struct trust_clock *clock, struct instant at)
+/* rate x ns, rounded down; never overflows. */
+static int64_t rate_of(const struct trust_promise *promise, int64_t ns)
 {
-    int64_t apart = instant_since(clock->sampled, at);
-    return (apart < 0 ? -apart : apart) / RATE_DIVISOR + 1;
+    int64_t part = 1000000;
+    return ns / part * promise->rate_ppm + ns % part * promise->rate_ppm / part;
 }
 
-int64_t trust_clock_low(const struct trust_clock *clock, struct instant at)
+/* How far bounds have moved apart since their origin. What is forgiven, is forgiven once in a window. */
+static int64_t spread(const struct trust_promise *promise, struct instant origin, struct instant at)
 {
-    return clock->low - spread(clock, at);
+    int64_t apart = instant_since(origin, at);
+    apart = apart < 0 ? -apart : apart;
+    return rate_of(promise, apart) + 2 + (apart / promise->window_ns + 1) * LEASE_FORGIVEN_NS;
 }
 
-int64_t trust_clock_high(const struct trust_clock *clock, struct instant at)
+/* Before the last sample its own bounds are what is known. */
+static int64_t before_heard(const struct trust_clock *clock, const struct trust_promise *promise, struct instant *at)
 {
-    return clock->high + spread(clock, at);
+    int64_t before = instant_since(*at, clock->heard);
+    if (before <= 0)
+        return 0;
+    *at = clock->heard;
+    return rate_of(promise, before) + 1;
 }
 
-/* The node's time was cut to whole microseconds when it was told. */
-static struct trust_clock clock_of(const struct trust_reading *reading)
+int64_t trust_clock_low(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at)
 {
-    return (struct trust_clock){.is_known = true,
-                                .low = reading->node_us * NS_PER_US - reading->answered.ns,
-                                .high = reading->node_us * NS_PER_US + (NS_PER_US - 1) - reading->asked.ns,
-                                .sampled = reading->asked,
-                                .heard = reading->answered,
-                                .steady_since = reading->asked};
+    int64_t more = before_heard(clock, promise, &at), low = INT64_MIN;
+    for (unsigned i = 0; i < clock->count; i++) {
+        int64_t bound = clock->bounds[i].low - spread(promise, clock->bounds[i].origin, at);
+        low = bound > low ? bound : low;
+    }
+    return low - more;
 }
 
-struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_reading *reading)
+int64_t trust_clock_high(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at)
+{
+    int64_t more = before_heard(clock, promise, &at), high = INT64_MAX;
+    for (unsigned i = 0; i < clock->count; i++) {
+        int64_t bound = clock->bounds[i].high + spread(promise, clock->bounds[i].origin, at);
+        high = bound < high ? bound : high;
+    }
+    return high + more;
+}
+
+/* The node's time was cut to whole microseconds when it was told. The upper bound is that of a time that was read when
+ * it was asked for, the lower one that of one that was read when it was answered. */
+static struct trust_bounds bounds_of(const struct trust_promise *promise, const struct trust_reading *reading)
+{
+    int64_t trip_ns = instant_since(reading->asked, reading->answered);
+    int64_t node_ns = reading->node_us * NS_PER_US;
+    return (struct trust_bounds){.origin = reading->asked,
+                                 .low = node_ns - reading->answered.ns + rate_of(promise, trip_ns),
+                                 .high = node_ns + (NS_PER_US - 1) - reading->asked.ns};
+}
+
+/* Both as bounds from the origin of the first on. */
+static void merge(struct trust_bounds *bounds, const struct trust_promise *promise, const struct trust_bounds *newer)
+{
+    int64_t moved = rate_of(promise, instant_since(bounds->origin, newer->origin));
+    bounds->low = newer->low + moved > bounds->low ? newer->low + moved : bounds->low;
+    bounds->high = newer->high - moved < bounds->high ? newer->high - moved : bounds->high;
+}
+
+static void append(struct trust_clock *clock, const struct trust_bounds *bounds)
+{
+    if (clock->count == TRUST_CLOCK_BUCKETS) {
+        clock->count--;
+        memmove(&clock->bounds[0], &clock->bounds[1], clock->count * sizeof clock->bounds[0]);
+    }
+    clock->bounds[clock->count++] = *bounds;
+}
+
+/* What was the newest sample goes to the others of its time. */
+static void keep(struct trust_clock *clock, const struct trust_promise *promise, const struct trust_bounds *fresh)
+{
+    int64_t span_ns = promise->window_ns / (TRUST_CLOCK_BUCKETS - 2);
+    struct trust_bounds *newest = clock->count > 0 ? &clock->bounds[clock->count - 1] : NULL;
+    struct trust_bounds *others = clock->count > 1 ? newest - 1 : NULL;
+    if (others == NULL || instant_since(others->origin, newest->origin) >= span_ns) {
+        append(clock, fresh);
+        return;
+    }
+    merge(others, promise, newest);
+    *newest = *fresh;
+}
+
+/* The newest bounds that tell of the step by themselves: it was after them. */
+static struct instant stepped_after(const struct trust_clock *clock, const struct trust_promise *promise,
+                                    const struct trust_reading *reading, const struct trust_span *told)
+{
+    for (unsigned i = clock->count - 1; i > 0; i--) {
+        const struct trust_bounds *bounds = &clock->bounds[i];
+        int64_t apart = spread(promise, bounds->origin, reading->answered);
+        if (told->least > bounds->high + apart || told->most < bounds->low - apart)
+            return bounds->origin;
+    }
+    return clock->bounds[0].origin;
+}
+
+struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
+                                         const struct trust_reading *reading)
 {
     invariant(trust_reading_makes_sense(reading));
-    struct trust_clock fresh = clock_of(reading);
-    struct trust_clock_news news = {.is_first = !clock->is_known, .from = clock->sampled};
-    if (news.is_first) {
-        *clock = fresh;
-        return news;
+    struct trust_clock_news news = {.is_first = !clock->is_known};
+    struct trust_bounds fresh = bounds_of(promise, reading);
+    struct trust_span told = {reading->node_us * NS_PER_US - reading->answered.ns, fresh.high};
+    if (!news.is_first) {
+        int64_t low = trust_clock_low(clock, promise, reading->asked);
+        int64_t high = trust_clock_high(clock, promise, reading->answered);
+        news.moved = (struct trust_span){told.least - high, told.most - low};
+        news.blur_ns = (high - low) + (told.most - told.least);
+        news.is_step = news.moved.least > 0 || news.moved.most < 0;
+        news.from = clock->bounds[clock->count - 1].origin;
     }
-    int64_t low = trust_clock_low(clock, reading->answered), high = trust_clock_high(clock, reading->answered);
-    news.blur_ns = (high - low) + (fresh.high - fresh.low) + 2 * SMALL_STEP_NS;
-    bool fits = fresh.low <= high && fresh.high >= low;
-    news.moved = (struct trust_span){fresh.low - high - SMALL_STEP_NS, fresh.high - low + SMALL_STEP_NS};
-    news.is_step = news.moved.least > 0 || news.moved.most < 0;
-    if (!news.is_step)
-        fresh.steady_since = clock->steady_since;
-    if (!fits || fresh.high - fresh.low <= high - low)
-        *clock = fresh;
-    else
-        clock->heard = reading->answered;
+    if (news.is_step)
+        news.from = stepped_after(clock, promise, reading, &told);
+    if (news.is_step || news.is_first)
+        *clock = (struct trust_clock){.is_known = true, .steady_since = reading->asked};
+    keep(clock, promise, &fresh);
+    clock->heard = reading->answered;
     return news;
 }
 

@@ -1,11 +1,15 @@
 /* What is known of one node's clock beside ours: offset = node's time - ours, somewhere between two bounds.
  *
- * A sample is the node's time, read by the node at some moment between `asked` and `answered` of our clock. Two clocks
- * differ in rate by at most 1 %, so the bounds move apart by 1 % of the time since the sample. If the bounds of a new
- * sample and the old ones cannot both be true, one of the two clocks has stepped (E36). Of two samples that can both be
- * true the sharper one is kept: an answer that was long on its way tells little and spoils nothing.
+ * The promise about clocks (lease.h): for any time W up to the window, the clock of a node and ours move apart by at
+ * most rate x W + LEASE_FORGIVEN_NS. So every sample (the node's time, read by the node at some moment between `asked`
+ * and `answered` of our clock) bounds the offset for all time after it. A sample that does not fit into the bounds of
+ * those of the last window shows that the promise is broken: one of the two clocks has stepped, or runs at another rate
+ * (E36). Each is judged by all of the window, because a clock that creeps moves by little from one to the next.
  *
- * Pure. Used by trust.c only. */
+ * All samples of some seconds are one pair of bounds: lines of equal slope keep their order, so the lowest upper one
+ * and the highest lower one say what all of them say. The newest sample is kept beside them, to tell when a step was.
+ *
+ * Pure. Used by trust*.c, and by who looks at the clock of one machine only. */
 #ifndef REDLOCK_TRUST_CLOCK_H
 #define REDLOCK_TRUST_CLOCK_H
 
@@ -14,11 +18,24 @@
 
 #include "base/clock.h"
 
+enum { TRUST_CLOCK_BUCKETS = 9 }; /* one of them for the newest sample alone */
+
+struct trust_promise {
+    int64_t rate_ppm;  /* share by which the clocks may differ in rate */
+    int64_t window_ns; /* for so long the forgiven steps are forgiven once */
+};
+
+/* Bounds of the offset from `origin` on, which move apart by the rate. */
+struct trust_bounds {
+    struct instant origin;
+    int64_t low, high; /* at origin */
+};
+
 struct trust_clock {
     bool is_known;
-    int64_t low, high;           /* bounds of the offset in ns, as of `sampled` */
-    struct instant sampled;      /* when that sample was asked for */
-    struct instant heard;        /* when the last one was answered, kept or not */
+    unsigned count; /* the oldest first; the last one is that of the newest sample */
+    struct trust_bounds bounds[TRUST_CLOCK_BUCKETS];
+    struct instant heard;        /* when the last one was answered */
     struct instant steady_since; /* no step from there on */
 };
 
@@ -35,19 +52,20 @@ struct trust_span {
 /* What a reading showed. */
 struct trust_clock_news {
     bool is_first;           /* there was nothing to compare it with */
-    bool is_step;            /* one of the two clocks stepped: `moved` is all forward, or all backward */
+    bool is_step;            /* the promise is broken: `moved` is all forward, or all backward */
     struct trust_span moved; /* how far the node's clock moved against ours, beyond what is allowed */
     int64_t blur_ns;         /* a step of more than this would have shown */
-    struct instant from;     /* when the sample was asked for with which it was compared */
+    struct instant from;     /* a step was after this */
 };
 
 /* False for a time that no clock shows, and for one that was not read between two moments. */
 bool trust_reading_makes_sense(const struct trust_reading *reading);
-struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_reading *reading);
+struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
+                                         const struct trust_reading *reading);
 
-/* Bounds of the offset at another moment. */
-int64_t trust_clock_low(const struct trust_clock *clock, struct instant at);
-int64_t trust_clock_high(const struct trust_clock *clock, struct instant at);
+/* Bounds of the offset at a moment, of a clock that is known. */
+int64_t trust_clock_low(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at);
+int64_t trust_clock_high(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at);
 
 /* The middle of `count` >= 1 numbers, which are sorted; of an even count the lower of the two. */
 int64_t trust_median_low(int64_t *numbers, unsigned count);

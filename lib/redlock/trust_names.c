@@ -43,8 +43,10 @@ static const struct {
                                           "forgot has expired."},
     [TRUST_DOUBTED] = {"doubted",
                        "Its marker says that nobody trusts it: it votes again by itself after one quarantine."},
-    [TRUST_CLOCK_STEPPED] = {"clock_stepped", "The server's clock was set: let it be slewed instead. It votes again by "
-                                              "itself after one quarantine."},
+    [TRUST_CLOCK_STEPPED] = {"clock_stepped",
+                             "The server's clock jumped, or runs at another rate than lock.drift_factor "
+                             "allows: let it be slewed, by at most half of that. It votes again by "
+                             "itself after one quarantine."},
     [TRUST_CLOCK_OUTLIER] = {"clock_outlier", "The server's clock is more than a second away from those of the other "
                                               "lock nodes: see to its time synchronisation."},
     [TRUST_CLOCK_UNCOMPARED] = {"clock_uncompared",

@@ -9,6 +9,8 @@
 #define TRUST_FRESH_NS (10 * NS_PER_S) /* an older sample is no evidence */
 #define TRUST_APART_NS (1 * NS_PER_S)  /* clocks that are further apart disagree */
 
+#define TRUST_WINDOW_NS (60 * NS_PER_S) /* while no group says how long its longest ttl is */
+
 /* What a node's marker says about the run of the server that has it. */
 enum trust_proof { PROOF_NO_MARKER, PROOF_BAD_MARKER, PROOF_DOUBTED, PROOF_OTHER_RUN, PROOF_GOOD };
 
@@ -25,6 +27,13 @@ static inline unsigned quorum(const struct trust *trust)
 static inline bool is_group(const struct trust *trust)
 {
     return trust->nodes > 1;
+}
+
+static inline struct trust_promise trust_promise_of(const struct trust *trust)
+{
+    int64_t ttl_ns = trust_max_ttl_ns(trust);
+    return (struct trust_promise){.rate_ppm = (int64_t)(trust->drift_factor * 1e6 + 0.5),
+                                  .window_ns = ttl_ns > 0 ? ttl_ns : TRUST_WINDOW_NS};
 }
 
 /* Run ids that no server has: doubts, with what tells one from another. */

@@ -5,9 +5,8 @@
 
 #include "base/invariant.h"
 
-#define QUARANTINE_EXTRA_NS (2 * NS_PER_MS)
-#define WRITE_PAUSE_NS      (1 * NS_PER_S)
-#define LOOK_PAUSE_NS       (1 * NS_PER_S)
+#define WRITE_PAUSE_NS (1 * NS_PER_S)
+#define LOOK_PAUSE_NS  (1 * NS_PER_S)
 
 /* --- quarantines --------------------------------------------------------------------------------------------- */
 bool trust_is_about_proof(enum trust_reason reason)
@@ -49,9 +48,8 @@ struct instant trust_node_until(const struct trust *trust, unsigned node)
         return (struct instant){0};
     if (!trust->has_group)
         return INSTANT_NEVER;
-    int64_t ttl_ns = trust_max_ttl_ns(trust);
     return instant_after(trust->node[node].quarantined_at,
-                         ttl_ns + ttl_ns / 100 + QUARANTINE_EXTRA_NS + trust->timeout_ns);
+                         lease_wait_ns(trust_max_ttl_ns(trust), trust->drift_factor, trust->timeout_ns));
 }
 
 /* Once its time is over, a quarantine goes on only until the marker was seen to say so. */

@@ -45,6 +45,7 @@
     X(wiped)                                                                                                           \
     X(replaced)                                                                                                        \
     X(rolled_back)                                                                                                     \
+    X(slewed)                                                                                                          \
     X(stepped)                                                                                                         \
     X(hidden_jumps) /* acquisitions on a node whose clock had jumped there and back unseen */                          \
     X(frozen)                                                                                                          \

@@ -132,6 +132,8 @@ static enum fault fault_pick(struct world *world)
 void fault_happens(struct world *world)
 {
     next_fault(world);
+    if (chance_pick(&world->chance, 2) == 0)
+        node_slew(any_node(world));
     switch (fault_pick(world)) {
     case FAULT_BREAK:
         connection_break(&any_client(world)->connections[any_node(world)->index], chance_pick(&world->chance, 2) == 0);

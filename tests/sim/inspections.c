@@ -175,7 +175,7 @@ void inspections_start(struct sim_client *client)
         client->connections[i].clock_run = 0, client->connections[i].noticed_at = (struct instant){0};
     if (!client->trusts)
         return;
-    trust_init(&client->trust, parameters->nodes, client->timeout_ns);
+    trust_init(&client->trust, parameters->nodes, client->timeout_ns, client->terms->drift_factor);
     event_set(client->world, &client->trust_timer, world_in(client->world, parameters->pulse_ns));
 }
 

@@ -7,6 +7,8 @@
 /* About when all schedules begin, by the wall clock. */
 #define NOBODYS_TIME_NS (INT64_C(1790000000) * NS_PER_S)
 
+#define FORGIVEN_NS (5 * NS_PER_MS)
+
 /* --- markers ---------------------------------------------------------------------------------------------------- */
 
 static void place_name(unsigned index, char id[MARKER_ID_DIGITS + 1])
@@ -103,16 +105,19 @@ static void memory_from(struct sim_node *node)
     model->marker = saved->marker;
 }
 
-/* How many nodes, this one among them, may be doubted by somebody for what happened of late. */
+/* How many nodes, this one among them, may be doubted by somebody for what happened of late, or show a wrong time since
+ * they stood still: those may agree with the next wrong one. */
 static unsigned doubted(const struct sim_node *node)
 {
     const struct world *world = node->world;
     const struct parameters *parameters = &world->parameters;
-    int64_t span = parameters->max_ttl_ns / 100 * 102 + 3 * parameters->pulse_ns + 5 * parameters->longest_timeout_ns;
+    int64_t span = lease_wait_ns(parameters->max_ttl_ns, parameters->terms[0].drift_factor, 0) +
+                   parameters->max_ttl_ns / 100 + 3 * parameters->pulse_ns + 5 * parameters->longest_timeout_ns;
     unsigned count = 1;
     for (unsigned i = 0; i < parameters->nodes; i++)
-        count += i != node->index && world->nodes[i].lost_at.ns != 0 &&
-                 instant_since(world->nodes[i].lost_at, world->now) < span;
+        count += i != node->index &&
+                 (world->nodes[i].stood ||
+                  (world->nodes[i].lost_at.ns != 0 && instant_since(world->nodes[i].lost_at, world->now) < span));
     return count;
 }
 
@@ -269,7 +274,30 @@ void node_stand(struct sim_node *node, int64_t ns)
     if (!may_step(node))
         return;
     world_trace(node->world, "node %u: its clock stands still for %.3f ms", node->index, (double)ns / 1e6);
+    expired_delete(node);
     node->model.clock_start_ns -= ns;
-    node->stepped = true;
+    node->stepped = node->stood = true;
     node->stepped_ns -= ns;
+}
+
+/* Within what is promised: another rate, and 5 ms in one go, once in a max_ttl. */
+void node_slew(struct sim_node *node)
+{
+    struct world *world = node->world;
+    struct node_model *model = &node->model;
+    struct node_model before = *model;
+    int64_t shown = node_model_clock_ns(model, world->now), moved = 0;
+    bool may_move = node->moved_at.ns == 0 || instant_since(node->moved_at, world->now) > world->parameters.max_ttl_ns;
+    if (may_move) {
+        moved = chance_between(&world->chance, -FORGIVEN_NS, FORGIVEN_NS);
+        node->moved_at = world->now;
+    }
+    expired_delete(node);
+    model->clock_rate = parameters_node_rate(&world->parameters, &world->chance);
+    model->clock_start_ns += shown + moved - node_model_clock_ns(model, world->now);
+    expired_delete(node);
+    world->counters->slewed++;
+    world_trace(world, "node %u: its clock runs at %.6f from here, moved by %.3f ms", node->index,
+                (double)model->clock_rate / (double)MODEL_NORMAL_RATE, (double)moved / 1e6);
+    locks_are_looked_at(node, &before);
 }

@@ -222,7 +222,8 @@ static bool is_comparable(const struct sim_client *client, unsigned node)
            client->trust.node[node].quarantine == TRUST_FINE;
 }
 
-/* Clocks of nodes may differ from ours by 1 % of the time since they were told, and by the width of that sample. */
+/* Clocks of nodes may differ from ours by what is promised since they were told, and by the width of that sample; and
+ * they ran at their own rates while ours stood. */
 void oracle_clock_stood(struct sim_client *client, int64_t ns)
 {
     const struct parameters *parameters = &client->world->parameters;
@@ -231,10 +232,11 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns)
     if (!client->trusts || !parameters_grouped(parameters) || set_has(parameters->faults, FAULT_STEP))
         return;
     for (unsigned i = 0; i < parameters->nodes; i++) {
-        const struct trust_clock *clock = &client->trust.node[i].clock;
-        int64_t width = trust_clock_high(clock, client_now(client)) - trust_clock_low(clock, client_now(client));
-        bool is_sharp =
-            is_comparable(client, i) && clock->is_known && 2 * width + 4 * client->timeout_ns + NS_PER_S < ns;
+        struct instant now = client_now(client);
+        int64_t width =
+            NS_PER_US * (trust_node_time_us(&client->trust, i, now) - trust_node_time_low_us(&client->trust, i, now));
+        bool is_sharp = is_comparable(client, i) && client->trust.node[i].clock.is_known &&
+                        2 * width + 4 * client->timeout_ns + NS_PER_S < ns;
         client->sharp |= (node_set)(is_sharp << i);
     }
     client->went_on_at = client->world->now;

@@ -3,7 +3,7 @@
 
 static int64_t drift_of(const struct lease_terms *terms)
 {
-    return (int64_t)((double)terms->ttl_ns * terms->drift_factor) + 2 * NS_PER_MS;
+    return (int64_t)((double)terms->ttl_ns * terms->drift_factor) + 7 * NS_PER_MS;
 }
 
 static int64_t guard_of(const struct lease_terms *terms)

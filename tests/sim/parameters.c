@@ -7,7 +7,6 @@
 #define PASS_SLACK_NS (10 * NS_PER_MS) /* as in the driver */
 #define WEEK_MS       (7 * 24 * 3600 * MS_PER_S)
 /* A step that is allowed for by the rules of trust.h is no step: their rate, and twice that for two nodes. */
-#define RATE_MOST   0.009
 #define STEP_UNSEEN (4 * NS_PER_S)
 /* Clocks that are further apart make one of them an outlier to whoever compares them for the first time. */
 #define APART_MOST (1 * NS_PER_S)
@@ -172,7 +171,8 @@ static int64_t quarantine_in_calm(const struct parameters *p)
     unsigned causes = 1u << FAULT_CRASH | 1u << FAULT_LOSS | 1u << FAULT_STEP | 1u << FAULT_FREEZE | 1u << FAULT_LEAVE;
     if (!parameters_grouped(p) || (p->faults & causes) == 0)
         return 0;
-    return p->max_ttl_ns / 100 * 102 + 3 * p->pulse_ns + 5 * p->longest_timeout_ns + NS_PER_S;
+    return lease_wait_ns(p->max_ttl_ns, p->terms[0].drift_factor, 0) + p->max_ttl_ns / 100 + 3 * p->pulse_ns +
+           5 * p->longest_timeout_ns + NS_PER_S;
 }
 
 static void times_draw(struct parameters *p, struct chance *chance)
@@ -204,15 +204,17 @@ static int64_t clock_error(const struct parameters *p)
 
 static bool clocks_matter(const struct parameters *p)
 {
-    return p->profile == PROFILE_LOSS || p->profile == PROFILE_STEPS || p->profile == PROFILE_RUIN;
+    return (p->profile == PROFILE_LOSS && !parameters_grouped(p)) || p->profile == PROFILE_RUIN;
 }
 
 static void clocks_draw(struct parameters *p, struct chance *chance)
 {
-    p->node_offset_ns =
-        clocks_matter(p) || p->prompt ? clock_error(p) / 2 : chance_scale(chance, NS_PER_MS, 3600 * NS_PER_S);
+    p->node_offset_ns = clocks_matter(p) || p->profile == PROFILE_LOSS || p->profile == PROFILE_STEPS || p->prompt
+                            ? clock_error(p) / 2
+                            : chance_scale(chance, NS_PER_MS, 3600 * NS_PER_S);
     if (p->profile == PROFILE_STEPS) {
-        p->step_least_ns = STEP_UNSEEN + longest_life(p) / 50 + 4 * p->longest_timeout_ns;
+        p->step_least_ns =
+            STEP_UNSEEN + 4 * (int64_t)((double)longest_life(p) * p->terms[0].drift_factor) + 4 * p->longest_timeout_ns;
         p->step_most_ns = 4 * p->step_least_ns;
     } else {
         p->step_least_ns = NS_PER_MS;
@@ -253,8 +255,6 @@ static double rate_most_prompt(const struct parameters *p)
 static double rate_most(const struct parameters *p)
 {
     double most = p->terms[0].drift_factor;
-    if (p->nodes % 2 == 1 && most > RATE_MOST)
-        most = RATE_MOST;
     if (p->prompt && rate_most_prompt(p) < most)
         most = rate_most_prompt(p);
     double error = (double)clock_error(p) / 2 / (double)longest_life(p);
@@ -263,6 +263,7 @@ static double rate_most(const struct parameters *p)
 
 int64_t parameters_node_rate(const struct parameters *p, struct chance *chance)
 {
+    /* Rounded down: exactly as fast as it may be. */
     int64_t most = (int64_t)(rate_most(p) * (double)MODEL_NORMAL_RATE);
     switch (chance_pick(chance, 4)) {
     case 0:

@@ -82,7 +82,8 @@ static inline bool parameters_grouped(const struct parameters *parameters)
     return parameters->nodes >= 3 && parameters->nodes % 2 == 1;
 }
 
-/* Nodes run at rates that differ by at most the drift that the terms allow for. */
+/* Nodes run at rates that differ by at most the drift that the terms allow for. They are slewed to another such rate,
+ * and moved by what is forgiven, at any moment. */
 int64_t parameters_node_rate(const struct parameters *parameters, struct chance *chance);
 
 #endif

@@ -250,8 +250,10 @@ struct sim_node {
     struct instant lost_at;   /* when it last forgot something, or its clock jumped; 0 = never */
     struct instant forgot_at; /* when it last forgot something */
     bool stepped;             /* its clock, ever */
+    bool stood;               /* its clock, once */
     int64_t stepped_ns;       /* all in all */
     struct instant refuses_until;
+    struct instant moved_at; /* when its clock was last moved by what is forgiven; 0 = never */
     struct event restart;
 };
 
@@ -417,6 +419,7 @@ void node_replace(struct sim_node *node);
 void node_roll_back(struct sim_node *node);
 void node_step(struct sim_node *node);
 void node_stand(struct sim_node *node, int64_t ns);
+void node_slew(struct sim_node *node);
 void nodes_heal(struct world *world); /* what no client can: an operator */
 
 /* --- oracle.c */

@@ -47,7 +47,7 @@ static void every_value_is_read(void **state)
         "queue_node = { unix_path = \"q.sock\"; database = 3; connect_timeout = \"2s\"; call_timeout = \"500ms\"; };\n"
         "lock_nodes = ( { host = \"a\"; port = 1; timeout = \"20ms\"; },\n"
         "               { name = \"other\"; host = \"b\"; }, { host = \"c\"; } );\n"
-        "lock = { ttl = \"1.5s\"; drift_factor = 0; tries = 7; retry_delay = \"5ms\"; retry_jitter = \"1ms\";\n"
+        "lock = { ttl = \"1.5s\"; drift_factor = 0.05; tries = 7; retry_delay = \"5ms\"; retry_jitter = \"1ms\";\n"
         "         prefix = \"lock:\"; park_delay = \"2m\"; fence = false; fence_ttl = \"2d\"; max_hold = \"3m\"; };\n"
         "classes = ( { class = \"transfer\"; lock = \"required\"; }, { class = \"echo\"; lock = \"none\"; retry = "
         "\"7\";\n"
@@ -71,7 +71,7 @@ static void every_value_is_read(void **state)
     assert_true(config->lock_nodes[2].call_timeout_ns == 50 * NS_PER_MS);
     assert_string_equal(config->lock_nodes[1].name, "other");
     assert_true(config->lock.ttl_ns == 1500 * NS_PER_MS);
-    assert_true(config->lock.drift_factor == 0);
+    assert_true(config->lock.drift_factor > 0.0499 && config->lock.drift_factor < 0.0501);
     assert_false(config->lock.fence);
     assert_true(config->lock.fence_ttl_ns == INT64_C(48) * 3600 * NS_PER_S);
     assert_true(config->lock.max_hold_ns == 180 * NS_PER_S);
@@ -165,7 +165,7 @@ static void values_out_of_range_are_errors(void **state)
         "t.conf:2: lock.ttl: soon is not allowed here; expected a duration from \"500ms\" to \"1m\"");
     config_place_expect_error(
         CONFIG_NODES "lock = { drift_factor = 0.2; };\n",
-        "t.conf:2: lock.drift_factor: 0.20000000000000001 is not allowed here; expected a number from 0.0 to "
+        "t.conf:2: lock.drift_factor: 0.20000000000000001 is not allowed here; expected a number from 0.001 to "
         "0.1");
     config_place_expect_error(
         CONFIG_NODES "worker = { log_level = \"loud\"; };\n",

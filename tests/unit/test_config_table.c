@@ -16,7 +16,7 @@ static void what_is_printed_reads_as_the_same_configuration(void **state)
     struct buffer first = {0}, second = {0};
     struct config *config = config_place_read_good(
         "worker = { host = \"quo\\\"te\\\\\"; threads = 3; jobs = [\"a\", \"b\"]; stop_timeout = \"1.5s\"; };\n"
-        "queue_node = { host = \"q\"; };\nlock = { drift_factor = 0.00001; };\n"
+        "queue_node = { host = \"q\"; };\nlock = { drift_factor = 0.00101; };\n"
         "lock_nodes = ( { host = \"a\"; }, { unix_path = \"/b\"; }, { host = \"c\"; port = 9; } );\n"
         "classes = ( { class = \"x\"; lock = \"optional\"; } );\n"
         "plugin_settings = ( { plugin = \"p\"; settings = { a = \"1\"; b = \"2\"; }; }, { plugin = \"q\"; } );\n");
@@ -26,7 +26,7 @@ static void what_is_printed_reads_as_the_same_configuration(void **state)
     config_print(config, &second);
     config_free(config);
     assert_string_equal(buffer_text(&first), buffer_text(&second));
-    assert_contains(buffer_text(&first), "drift_factor = 0.00001;");
+    assert_contains(buffer_text(&first), "drift_factor = 0.00101;");
     buffer_fini(&first);
     buffer_fini(&second);
 }

@@ -22,8 +22,8 @@ static void test_e7_terms_are_derived_within_their_bounds(void **state)
             struct lease_terms terms = {
                 .nodes = 5, .ttl_ns = ttl, .drift_factor = thousandths / 1000.0, .pass_limit_ns = ttl / 4, .tries = 1};
             lease_terms_derive(&terms);
-            assert_true(terms.drift_ns >= ttl * thousandths / 1000 + 2 * NS_PER_MS - 1);
-            assert_true(terms.drift_ns <= ttl * thousandths / 1000 + 2 * NS_PER_MS + 1);
+            assert_true(terms.drift_ns >= ttl * thousandths / 1000 + 7 * NS_PER_MS - 1);
+            assert_true(terms.drift_ns <= ttl * thousandths / 1000 + 7 * NS_PER_MS + 1);
             assert_int_equal(terms.needed_ns, ttl / 2);
             assert_true(terms.guard_ns >= ttl / 100 && terms.guard_ns <= ttl / 10);
             assert_true(terms.guard_ns >= 50 * NS_PER_MS || terms.guard_ns == ttl / 10);

@@ -210,8 +210,8 @@ static void members_are_brought_up_to_date(void **state)
 static void the_wait_is_longer_than_any_lock(void **state)
 {
     (void)state;
-    assert_int_equal(membership_wait_ns(60000, 50 * NS_PER_MS), 60602 * NS_PER_MS + 50 * NS_PER_MS);
-    assert_int_equal(membership_wait_ns(1, 0), 3010000);
+    assert_int_equal(membership_wait_ns(60000, 0.01, 50 * NS_PER_MS), 60007 * NS_PER_MS * 100 / 99 + 50 * NS_PER_MS);
+    assert_int_equal(membership_wait_ns(1, 0.5, 0), 16 * NS_PER_MS);
 }
 
 int main(void)

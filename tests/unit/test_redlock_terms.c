@@ -142,6 +142,19 @@ static void refuse_terms(struct redlock_terms terms, const char *why)
     assert_contains(reason, why);
 }
 
+static void the_drift_factor_has_bounds(void **state)
+{
+    (void)state;
+    static const double good[] = {0, 0.001, 0.01, 0.1}, bad[] = {0.0009, 0.11, -0.01, __builtin_nan("")};
+    struct redlock_options options = options_of(3);
+    for (size_t i = 0; i < 4; i++) {
+        options.drift_factor = good[i];
+        accept_options(&options);
+        options.drift_factor = bad[i];
+        refuse_options(&options, "the drift factor must be from 0.001 to 0.1");
+    }
+}
+
 static void terms_have_bounds(void **state)
 {
     (void)state;
@@ -151,10 +164,6 @@ static void terms_have_bounds(void **state)
     accept_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000)});
     refuse_terms((struct redlock_terms){.ttl_ns = REDLOCK_MS(60000) + 1}, "ttl must be from 500 ms to 60 s");
     refuse_terms((struct redlock_terms){.ttl_ns = -1}, "ttl must be");
-    accept_terms((struct redlock_terms){.drift_factor = 0.1});
-    refuse_terms((struct redlock_terms){.drift_factor = 0.11}, "drift factor");
-    refuse_terms((struct redlock_terms){.drift_factor = -0.01}, "drift factor");
-    refuse_terms((struct redlock_terms){.drift_factor = __builtin_nan("")}, "drift factor");
     accept_terms((struct redlock_terms){.tries = 1000});
     refuse_terms((struct redlock_terms){.tries = 1001}, "tries must be at most 1000");
     refuse_terms((struct redlock_terms){.retry_delay_ns = -1}, "retry delay and jitter");
@@ -200,10 +209,10 @@ static void patience_has_bounds(void **state)
         int64_t timeout_ns = REDLOCK_MS(timeouts_ms[i]), longest_ns = redlock_longest_patience_ns(timeout_ns);
         assert_int_equal(longest_ns, timeouts_ms[i] < 1500 ? 10 * timeout_ns : REDLOCK_MS(15000));
         for (int64_t ttl_ms = 500; ttl_ms <= 60000; ttl_ms *= 2) {
-            struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms), .drift_factor = 0.01, .tries = 1};
+            struct redlock_terms terms = {.ttl_ns = REDLOCK_MS(ttl_ms), .tries = 1};
             if (timeout_ns > terms.ttl_ns / 4)
                 continue;
-            struct lease_terms lease = redlock_lease_terms(&terms, 3, timeout_ns);
+            struct lease_terms lease = redlock_lease_terms(&terms, 3, 0.01, timeout_ns);
             int64_t usual_ns = lease.silence_limit_ns;
             assert_int_equal(usual_ns, lease.pass_limit_ns);
             redlock_lease_terms_wait(&lease, longest_ns);
@@ -275,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_node_must_be_somewhere),
         cmocka_unit_test(fences_are_remembered_for_a_minute_at_least),
         cmocka_unit_test(no_prefix_may_lead_to_our_own_keys),
+        cmocka_unit_test(the_drift_factor_has_bounds),
         cmocka_unit_test(terms_have_bounds),
         cmocka_unit_test(a_node_may_not_take_more_than_a_quarter_of_the_ttl),
         cmocka_unit_test(patience_has_bounds),

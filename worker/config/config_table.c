@@ -173,10 +173,11 @@ static const struct config_key lock_keys[] = {
      .type = CONFIG_RATIO,
      FIELD(drift_factor),
      .fallback = "0.01",
-     .min = 0,
+     .min = 1000,
      .max = 100000,
-     .is_reloadable = true,
-     .help = "Share of the ttl by which clocks may differ over one ttl; a lock is trusted for that much less."},
+     .help = "Share by which the clocks of this host and of the lock nodes may differ in rate. A lock is trusted for "
+             "that share of its ttl (and 7 ms) less, and a node whose clock differs by more gets no vote. Slew all "
+             "these clocks by at most half of it: docs/lock-nodes.md."},
     {.name = "tries",
      .type = CONFIG_COUNT,
      FIELD(tries),

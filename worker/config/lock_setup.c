@@ -14,6 +14,7 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
                                     .fence_ttl_ns = config->lock.fence_ttl_ns,
+                                    .drift_factor = config->lock.drift_factor,
                                     .client_name = identity,
                                     .is_guest = config->lock.is_guest};
 }
@@ -23,7 +24,6 @@ bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, 
     struct redlock_node nodes[REDLOCK_NODES_MAX];
     struct redlock_options options = lock_setup_options(config, NULL, nodes);
     struct redlock_terms wanted = {.ttl_ns = config->lock.ttl_ns,
-                                   .drift_factor = config->lock.drift_factor,
                                    .tries = config->lock.tries,
                                    .retry_delay_ns = config->lock.retry_delay_ns,
                                    .retry_jitter_ns = config->lock.retry_jitter_ns,
