@@ -109,7 +109,11 @@ static void retried_tasks_forget_one_failure(void **state)
     assert_string_equal(fresh(OPERATE_RETRY, TASK_IN_DEAD, BEGIN "}"), BEGIN ",\"enqueued_at\":5.5} > default");
     assert_string_equal(fresh(OPERATE_RETRY, TASK_IN_CLAIMS, "any text"), "any text > claimed");
     assert_string_equal(fresh(OPERATE_RETRY, TASK_IN_RETRY, "any text"), "refused");
-    assert_string_equal(fresh(OPERATE_BURY, TASK_IN_RETRY, BEGIN " }"), BEGIN " } > ");
+    assert_contains(fresh(OPERATE_BURY, TASK_IN_RETRY, BEGIN " }"), "\"error_class\":\"HF::Buried\"");
+#define FAILED                                                                                                         \
+    BEGIN ",\"jid\":\"j\",\"queue\":\"q\",\"error_class\":\"E\",\"error_message\":\"m\",\"failed_at\":1,\"retry_"      \
+          "count\":0}"
+    assert_string_equal(fresh(OPERATE_BURY, TASK_IN_RETRY, FAILED), FAILED " > ");
     assert_string_equal(fresh(OPERATE_DELETE, TASK_IN_RETRY, "any text"), " > ");
     assert_contains(fresh(OPERATE_BURY, TASK_IN_QUEUE, "any text"), "\"hf.invalid\"");
 }
