@@ -6,6 +6,8 @@
 #include "redlock/terms.h"
 
 #define PULSE_NS (5 * NS_PER_S)
+/* While anything is held, every node is heard so often: a clock of ours that stood still shows on the first of them. */
+#define HELD_PULSE_NS (1 * NS_PER_S)
 /* An inspection without an answer is repeated: without one the node has no vote. */
 #define RETRY_NS (100 * NS_PER_MS)
 
@@ -81,6 +83,15 @@ static void locks_doubt(struct redlock_group *group)
     }
 }
 
+static void locks_suspect(struct redlock_group *group, int64_t stood_ns)
+{
+    for (struct list *link = group->locks.next; link != &group->locks; link = link->next) {
+        struct redlock_lock *lock = list_owner(link, struct redlock_lock, link);
+        lease_suspect(&lock->lease, &lock->terms, stood_ns, instant_now());
+        lock_take_step(lock, (struct lease_step){0});
+    }
+}
+
 static void timer_follow(struct redlock_group *group, struct instant at)
 {
     struct loop_timer *timer = &group->trust_timer;
@@ -94,6 +105,8 @@ static void step_take(struct redlock_group *group, struct trust_step step)
         locks_forget(group, step.forgot);
     if (step.own_clock_stood)
         locks_doubt(group);
+    else if (step.suspect_ns > 0)
+        locks_suspect(group, step.suspect_ns);
     changes_tell(group, step.changed);
     for (unsigned i = 0; i < group->node_count; i++) {
         if ((step.write & (1u << i)) && !group->is_guest)
@@ -150,18 +163,35 @@ static void inspected(struct redis_call *call, const struct redis_result *result
     timer_follow(group, loop_after(group->loop, PULSE_NS));
 }
 
+static bool holds_something(const struct redlock_group *group)
+{
+    for (const struct list *link = group->locks.next; link != &group->locks; link = link->next)
+        if (list_owner(link, struct redlock_lock, link)->lease.state == LEASE_HELD)
+            return true;
+    return false;
+}
+
+/* Scripts tell a node's time as well: who is busy needs no inspections. */
+static bool is_overdue(const struct group_node *node, bool holds, struct instant now)
+{
+    const struct trust_node *trusted = &node->group->trust.node[node->index];
+    bool is_unheard = instant_reached(now, instant_after(trusted->clock.heard, HELD_PULSE_NS)) &&
+                      instant_reached(now, instant_after(node->inspected_at, HELD_PULSE_NS));
+    return trusted->state == TRUST_UNSEEN || instant_reached(now, instant_after(node->inspected_at, PULSE_NS)) ||
+           (holds && is_unheard);
+}
+
 static void trust_fire(struct loop_timer *timer)
 {
     struct redlock_group *group = list_owner(timer, struct redlock_group, trust_timer);
     struct instant now = loop_now(group->loop);
+    bool holds = holds_something(group);
     for (unsigned i = 0; i < group->node_count; i++) {
         struct group_node *node = &group->nodes[i];
-        bool is_overdue = group->trust.node[i].state == TRUST_UNSEEN ||
-                          instant_reached(now, instant_after(node->inspected_at, PULSE_NS));
-        if (redis_node_state(node->node) == REDIS_NODE_UP && is_overdue)
+        if (redis_node_state(node->node) == REDIS_NODE_UP && is_overdue(node, holds, now))
             inspect(node);
     }
-    loop_timer_set(group->loop, timer, instant_after(now, PULSE_NS));
+    loop_timer_set(group->loop, timer, instant_after(now, HELD_PULSE_NS));
     step_take(group, trust_tick(&group->trust, now));
 }
 

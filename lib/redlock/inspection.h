@@ -1,7 +1,8 @@
 /* Private to lib/redlock: the driver of trust.c. Every node is inspected when its connection is up, whenever a script
  * says that its marker is another one, and every few seconds while the group lives: a clock that steps, a policy that
  * begins to evict and a marker that is healed by somebody else are seen by that, and nothing of it grows with the
- * locks. All on the loop. */
+ * locks. While anything is held, every node is heard about once a second, so that our own clock is known. All on the
+ * loop. */
 #ifndef REDLOCK_INSPECTION_H
 #define REDLOCK_INSPECTION_H
 

@@ -135,6 +135,17 @@ struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *ter
     return (struct lease_step){0};
 }
 
+void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now)
+{
+    invariant(stood_ns > 0);
+    if (lease->state == LEASE_ACQUIRING || lease->state == LEASE_FENCING) {
+        lease->pass_started = instant_after(lease->pass_started, -stood_ns);
+        lease->validity_from = instant_after(lease->validity_from, -stood_ns);
+    } else if (lease->state == LEASE_HELD) {
+        hold_suspect(lease, terms, stood_ns, now);
+    }
+}
+
 struct lease_step lease_forfeit(struct lease *lease)
 {
     return lease->state == LEASE_HELD ? hold_lose(lease, LEASE_LOSS_FORFEIT) : (struct lease_step){0};

@@ -194,6 +194,10 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);
 /* Our clock cannot be believed for the time before now: a hold is LOST, an undecided pass fails. */
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now);
+/* Our clock may have stood still for `stood_ns` before now, if it was not a node's that jumped. A hold is believed for
+ * so much less, but long enough that an extension, which begins at once, can confirm it: keys that a majority still has
+ * never went away. What is not held yet has taken that much longer. */
+void lease_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now);
 /* HELD only, else nothing happens: LOST, because somebody says so. */
 struct lease_step lease_forfeit(struct lease *lease);
 /* WAITING only, else nothing happens: the next pass begins at `at`, because the driver knows better than a fixed delay

@@ -43,6 +43,18 @@ struct lease_step hold_begin(struct lease *lease, const struct lease_terms *term
     return (struct lease_step){.news = LEASE_NEWS_ACQUIRED};
 }
 
+/* A round that began before is no proof: what it would confirm counts from a time that may be wrong. */
+void hold_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now)
+{
+    struct instant less = instant_after(lease->valid_until, -stood_ns);
+    struct instant grace = instant_after(now, terms->pass_limit_ns + terms->guard_ns);
+    if (instant_before(less, grace))
+        less = instant_earlier(grace, lease->valid_until);
+    lease->valid_until = less;
+    lease->extending = false;
+    lease->act_at = instant_earlier(lease->act_at, now);
+}
+
 struct lease_step hold_lose(struct lease *lease, enum lease_loss loss)
 {
     lease->state = LEASE_LOST;

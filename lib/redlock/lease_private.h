@@ -48,6 +48,7 @@ struct lease_step pass_cancel(struct lease *lease, const struct lease_terms *ter
 struct lease_step hold_begin(struct lease *lease, const struct lease_terms *terms);
 struct lease_step hold_judge(struct lease *lease, const struct lease_terms *terms, struct instant now);
 struct lease_step hold_tick(struct lease *lease, const struct lease_terms *terms, struct instant now);
+void hold_suspect(struct lease *lease, const struct lease_terms *terms, int64_t stood_ns, struct instant now);
 struct lease_step hold_lose(struct lease *lease, enum lease_loss loss);
 node_set hold_nodes(const struct lease *lease);
 struct instant hold_next(const struct lease *lease, const struct lease_terms *terms);

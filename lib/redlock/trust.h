@@ -24,6 +24,8 @@
  *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
  *    Samples that cannot all be true, as long as clocks keep what lease.h promises, are a step, be it that a clock
  *    jumped or that it creeps.
+ *    All nodes are asked at once then, and
+ *    as long as only some of them say so it may be our own clock that stood: `suspect_ns` tells by how much.
  *    When a quorum of the nodes steps by the same within a few seconds it is our own clock that stood still: those are
  *    not blamed, `own_clock_stood` is told, and every hold that began before is in doubt. A node that was not heard
  *    since then is expected to show that step, by its size, whenever it is heard. A node whose samples before and
@@ -141,6 +143,7 @@ struct trust_step {
     node_set look;        /* inspect now */
     node_set changed;     /* their state or reason is another one: tell the log */
     bool own_clock_stood; /* nodes' clocks all moved ahead of ours together */
+    int64_t suspect_ns;   /* > 0: one that was blamed moved ahead by up to that: tell every lock (lease_suspect) */
 };
 
 /* `timeout_ns` is the longest that anybody waits for a node (redlock_longest_patience_ns). */

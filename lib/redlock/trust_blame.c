@@ -29,13 +29,20 @@ static bool is_recent(struct instant at, struct instant now, int64_t span_ns)
     return instant_since(at, now) <= span_ns;
 }
 
-/* How far our clock stood, if that was it: the node's clock ran at its own rate meanwhile. */
+/* How far off a step of ours may seem on a node: the node's clock ran at its own rate meanwhile, and may have been
+ * moved by what is forgiven. */
+static int64_t own_blur(const struct trust *trust, int64_t ns)
+{
+    struct trust_promise promise = trust_promise_of(trust);
+    double size = ns < 0 ? -(double)ns : (double)ns;
+    double forgiven = (size / (double)promise.window_ns + 1) * (double)LEASE_FORGIVEN_NS;
+    return (int64_t)(size * trust->drift_factor / (1 - trust->drift_factor) + forgiven) + 1;
+}
+
+/* How far our clock stood, if that was it. */
 static struct trust_span own_step(const struct trust *trust, struct trust_span shown)
 {
-    double least = shown.least < 0 ? -(double)shown.least : (double)shown.least;
-    double most = shown.most < 0 ? -(double)shown.most : (double)shown.most;
-    double share = trust->drift_factor / (1 - trust->drift_factor);
-    return (struct trust_span){shown.least - (int64_t)(least * share) - 1, shown.most + (int64_t)(most * share) + 1};
+    return (struct trust_span){shown.least - own_blur(trust, shown.least), shown.most + own_blur(trust, shown.most)};
 }
 
 static bool has_shown(const struct trust_node *node, struct instant now)
@@ -138,8 +145,9 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
     struct trust_span own = less(own_step(trust, news->moved), node->owed);
     node->incarnation++;
     step->forgot |= bit(index);
+    bool is_ours = is_step(node->owed) && !is_step(own);
     node->owed = (struct trust_span){0};
-    if (!is_step(own))
+    if (is_ours)
         return;
     show(node, own, news, reading, now);
     node->step = news->moved;
@@ -150,8 +158,11 @@ static void take_step(struct trust *trust, unsigned index, const struct trust_cl
     step->own_clock_stood = along != 0;
     if (along)
         blame_own_clock(trust, along, now);
-    if (!(along & bit(index)))
-        blame_node(trust, node, heard, now);
+    if (along & bit(index))
+        return;
+    blame_node(trust, node, heard, now);
+    step->look = (node_set)((1u << trust->nodes) - 1u);
+    step->suspect_ns = own.most > 0 ? own.most : 0;
 }
 
 /* A node that shows no step although it owes one stood still with us, or stepped back as far: it owes nothing more. */

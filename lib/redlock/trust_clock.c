@@ -113,6 +113,23 @@ static struct instant stepped_after(const struct trust_clock *clock, const struc
     return clock->bounds[0].origin;
 }
 
+/* The newest sample may have been on its way when our clock stood, and hide the first part of the step in its width. */
+static struct trust_span with_hidden_part(const struct trust_clock *clock, const struct trust_promise *promise,
+                                          const struct trust_reading *reading, const struct trust_span *told,
+                                          struct trust_span moved)
+{
+    struct trust_clock before = *clock;
+    if (--before.count == 0)
+        return moved;
+    int64_t least = told->least - trust_clock_high(&before, promise, reading->answered);
+    int64_t most = told->most - trust_clock_low(&before, promise, reading->asked);
+    if (moved.least > 0 && most > moved.most)
+        moved.most = most;
+    if (moved.most < 0 && least < moved.least)
+        moved.least = least;
+    return moved;
+}
+
 struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
                                          const struct trust_reading *reading)
 {
@@ -128,8 +145,10 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
         news.is_step = news.moved.least > 0 || news.moved.most < 0;
         news.from = clock->bounds[clock->count - 1].origin;
     }
-    if (news.is_step)
+    if (news.is_step) {
         news.from = stepped_after(clock, promise, reading, &told);
+        news.moved = with_hidden_part(clock, promise, reading, &told, news.moved);
+    }
     if (news.is_step || news.is_first)
         *clock = (struct trust_clock){.is_known = true, .steady_since = reading->asked};
     keep(clock, promise, &fresh);

@@ -187,6 +187,16 @@ void lock_forgot(struct sim_lock *lock, unsigned node)
     lock_take_step(lock, &step);
 }
 
+void lock_suspect(struct sim_lock *lock, int64_t stood_ns)
+{
+    enum lease_state state = lock->lease.state;
+    if (state == LEASE_ACQUIRING || state == LEASE_FENCING)
+        lock->round_started = instant_after(lock->round_started, -stood_ns);
+    lease_suspect(&lock->lease, lock->client->terms, stood_ns, client_now(lock->client));
+    oracle_suspected(lock, stood_ns);
+    lock_take_step(lock, &(struct lease_step){0});
+}
+
 void lock_doubt(struct sim_lock *lock)
 {
     struct lease_step step = lease_doubt(&lock->lease, lock->client->terms, client_now(lock->client));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define RETRY_NS        (100 * NS_PER_MS)
+#define HELD_PULSE_NS   (1 * NS_PER_S)
 #define NO_DEADLINE_US  (INT64_C(1) << 53)
 #define NOBODYS_TIME_US INT64_C(1790000000000000) /* about when all schedules begin, by the wall clock */
 
@@ -151,6 +152,8 @@ static void step_take(struct sim_client *client, struct trust_step step)
         locks_forget(client, step.forgot);
     if (step.own_clock_stood)
         locks_doubt(client);
+    for (unsigned k = 0; k < client->world->parameters.locks && step.suspect_ns > 0; k++)
+        lock_suspect(&client->locks[k], step.suspect_ns);
     if (step.changed != 0)
         oracle_trust_changed(client, step.changed);
     if (client->world->tracing)
@@ -179,6 +182,14 @@ void inspections_start(struct sim_client *client)
     event_set(client->world, &client->trust_timer, world_in(client->world, parameters->pulse_ns));
 }
 
+static bool holds_something(const struct sim_client *client)
+{
+    for (unsigned k = 0; k < client->world->parameters.locks; k++)
+        if (client->locks[k].lease.state == LEASE_HELD)
+            return true;
+    return false;
+}
+
 void inspections_fire(struct sim_client *client)
 {
     struct instant now = client_now(client);
@@ -187,10 +198,13 @@ void inspections_fire(struct sim_client *client)
         struct connection *connection = &client->connections[i];
         bool is_overdue = client->trust.node[i].state == TRUST_UNSEEN ||
                           instant_reached(now, instant_after(connection->inspected_at, pulse_ns));
-        if (connection->up && is_overdue)
+        bool is_unheard = instant_reached(now, instant_after(client->trust.node[i].clock.heard, HELD_PULSE_NS)) &&
+                          instant_reached(now, instant_after(connection->inspected_at, HELD_PULSE_NS));
+        if (connection->up && (is_overdue || (is_unheard && holds_something(client))))
             inspect(connection);
     }
-    event_set(client->world, &client->trust_timer, world_in(client->world, pulse_ns));
+    event_set(client->world, &client->trust_timer,
+              world_in(client->world, pulse_ns < HELD_PULSE_NS ? pulse_ns : HELD_PULSE_NS));
     step_take(client, trust_tick(&client->trust, now));
 }
 

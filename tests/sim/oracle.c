@@ -169,14 +169,18 @@ static void quarantine_check(struct sim_lock *lock)
 
 /* --- O9 ----------------------------------------------------------------------------------------------------------- */
 
-/* Whether its clock is more than a second away from so many others that no quorum agrees with it. */
-static bool is_far_off(const struct world *world, unsigned node)
+/* Whether its clock was more than a second away from so many others that no quorum agreed with it, at some moment since
+ * the client knows its clock: clocks go on to move apart, and together. */
+static bool is_far_off(const struct sim_client *client, unsigned node)
 {
+    const struct world *world = client->world;
+    int64_t since = instant_since(client->trust.node[node].clock.steady_since, client_now(client));
+    int64_t near = NS_PER_S - (int64_t)(2 * client->terms->drift_factor * (double)since);
     int64_t own = node_model_clock_ns(&world->nodes[node].model, world->now);
     unsigned agree = 0;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
         int64_t other = node_model_clock_ns(&world->nodes[i].model, world->now);
-        agree += own - other <= NS_PER_S && other - own <= NS_PER_S;
+        agree += own - other <= near && other - own <= near;
     }
     return agree < quorum_of(world);
 }
@@ -188,7 +192,8 @@ static void outlier_check(struct sim_client *client, unsigned index)
     const struct trust_node *node = &client->trust.node[index];
     bool is_news = node->reason == TRUST_CLOCK_OUTLIER && !set_has(client->outliers, index);
     client->outliers |= (node_set)((node->reason == TRUST_CLOCK_OUTLIER) << index);
-    if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 && !is_far_off(world, index))
+    if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 &&
+        !is_far_off(client, index))
         world_violated(world, "O9", "client %u says that the clock of node %u is far from the others', and it is not",
                        client->index, index);
 }
@@ -240,6 +245,28 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns)
         client->sharp |= (node_set)(is_sharp << i);
     }
     client->went_on_at = client->world->now;
+    client->stood_last_ns = ns;
+    for (unsigned i = 0; i < parameters->locks; i++)
+        client->locks[i].until_then = client->locks[i].hold.until;
+}
+
+/* What may be forgiven once more while a clock stood. */
+#define TOLERANCE_NS (10 * NS_PER_MS)
+
+/* One node is enough to believe for no longer than if our clock had gone on, but for the time that an extension takes. */
+static void belief_check(struct sim_client *client)
+{
+    struct world *world = client->world;
+    struct instant grace = instant_after(client_now(client), client->terms->pass_limit_ns + NS_PER_MS);
+    for (unsigned i = 0; i < world->parameters.locks; i++) {
+        const struct sim_lock *lock = &client->locks[i];
+        bool began_before = instant_before(client_to_world(client, lock->hold.confirmed), client->went_on_at);
+        struct instant end = instant_after(lock->until_then, -client->stood_last_ns + TOLERANCE_NS);
+        if (lock->hold.active && began_before && instant_before(end, lock->published) &&
+            instant_before(grace, lock->published))
+            world_violated(world, "O9", "lock %u is believed for %.3f ms more although a node shows that we stood",
+                           lock->number, (double)instant_since(client_now(client), lock->published) / 1e6);
+    }
 }
 
 void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked)
@@ -250,6 +277,8 @@ void oracle_time_heard(struct sim_client *client, unsigned node, struct instant 
     client->heard |= (node_set)(client->sharp & 1u << node);
     if (instant_since(client->went_on_at, world->now) > 2 * NS_PER_S)
         client->went_on_at = (struct instant){0}; /* too long to be put down to one cause */
+    if (client->went_on_at.ns != 0 && client->heard != 0)
+        belief_check(client);
     if (client->went_on_at.ns == 0 || count_of(client->heard & client->sharp) < quorum_of(world))
         return;
     world->counters->stood_unmistakably++;

@@ -25,9 +25,10 @@ static void hold_confirm(struct sim_lock *lock)
     struct hold *hold = &lock->hold;
     hold->active = true;
     hold->confirmed = lock->round_started;
-    struct instant until = instant_after(hold->confirmed, terms->ttl_ns - drift_of(terms) - guard_of(terms));
+    hold->until = instant_after(hold->confirmed, terms->ttl_ns - drift_of(terms) - guard_of(terms));
     struct instant danger = instant_after(hold->confirmed, terms->ttl_ns / 3 * 2);
-    hold->deadline = instant_earlier(until, hold->limit);
+    lock->until_then = hold->until;
+    hold->deadline = instant_earlier(hold->until, hold->limit);
     hold->danger = hold->limit.ns == INSTANT_NEVER.ns
                        ? danger
                        : instant_earlier(danger, instant_after(hold->limit, -terms->ttl_ns / 3));
@@ -90,6 +91,19 @@ void oracle_doubted(struct sim_lock *lock)
 {
     if (lock->hold.active)
         world_violated(lock->client->world, "O5", "lock %u is held over a time that nobody knows", lock->number);
+}
+
+/* Believed for so much less, and at least for as long as one more round takes. */
+void oracle_suspected(struct sim_lock *lock, int64_t stood_ns)
+{
+    struct hold *hold = &lock->hold;
+    if (!hold->active)
+        return;
+    struct instant less = instant_after(hold->until, -stood_ns);
+    struct instant round = instant_after(client_now(lock->client), lock->client->terms->pass_limit_ns);
+    hold->until = instant_earlier(hold->until, instant_before(less, round) ? round : less);
+    hold->deadline = instant_earlier(hold->until, hold->limit);
+    watch_arm(lock);
 }
 
 static void acquired(struct sim_lock *lock)

@@ -173,6 +173,7 @@ struct hold {
     bool active;                                /* ACQUIRED was told, neither LOST nor released since */
     bool in_danger;                             /* was told */
     struct instant confirmed, deadline, danger; /* by the oracle's own arithmetic */
+    struct instant until;                       /* the validity is over, guard taken off */
     struct instant limit;                       /* the maximum hold is over */
 };
 
@@ -195,6 +196,7 @@ struct sim_lock {
     struct sim_swap *swapped_out;  /* what it holds is taken over; until its release */
     bool granting;                 /* grants leave at the end of this turn */
     struct instant published;      /* what the holder compares the clock with */
+    struct instant until_then;     /* its validity when our clock last went on, or it was confirmed since */
     /* for the oracle: */
     struct hold hold;
     bool tampered; /* the value was deleted by hand, or our clock stood: others may rightly have the resource */
@@ -231,6 +233,7 @@ struct sim_client {
     node_set heard;            /* those that told their time since */
     node_set outliers;         /* nodes whose clocks it called far from the others' */
     int64_t stood_ns;          /* how far its clock is behind everybody's */
+    int64_t stood_last_ns;     /* of that, the last time */
     int64_t wall_ns;           /* how far its wall clock is ahead */
     struct trust trust;        /* of an odd number of nodes */
     bool trusts;
@@ -363,6 +366,7 @@ void lock_timer(struct sim_lock *lock);
 void lock_voted(struct sim_lock *lock, unsigned node, uint32_t round, enum lease_vote vote, uint64_t detail);
 void lock_forgot(struct sim_lock *lock, unsigned node);
 void lock_doubt(struct sim_lock *lock);
+void lock_suspect(struct sim_lock *lock, int64_t stood_ns);
 void lock_send_grants(struct sim_lock *lock);
 
 /* --- swaps.c: as the functions of lock_swap.h */
@@ -446,6 +450,7 @@ void oracle_voted(struct sim_lock *lock);                /* after a vote was tak
 void oracle_sent(struct sim_lock *lock, uint32_t round); /* after the grants of the round were */
 void oracle_watch(struct sim_lock *lock);
 void oracle_doubted(struct sim_lock *lock);
+void oracle_suspected(struct sim_lock *lock, int64_t stood_ns);
 void oracle_process_died(struct sim_lock *lock);
 
 /* --- oracle_tokens.c */

@@ -271,6 +271,75 @@ static void test_verified_as_lost(void **state)
     assert_int_equal(step.news, LEASE_NEWS_LOST);
 }
 
+/* --- a clock of ours that perhaps stood still ----------------------------------------------------------------- */
+
+static void test_a_suspected_hold_is_believed_for_so_much_less(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yy ");
+    struct instant until = lease.valid_until, now = ms_after(START, 20);
+    lease_suspect(&lease, &terms, 100 * NS_PER_MS, now);
+    assert_instant(lease.valid_until, instant_after(until, -100 * NS_PER_MS));
+    assert_instant(lease_next(&lease, &terms), now); /* and asks at once */
+    struct lease_step step = lease_tick(&lease, &terms, now);
+    assert_int_equal(step.extend, 7);
+    assert_int_equal(answer(&lease, &terms, "yy", ms_after(START, 25)).news, LEASE_NEWS_EXTENDED);
+    assert_instant(lease.valid_until, instant_after(now, terms.ttl_ns - terms.drift_ns));
+}
+
+/* A node's jump must not cost a hold that a majority still confirms. */
+static void test_a_suspected_hold_has_time_for_one_round(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant now = ms_after(START, 20), end = instant_after(now, terms.pass_limit_ns);
+    lease_suspect(&lease, &terms, 3600 * NS_PER_S, now);
+    assert_instant(lease_believed_until(&lease, &terms), end);
+    lease_tick(&lease, &terms, now);
+    assert_int_equal(lease_tick(&lease, &terms, end).news, LEASE_NEWS_LOST);
+}
+
+static void test_a_round_from_before_the_suspicion_confirms_nothing(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant now = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, now);
+    uint32_t round = lease.round;
+    lease_suspect(&lease, &terms, NS_PER_S, now);
+    for (unsigned node = 0; node < 3; node++)
+        assert_empty(lease_vote(&lease, &terms, node, round, LEASE_YES, 0, now));
+    assert_int_equal(lease_tick(&lease, &terms, now).extend, 7);
+}
+
+static void test_a_suspicion_never_makes_a_hold_longer(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant until = lease.valid_until, now = instant_after(until, -terms.guard_ns - NS_PER_MS);
+    lease_suspect(&lease, &terms, NS_PER_S, now);
+    assert_instant(lease.valid_until, until);
+}
+
+static void test_a_suspected_pass_has_taken_so_much_longer(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = asked(&terms);
+    lease_suspect(&lease, &terms, 100 * NS_PER_MS, START);
+    for (unsigned node = 0; node < 2; node++)
+        lease_vote(&lease, &terms, node, lease.round, LEASE_YES, 40, START);
+    assert_int_equal(lease.state, LEASE_HELD);
+    assert_instant(lease.valid_until, instant_after(START, terms.ttl_ns - terms.drift_ns - 100 * NS_PER_MS));
+    lease = asked(&terms);
+    lease_suspect(&lease, &terms, terms.ttl_ns, START);
+    assert_int_equal(lease_tick(&lease, &terms, START).abandon, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +360,11 @@ int main(void)
         cmocka_unit_test(test_verified_by_a_round_of_its_own),
         cmocka_unit_test(test_e29_answers_to_the_round_before_verify_nothing),
         cmocka_unit_test(test_verified_as_lost),
+        cmocka_unit_test(test_a_suspected_hold_is_believed_for_so_much_less),
+        cmocka_unit_test(test_a_suspected_hold_has_time_for_one_round),
+        cmocka_unit_test(test_a_round_from_before_the_suspicion_confirms_nothing),
+        cmocka_unit_test(test_a_suspicion_never_makes_a_hold_longer),
+        cmocka_unit_test(test_a_suspected_pass_has_taken_so_much_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

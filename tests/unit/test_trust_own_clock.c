@@ -243,6 +243,30 @@ static void our_step_excuses_no_earlier_one(void **state)
     assert_true(trust_node_until(&world.trust, 0).ns >= end.ns);
 }
 
+/* Until a quorum says so it may be either of us. */
+static void one_node_that_moved_ahead_makes_us_suspect_ourselves(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    go_on(&world, 3);
+    assert_int_equal(world.step.suspect_ns, 0);
+    stand_still(&world, NS_PER_S);
+    pass(&world, NS_PER_S);
+    sample(&world, 1);
+    assert_in_range(world.step.suspect_ns, NS_PER_S, NS_PER_S / 100 * 105);
+    assert_int_equal(world.step.look, 7);
+    sample(&world, 2);
+    assert_true(world.step.own_clock_stood);
+    assert_int_equal(world.step.suspect_ns, 0);
+    world.servers[0].offset_ns -= HOUR_NS;
+    pass(&world, NS_PER_S);
+    sample(&world, 0);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    assert_int_equal(world.step.suspect_ns, 0); /* back: we did not stand */
+    assert_int_equal(world.step.look, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_heard_late_shows_our_step_then),
         cmocka_unit_test(a_step_that_shows_in_two_parts_is_one),
         cmocka_unit_test(our_step_excuses_no_earlier_one),
+        cmocka_unit_test(one_node_that_moved_ahead_makes_us_suspect_ourselves),
     };
     return cmocka_run_group_tests_name("trust_own_clock", tests, NULL, NULL);
 }
