@@ -253,7 +253,7 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns)
 /* What may be forgiven once more while a clock stood. */
 #define TOLERANCE_NS (10 * NS_PER_MS)
 
-/* One node is enough to believe for no longer than if our clock had gone on, but for the time that an extension takes. */
+/* One node is enough to believe for no longer than if our clock had gone on, or for as long as an extension takes. */
 static void belief_check(struct sim_client *client)
 {
     struct world *world = client->world;
