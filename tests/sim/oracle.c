@@ -342,13 +342,17 @@ static bool is_orphan(const struct world *world, uint32_t value)
     return value <= client->locks[number % SIM_LOCKS_MAX].orphans_below;
 }
 
+/* By so much a clock may have been moved back since, and what it shows was cut to the millisecond. */
+enum { MOVED_BACK_MS = 6 };
+
 static void leak_check(struct world *world, const struct sim_node *node, unsigned key)
 {
     int64_t clock_ms = node_model_clock_ms(&node->model, world->now);
     uint32_t value = node_model_get(&node->model, key, clock_ms);
     if (value == MODEL_NO_VALUE)
         return;
-    if (node->model.keys[key].expires_ms - clock_ms > world->parameters.longest_ttl_ns / NS_PER_MS && !node->stepped)
+    if (node->model.keys[key].expires_ms - clock_ms > world->parameters.longest_ttl_ns / NS_PER_MS + MOVED_BACK_MS &&
+        !node->stepped)
         world_violated(world, "O4", "key %u of node %u lives longer than any ttl", key, node->index);
     if (set_has(node->excused, key) || is_orphan(world, value))
         world->counters->orphans_excused++;
@@ -360,7 +364,7 @@ static void leak_check(struct world *world, const struct sim_node *node, unsigne
 static void fence_check(struct world *world, const struct sim_node *node, unsigned key)
 {
     int64_t expires_ms = node->model.fences[key].expires_ms;
-    int64_t latest_ms = node_model_clock_ms(&node->model, world->now) + world->parameters.fence_ttl_ms;
+    int64_t latest_ms = node_model_clock_ms(&node->model, world->now) + world->parameters.fence_ttl_ms + MOVED_BACK_MS;
     if (expires_ms == MODEL_NEVER_MS || (expires_ms > latest_ms && !node->stepped))
         world_violated(world, "O4", "the fence of key %u of node %u stays longer than its ttl", key, node->index);
 }
