@@ -208,6 +208,10 @@ bool trust_take_reading(struct trust *trust, unsigned index, const struct trust_
     struct instant heard = node->clock.heard;
     bool was_sharp = is_sharp(trust, &node->clock, node->clock.heard);
     struct trust_clock_news news = trust_clock_read(&node->clock, &promise, reading);
+    if (!was_sharp && !news.is_first && node->quarantine != TRUST_CLOCK_UNCOMPARED) {
+        node->incarnation++; /* its quarantine ended by time: what it granted since is no vote */
+        step->forgot |= bit(index);
+    }
     if (!was_sharp)
         trust_quarantine_clock(trust, node, TRUST_CLOCK_UNCOMPARED, now);
     if (news.is_step)

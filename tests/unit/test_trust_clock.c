@@ -598,6 +598,9 @@ static void a_clock_that_was_known_too_little_is_compared_anew(void **state)
     assert_int_equal(trust_voters(&world.trust), 0);
     world.servers[1].offset_ns = 12 * NS_PER_S;
     pass(&world, QUARANTINE_NS);
+    tick(&world);
+    assert_int_equal(trust_voters(&world.trust), 7); /* by time; what they grant now is counted after the next sample */
+    assert_int_equal(look(&world, 1).forgot, 2);
     look_at_all(&world);
     assert_int_equal(trust_voters(&world.trust), 5);
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
