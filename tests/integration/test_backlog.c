@@ -124,10 +124,16 @@ static void test_foreign_values_are_nothing_to_do(void **state)
     (void)state;
     free(redis_server_command(server, "SET queue:b foreign"));
     free(redis_server_command(server, "SET retry foreign"));
+    free(redis_server_command(server, "SET schedule foreign"));
+    free(redis_server_command(server, "ZADD hf:2:processes 1 clash"));
+    free(redis_server_command(server, "SET hf:2:process:clash foreign"));
+    free(redis_server_command(server, "SET hf:2:bell:clash:a foreign"));
     free(redis_server_command(server, "ZADD hf:2:contended 1 resource:clash"));
     free(redis_server_command(server, "SET hf:2:places:resource:clash foreign"));
     assert_backlog(&probe, 0, 0);
     push("a", "one");
+    assert_backlog(&probe, 1, 0);
+    free(redis_server_command(server, "SET hf:2:processes foreign"));
     assert_backlog(&probe, 1, 0);
 }
 

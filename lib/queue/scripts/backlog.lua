@@ -7,6 +7,8 @@
 -- of the runners, whenever it is due, unless its queue is paused; entries of `schedule` whose time lies between two
 -- moments, and entries of `retry` from the first moment to now, whatever queue they are of.
 --
+-- A value of another type under any of these keys is nothing to do: it is left as it is, and hides nothing else.
+--
 -- KEYS: schedule, retry, paused, processes, `contended`, then the queues.
 -- ARGV: seconds from the first moment to now, and from now to the second; the prefixes of the keys of processes, of
 --       bells, of the orders and of the places of waiting lists; then the names of the queues.
@@ -23,9 +25,14 @@ for i = 6, #KEYS do
     end
 end
 
+local function count_of(...)
+    local count = redis.pcall(...)
+    return type(count) == 'number' and count or 0
+end
+
 local function claims(identity)
     local key, count = ARGV[3] .. identity, 0
-    for _, field in ipairs(redis.call('HKEYS', key)) do
+    for _, field in ipairs(redis.pcall('HKEYS', key)) do
         if tonumber(field) and redis.call('HSTRLEN', key, field) > 16 then
             local place = redis.call('HGET', key, field)
             local line = string.find(place, '\n', 17, true)
@@ -33,8 +40,7 @@ local function claims(identity)
         end
     end
     for name in pairs(serves) do
-        local rung = redis.pcall('LLEN', ARGV[4] .. identity .. ':' .. name)
-        count = count + (type(rung) == 'number' and rung or 0)
+        count = count + count_of('LLEN', ARGV[4] .. identity .. ':' .. name)
     end
     return count
 end
@@ -53,10 +59,9 @@ local function somebody_waits(name)
     return false
 end
 
-local pending = redis.call('ZCOUNT', KEYS[1], now - tonumber(ARGV[1]), now + tonumber(ARGV[2]))
-local failed = redis.pcall('ZCOUNT', KEYS[2], now - tonumber(ARGV[1]), now)
-pending = pending + (type(failed) == 'number' and failed or 0)
-for _, identity in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
+local pending = count_of('ZCOUNT', KEYS[1], now - tonumber(ARGV[1]), now + tonumber(ARGV[2]))
+pending = pending + count_of('ZCOUNT', KEYS[2], now - tonumber(ARGV[1]), now)
+for _, identity in ipairs(redis.pcall('ZRANGE', KEYS[4], 0, -1)) do
     pending = pending + claims(identity)
 end
 -- Long lists are looked at only when everything else is done.
