@@ -170,6 +170,9 @@ static void the_status_decides(void **state)
     }
 }
 
+#define INTERIM "HTTP/1.1 103 Early Hints\r\n"
+
+/* The final answer says it, not one that precedes it. */
 static void a_server_says_when_to_come_again(void **state)
 {
     (void)state;
@@ -183,6 +186,8 @@ static void a_server_says_when_to_come_again(void **state)
     } cases[] = {{ANSWER("429 Too Many", "Retry-After: 7\r\n", ""), 7000, 7000},
                  {ANSWER("429 Too Many", "retry-after:40000 \r\n", ""), 40000000, 40000000},
                  {dated, 39900000, 40000000},
+                 {INTERIM "Retry-After: 7\r\n\r\n" ANSWER("503 Later", "", ""), 0, 0},
+                 {INTERIM "Retry-After: 7\r\n\r\n" ANSWER("503 Later", "Retry-After: 9\r\n", ""), 9000, 9000},
                  {ANSWER("503 Later", "Retry-After: 999999999\r\n", ""), 86400000, 86400000},
                  {ANSWER("503 Later", "Retry-After: soon\r\n", ""), 0, 0},
                  {ANSWER("503 Later", "Retry-After: -5\r\n", ""), 0, 0},
