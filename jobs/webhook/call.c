@@ -106,8 +106,8 @@ static void retry_after_read(struct webhook_call *call, const char *line, size_t
     call->retry_after_s = seconds > 0 ? seconds : 0;
 }
 
-/* Called with one whole line each time, also for interim answers (100, 103). What those say of trying again says nothing
- * of the final answer. */
+/* Called with one whole line each time, also for interim answers (100, 103). What those say of trying again says
+ * nothing of the final answer. */
 static size_t head_take(char *bytes, size_t one, size_t count, void *context)
 {
     struct webhook_call *call = context;
