@@ -104,7 +104,7 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
     struct buffer *text = &slot->worker->text;
     struct failure abandoned;
     failure_clear(&abandoned);
-    if (slot->abandoned) /* its handler may be writing into its own */
+    if (slot->abandoned) /* its runner may be writing what is the slot's own */
         failure_set(&abandoned, "HF::Abandoned", "its process ended before its handler did");
     buffer_clear(text);
     const struct config *config = slot->worker->options.config;
@@ -114,7 +114,7 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
                                            .rules = &slot->rules,
                                            .queue = slot->queue,
                                            .jid = slot->jid,
-                                           .started = slot->started,
+                                           .started = slot->abandoned || slot->started,
                                            .counts = counts,
                                            .is_final = place == QUEUE_DEAD,
                                            .fence = slot->job.fence,
