@@ -61,6 +61,24 @@ static bool is_old_news(const struct trust *trust, const struct trust_node *node
            strcmp(node->marker_text, marker) == 0 && strcmp(node->run_id, sight->run_id) == 0;
 }
 
+static void own_doubt(const struct trust_node *node, char run[MARKER_RUN_DIGITS + 1])
+{
+    snprintf(run, MARKER_RUN_DIGITS + 1, DOUBT_RUN_PREFIX "%016llx", (unsigned long long)node->doubted_us);
+}
+
+/* A new doubt of somebody else says so as well: he may be the only one who saw the server without its marker. */
+static bool is_lost(const struct trust_node *node, const struct trust_node *before)
+{
+    char own[MARKER_RUN_DIGITS + 1];
+    own_doubt(node, own);
+    enum trust_proof proof = trust_proof_of(node), proof_before = trust_proof_of(before);
+    if (proof_before == PROOF_NO_MARKER)
+        return false;
+    return proof == PROOF_NO_MARKER || (proof == PROOF_DOUBTED && before->ever_seen &&
+                                        strcmp(node->marker.run, before->marker.run) != 0 &&
+                                        strcmp(node->marker.run, own) != 0);
+}
+
 /* Returns whether the node's memory was, or may have been, lost since it was seen before. */
 static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_sight *sight,
                      struct instant now)
@@ -73,8 +91,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     node->seen_at = sight->asked;
     node->is_unreadable = false;
     bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
-    bool lost =
-        is_group(trust) && trust_proof_of(node) == PROOF_NO_MARKER && trust_proof_of(&before) != PROOF_NO_MARKER;
+    bool lost = is_group(trust) && is_lost(node, &before);
     if (new_run) {
         node->clock.is_known = node->doubt_wanted = node->doubts = false;
         node->step = node->shown = node->owed = (struct trust_span){0};
@@ -199,7 +216,7 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
     struct marker marker = trust->group;
     memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
     if (about->doubts)
-        snprintf(marker.run, sizeof marker.run, DOUBT_RUN_PREFIX "%016llx", (unsigned long long)about->doubted_us);
+        own_doubt(about, marker.run);
     else
         memcpy(marker.run, about->run_id, sizeof marker.run);
     marker_write(&marker, text);
