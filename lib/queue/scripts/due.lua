@@ -23,8 +23,17 @@
 -- Answers the sum of 1 when more are due behind the page and 2 when something of the other set is due, and then the
 -- page's entries.
 local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-local function examine(name, now_us)
+local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local now, now_text = now_us / 1000000, string.format('%.6f', now_us / 1000000)
+
+local function each(key, score_max, most, act)
+    local members = key and redis.pcall('ZRANGEBYSCORE', key, '-inf', score_max, 'LIMIT', 0, most) or {}
+    for i = 1, #members do
+        act(members[i])
+    end
+end
+
+local function examine(name)
     local order, places = ARGV[4] .. name, ARGV[5] .. name
     redis.call('ZREM', KEYS[2], name)
     if redis.pcall('ZCARD', order) == 0 then
@@ -43,13 +52,8 @@ local function examine(name, now_us)
         list.move(oldest, now_us)
     end
 end
-if KEYS[2] then
-    local names = redis.pcall('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.6f', now), 'LIMIT', 0, 16)
-    for i = 1, #names do
-        examine(names[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
-    end
-end
-local function bring_back(entry, now_us)
+
+local function bring_back(entry)
     redis.call('ZREM', KEYS[6], entry)
     local heir = heir_entry_read(entry)
     local claim = heir.slot and redis.pcall('HGET', heir.process, heir.slot)
@@ -67,6 +71,7 @@ local function bring_back(entry, now_us)
     end
     list.pass(heir.holder, ARGV[6]) -- it follows the lease, and nobody waits for that
 end
+
 local function empty_bells(identity)
     local names = redis.pcall('HGET', ARGV[7] .. identity, 'queues')
     for name in string.gmatch(type(names) == 'string' and names or '', '[^\n]+') do
@@ -80,18 +85,11 @@ local function empty_bells(identity)
         end
     end
 end
-if KEYS[5] and ARGV[1] == '0' then
-    local identities = redis.pcall('ZRANGEBYSCORE', KEYS[5], '-inf', '+inf', 'LIMIT', 0, 64)
-    for i = 1, #identities do
-        empty_bells(identities[i])
-    end
-end
-if KEYS[6] then
-    local over = redis.pcall('ZRANGEBYSCORE', KEYS[6], '-inf', string.format('%.6f', now), 'LIMIT', 0, 64)
-    for i = 1, #over do
-        bring_back(over[i], tonumber(time[1]) * 1000000 + tonumber(time[2]))
-    end
-end
+
+each(KEYS[2], now_text, 16, examine)
+each(ARGV[1] == '0' and KEYS[5], '+inf', 64, empty_bells)
+each(KEYS[6], now_text, 64, bring_back)
+
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local page = redis.call('ZRANGE', KEYS[1], first, first + count, 'WITHSCORES') -- one more, to see whether there is
 local budget, answer = tonumber(ARGV[3]), {0}
@@ -107,7 +105,7 @@ for i = 1, #page, 2 do
     answer[#answer + 1] = page[i]
 end
 if KEYS[4] then
-    local others = redis.pcall('ZCOUNT', KEYS[4], '-inf', string.format('%.6f', now))
+    local others = redis.pcall('ZCOUNT', KEYS[4], '-inf', now_text)
     if type(others) == 'number' and others > 0 then
         answer[1] = answer[1] + 2
     end
