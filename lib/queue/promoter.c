@@ -26,6 +26,10 @@
 #define INTERVAL_MAX_NS (15 * NS_PER_S)
 #define LOOKS_A_SECOND  2 /* of all who serve a queue */
 
+/* Usual intervals between two looks that empty bells: all who serve a queue do that about every 2 s. It costs the node
+ * half as much as the whole look, and is needed only when a process stands still. */
+#define BELLS_EVERY 4
+
 /* Between looks for what is expected. */
 #define EXPECTED_MIN_NS (5 * NS_PER_MS)
 
@@ -44,7 +48,7 @@ struct promoter {
     char **names;
     bool paused;
     struct loop_timer timer;
-    struct instant look_at;
+    struct instant look_at, bells_at; /* bells are emptied by the first look from `bells_at` on */
     struct instant expected[EXPECTED_MAX]; /* when entries will be due that nobody has looked for yet; in no order */
     unsigned expected_count;
     struct redis_call call;
@@ -123,6 +127,16 @@ static void look_later(struct promoter *promoter)
         loop_timer_set(promoter->loop, &promoter->timer, promoter->look_at);
 }
 
+/* Once in a while, with the first page of a look. */
+static bool bells_take_turn(struct promoter *promoter)
+{
+    struct instant now = loop_now(promoter->loop);
+    if (promoter->stays[SET_SCHEDULE] > 0 || instant_before(now, promoter->bells_at))
+        return false;
+    promoter->bells_at = instant_after(now, BELLS_EVERY * promoter_interval_ns(queue_serving(promoter->queue)));
+    return true;
+}
+
 static void page_answered(struct redis_call *call, const struct redis_result *result);
 
 static void page_send(struct promoter *promoter)
@@ -130,10 +144,11 @@ static void page_send(struct promoter *promoter)
     struct buffer *out = &promoter->request;
     const struct queue_keys *keys = queue_keys_of(promoter->queue);
     bool examines = promoter->set == SET_SCHEDULE;
+    bool empties = examines && bells_take_turn(promoter);
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_due, examines ? 6 : 1, 8);
+    redis_request_script(out, &queue_script_due, examines ? 6 : 1, empties ? 8 : 7);
     redis_request_text(out, set_key(promoter));
     if (examines) {
         redis_request_text(out, keys->contended);
@@ -149,7 +164,8 @@ static void page_send(struct promoter *promoter)
     redis_request_text(out, keys->places_prefix);
     redis_request_text(out, keys->queue_prefix);
     redis_request_text(out, keys->process_prefix);
-    redis_request_text(out, keys->any_bell_prefix);
+    if (empties)
+        redis_request_text(out, keys->any_bell_prefix);
     promoter->call.done = page_answered;
     if (!redis_node_call(queue_node(promoter->queue), out, call_deadline(promoter), &promoter->call))
         look_later(promoter);

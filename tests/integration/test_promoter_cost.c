@@ -135,6 +135,19 @@ static void test_of_much_that_is_expected_the_soonest_is_not_forgotten(void **st
     assert_true(instant_since(began, instant_now()) < 10 * NS_PER_S);
 }
 
+/* Each bell is an EXISTS. The first look asks for all of them, and the next do not. */
+static void test_few_looks_ask_for_bells(void **state)
+{
+    (void)state;
+    given_forty_others();
+    promote();
+    for (unsigned i = 0; i < 4; i++) {
+        promoter_expect(promoters[0], 0);
+        wait_looks(1);
+    }
+    assert_int_equal(redis_server_calls(server, "exists"), 41);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +157,7 @@ int main(void)
         promoter_test(test_a_foreign_set_is_not_in_the_way),
         promoter_test(test_one_of_many_looks_seldom_but_for_what_it_expects),
         promoter_test(test_of_much_that_is_expected_the_soonest_is_not_forgotten),
+        promoter_test(test_few_looks_ask_for_bells),
     };
     return cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down);
 }

@@ -1,27 +1,26 @@
 -- include: waiting_list.lua
 -- include: heir_claims.lua
--- A page of the entries of a sorted set that are due by the node's own clock, oldest first. Finding a page by its rank
--- costs the same wherever it lies.
+-- A look at a sorted set of tasks (`schedule` or `retry`). It answers a page of the entries that are due by the node's
+-- own clock, oldest first. Entries are skipped by their rank, which costs the same however many are skipped.
 --
--- Beside that, the waiting lists whose examination is due: the oldest that is parked is due at once when it would sleep
--- for long though nobody before it is on his way (the one that was to wake it died, or was deleted). Here, because who
--- looks for due entries calls anyway.
+-- The looks at `schedule` are regular, so they repair what went wrong elsewhere:
+--  * Waiting lists whose examination is due. The one that was to wake the oldest may have died or been deleted. So the
+--    oldest becomes due now when it would sleep for long and nobody before it is on his way.
+--  * Claims as heirs that were neither confirmed nor kept in time. Their process stands still, is cut off or died, and
+--    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; whoever
+--    claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
+--  * Bells of processes that do not come for them. Nobody has begun with what lies there. It goes back to the head of its
+--    queue, and a process that is only slow finds its bell empty. A call asks 64 processes, those whose leases end first.
 --
--- And the claims as heirs that were neither confirmed nor kept in time: their process stands still, is cut off, or died,
--- and the lock that they were to have is over or soon will be. Each goes to the head of its queue and keeps its place in
--- its list; whoever claims it asks for the lock. The place of its slot holds a new id, so no call of its process finds it.
+-- The answer also tells whether the other set has something due. A worker that finds nothing here need not ask there.
 --
--- And what rang for a process that does not come for it: it lies in a bell, nobody has begun with it, and goes back to
--- the head of its queue. A process that is only slow finds its bell empty. Looked at are those whose leases end first.
---
--- And whether the other set has something due, so that who finds nothing here need not ask there.
---
--- KEYS: the sorted set, then, if lists are to be examined, `contended`, paused, then, if it is to be told of, the other
---       set, then, if what processes keep is to be brought back, the processes, heirs.
+-- KEYS: the sorted set; to examine lists also `contended` and paused; to be told of the other set also that set; to
+--       bring back what processes keep also the processes and heirs.
 -- ARGV: how many entries to skip, how many to give at most, how many bytes at most (one entry is always given); the
---       prefixes of the orders and the places of waiting lists; those of the keys of queues, of processes, of bells.
--- Answers the sum of 1 when more are due behind the page and 2 when something of the other set is due, and then the
--- page's entries.
+--       prefixes of the orders and the places of waiting lists, of the keys of queues and of processes; to empty bells
+--       also their prefix.
+-- Answers a number and the page's entries. The number is the sum of 1 when more are due behind the page, and 2 when
+-- something of the other set is due.
 local time = redis.call('TIME')
 local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local now, now_text = now_us / 1000000, string.format('%.6f', now_us / 1000000)
@@ -87,7 +86,7 @@ local function empty_bells(identity)
 end
 
 each(KEYS[2], now_text, 16, examine)
-each(ARGV[1] == '0' and KEYS[5], '+inf', 64, empty_bells)
+each(ARGV[8] and KEYS[5], '+inf', 64, empty_bells)
 each(KEYS[6], now_text, 64, bring_back)
 
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
