@@ -75,7 +75,7 @@ static void grant_send(struct grip *grip, unsigned node)
     request_begin(&request, &redlock_script_grant);
     request_key(&request, "hf:marker");
     request_key(&request, key);
-    request_text(&request, "");
+    request_text(&request, server->marker);
     request_text(&request, deadline);
     request_text(&request, ttl);
     request_text(&request, proposal);

@@ -133,8 +133,10 @@ static void scene_reset(struct scene *scene, uint64_t seed, enum scene_bug bug)
     }
     list_init(&scene->asks);
     server_init(&scene->queue_node, scene, 0);
-    for (unsigned i = 0; i < LOCK_NODES; i++)
+    for (unsigned i = 0; i < LOCK_NODES; i++) {
         server_init(&scene->lock_nodes[i], scene, i);
+        server_begin_memory(&scene->lock_nodes[i]);
+    }
 }
 
 static void fleet_begin(struct scene *scene, unsigned crews, unsigned runners)

@@ -69,6 +69,8 @@ struct server {
     int64_t ahead_us;                       /* its clock */
     struct instant paused_until;            /* executes nothing before */
     struct instant trusted_from;            /* a lock node that lost its memory does not vote before */
+    unsigned memories;                      /* of a lock node: how often it began to remember, */
+    char marker[12];                        /* and what it says about that */
     struct instant last_arrival[CREWS_MAX]; /* requests of one process arrive in their order */
     unsigned long long calls;
 };
@@ -268,6 +270,8 @@ void chore_write(const struct chore *chore, unsigned version, char payload[PAYLO
 /* --- server.c */
 void server_init(struct server *server, struct scene *scene, unsigned index);
 int64_t server_now_us(const struct server *server);
+/* A lock node begins with nothing but a new marker. It refuses what was sent to the one before. */
+void server_begin_memory(struct server *server);
 void request_begin(struct request *request, const struct redis_script *script);
 /* Keys first; the bytes must live until the request is sent. */
 void request_key(struct request *request, const char *key);

@@ -1,6 +1,7 @@
 /* A node and the way to it. What becomes of a message is drawn when it leaves: it arrives after a delay, behind those
  * that the same process sent before; or it is lost; or it is lost for now and executed much later, as a request does
  * whose connection broke. A reply takes its own time, or is lost. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,15 @@ void server_init(struct server *server, struct scene *scene, unsigned index)
 int64_t server_now_us(const struct server *server)
 {
     return NODE_BEGIN_US + server->scene->now.ns / NS_PER_US + server->ahead_us;
+}
+
+void server_begin_memory(struct server *server)
+{
+    struct replies replies = {0};
+    snprintf(server->marker, sizeof server->marker, "%u", ++server->memories);
+    keyspace_clear(&server->space);
+    server_command(server, &replies, (const char *const[]){"SET", "hf:marker", server->marker}, 3);
+    replies_fini(&replies);
 }
 
 struct reply *server_execute(struct server *server, struct replies *replies, const struct request *request)

@@ -119,7 +119,8 @@ static void queue_pause(struct scene *scene, bool pauses)
 
 /* --- nodes and processes ----------------------------------------------------------------------------------------- */
 
-/* As an operator should: what a node may have forgotten it does not vote on for the longest ttl. */
+/* As in the product: what a node may have forgotten it does not vote on for the longest ttl, and its new marker refuses
+ * the grants that are still on their way to it. */
 static void lock_node_wipe(struct scene *scene)
 {
     struct server *node = &scene->lock_nodes[chance_pick(&scene->chance, LOCK_NODES)];
@@ -129,7 +130,7 @@ static void lock_node_wipe(struct scene *scene)
     scene->counters->lock_wipes++;
     scene->was_wiped = true;
     scene_trace(scene, "lock node %u loses its memory", node->index);
-    keyspace_clear(&node->space);
+    server_begin_memory(node);
     node->trusted_from = instant_after(scene->now, scene->terms.ttl_ns + NS_PER_S);
 }
 
