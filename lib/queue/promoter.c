@@ -48,7 +48,7 @@ struct promoter {
     char **names;
     bool paused;
     struct loop_timer timer;
-    struct instant look_at, bells_at; /* bells are emptied by the first look from `bells_at` on */
+    struct instant look_at, bells_at;      /* bells are emptied by the first look from `bells_at` on */
     struct instant expected[EXPECTED_MAX]; /* when entries will be due that nobody has looked for yet; in no order */
     unsigned expected_count;
     struct redis_call call;

@@ -15,8 +15,8 @@
  * (`expires_in`), and otherwise as it is; one that is no task goes to `dead` in a form that dashboards can show, unless
  * it names a queue that is not ours.
  *
- * The look at `schedule` also examines the waiting lists (waiting.h) that are due for it, and every few seconds puts back
- * what rang for a process that does not come for it.
+ * The look at `schedule` also examines the waiting lists (waiting.h) that are due for it. Every few seconds it also
+ * puts back what rang for a process that does not come for it.
  *
  * What cannot be moved, because it is somebody else's or the key of its queue holds something foreign, keeps nobody
  * from being moved: a look goes on behind it, for a bounded number of pages, and the next look goes on where this one
