@@ -64,31 +64,41 @@ size_t slice_weight(const struct slice *slice)
     return by_bytes > slice->count ? by_bytes : slice->count;
 }
 
-static void keys_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
-{
-    if (slice->is_scheduled) {
-        redis_request_text(out, keys->schedule);
-        return;
-    }
-    queue_keys_request_queue(keys, slice->queue, out);
-    redis_request_text(out, keys->queues);
-}
-
-static void account_add(const struct slice *slice, uint64_t low, struct buffer *out)
+static void account_add(const struct slice *slice, uint64_t low, const char *queue, struct buffer *out)
 {
     redis_request_integer(out, (int64_t)slice->serial);
     redis_request_integer(out, (int64_t)low);
     redis_request_integer(out, RECORD_KEPT_MS);
-    redis_request_text(out, slice->is_scheduled ? "" : slice->queue);
+    redis_request_text(out, queue);
 }
 
-enum { SEEK_KEYS = 7, SEEK_ARGUMENTS = 7 };
+static void place_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
+{
+    if (slice->is_scheduled)
+        redis_request_text(out, keys->schedule);
+    else
+        queue_keys_request_queue(keys, slice->queue, out);
+}
+
+static void plain_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
+                          struct buffer *out)
+{
+    size_t texts = slice->is_scheduled ? 2 * slice->count : slice->count;
+    redis_request_script(out, &queue_script_push, slice->is_scheduled ? 2 : 3, 4 + texts);
+    redis_request_text(out, record);
+    place_add(slice, keys, out);
+    if (!slice->is_scheduled)
+        redis_request_text(out, keys->queues);
+    account_add(slice, low, slice->is_scheduled ? "" : slice->queue, out);
+    buffer_append(out, slice->body.bytes, slice->body.length);
+}
+
+enum { SEEK_KEYS = 6, SEEK_ARGUMENTS = 6 };
 
 static void seek_keys_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
 {
     redis_request_text(out, keys->processes);
     redis_request_text(out, keys->listed);
-    redis_request_text(out, keys->queues);
     redis_request_text(out, keys->schedule);
     redis_request_text(out, keys->retry);
     queue_keys_request(keys->looked_prefix, slice->digest, out);
@@ -98,7 +108,6 @@ static void seek_keys_add(const struct slice *slice, const struct queue_keys *ke
 static void seek_arguments_add(const struct slice *slice, const struct queue_keys *keys, struct buffer *out)
 {
     redis_request_text(out, slice->missed);
-    redis_request_text(out, slice->queue);
     redis_request_text(out, slice->digest);
     redis_request_text(out, keys->queue_prefix);
     redis_request_text(out, keys->process_prefix);
@@ -106,30 +115,33 @@ static void seek_arguments_add(const struct slice *slice, const struct queue_key
     redis_request_text(out, keys->space);
 }
 
+static void unique_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
+                           struct buffer *out)
+{
+    redis_request_script(out, &queue_script_push_unique, 4 + (slice->seeks ? SEEK_KEYS : 0),
+                         8 + (slice->seeks ? SEEK_ARGUMENTS : 0));
+    redis_request_text(out, record);
+    queue_keys_request(keys->unique_prefix, slice->digest, out);
+    place_add(slice, keys, out);
+    redis_request_text(out, keys->queues);
+    if (slice->seeks)
+        seek_keys_add(slice, keys, out);
+    account_add(slice, low, slice->queue, out);
+    redis_request_text(out, slice->jid);
+    redis_request_integer(out, slice->unique_ms);
+    if (!slice->is_scheduled)
+        redis_request_text(out, "");
+    buffer_append(out, slice->body.bytes, slice->body.length); /* the task; of one that is scheduled behind its score */
+    if (slice->seeks)
+        seek_arguments_add(slice, keys, out);
+}
+
 void slice_request(const struct slice *slice, const struct queue_keys *keys, const char *record, uint64_t low,
                    struct buffer *out)
 {
-    bool is_unique = slice->digest[0] != '\0';
-    size_t texts = slice->is_scheduled ? 2 * slice->count : slice->count;
-    size_t places = slice->is_scheduled ? 1 : 2;
     buffer_clear(out);
-    if (is_unique)
-        redis_request_script(out, &queue_script_push_unique, 2 + places + (slice->seeks ? SEEK_KEYS : 0),
-                             6 + texts + (slice->seeks ? SEEK_ARGUMENTS : 0));
+    if (slice->digest[0] != '\0')
+        unique_request(slice, keys, record, low, out);
     else
-        redis_request_script(out, &queue_script_push, 1 + places, 4 + texts);
-    redis_request_text(out, record);
-    if (is_unique)
-        queue_keys_request(keys->unique_prefix, slice->digest, out);
-    keys_add(slice, keys, out);
-    if (slice->seeks)
-        seek_keys_add(slice, keys, out);
-    account_add(slice, low, out);
-    if (is_unique) {
-        redis_request_text(out, slice->jid);
-        redis_request_integer(out, slice->unique_ms);
-    }
-    buffer_append(out, slice->body.bytes, slice->body.length);
-    if (slice->seeks)
-        seek_arguments_add(slice, keys, out);
+        plain_request(slice, keys, record, low, out);
 }

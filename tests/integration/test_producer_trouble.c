@@ -108,9 +108,9 @@ static void test_a_first_try_that_arrives_last_changes_nothing(void **state)
     for (unsigned i = 0; i < sizeof late / sizeof late[0]; i++)
         assert_reply(server, late[i].answer, "EVALSHA %s 3 %s queue:a queues %s 60000 a late", queue_script_push.sha1,
                      record, late[i].numbers);
-    assert_reply(server, "", "EVALSHA %s 4 %s unique queue:a queues 1 1 60000 a jid 60000 late",
+    assert_reply(server, "", "EVALSHA %s 4 %s unique queue:a queues 1 1 60000 a jid 60000 '' late",
                  queue_script_push_unique.sha1, record);
-    assert_reply(server, "jid", "EVALSHA %s 4 %s unique queue:a queues 2 1 60000 a jid 60000 late",
+    assert_reply(server, "jid", "EVALSHA %s 4 %s unique queue:a queues 2 1 60000 a jid 60000 '' late",
                  queue_script_push_unique.sha1, record);
     assert_reply(server, "0", "EXISTS unique");
     free(record);
