@@ -543,16 +543,22 @@ static void a_clock_votes_when_a_quorum_agrees_with_it(void **state)
     expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_OUTLIER);
 }
 
+/* Two of three nodes are met, an hour apart. */
+static void meet_two_that_disagree(struct world *world)
+{
+    world_make(world, 3);
+    world->servers[1].offset_ns = HOUR_NS;
+    look(world, 0);
+    look(world, 1);
+}
+
 /* A node jumped by an hour, and the only other one that can be reached disagrees. Whoever held the lock on the jumped
  * one still believes in it. */
 static void of_two_that_disagree_none_votes_until_all_has_expired(void **state)
 {
     (void)state;
     struct world world;
-    world_make(&world, 3);
-    world.servers[1].offset_ns = HOUR_NS;
-    look(&world, 0);
-    look(&world, 1);
+    meet_two_that_disagree(&world);
     struct instant end = instant_after(world.now, QUARANTINE_NS);
     expect(&world, 0, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
     expect(&world, 1, TRUST_QUARANTINED, TRUST_CLOCK_UNCOMPARED);
@@ -574,10 +580,7 @@ static void a_step_back_before_the_clock_was_compared_is_a_step(void **state)
 {
     (void)state;
     struct world world;
-    world_make(&world, 3);
-    world.servers[1].offset_ns = HOUR_NS;
-    look(&world, 0);
-    look(&world, 1);
+    meet_two_that_disagree(&world);
     pass(&world, NS_PER_S);
     world.servers[1].offset_ns = 0;
     sample(&world, 1);
