@@ -8,20 +8,24 @@
 static void requeue_write(const struct task_entry *entry, const struct task_view *view, struct wall_time now,
                           struct buffer *fresh)
 {
-    struct buffer at = {0}, more = {0};
-    struct wall_time expires_at = envelope_expiry_when_due(&view->envelope, now);
-    bool was_scheduled = entry->place == TASK_IN_SCHEDULE;
-    envelope_append_time(&at, now);
-    if (!was_scheduled && view->envelope.was_retried)
-        buffer_format(&more, "%d", view->envelope.retry_count - 1);
-    else if (was_scheduled && expires_at.us != 0)
-        envelope_append_time(&more, expires_at);
-    struct envelope_change changes[] = {{"enqueued_at", text_span_of(&at)},
-                                        {"at", {NULL, 0}},
-                                        {was_scheduled ? "expires_at" : "retry_count", text_span_of(&more)}};
-    envelope_rewrite(&view->envelope, changes, more.length > 0 ? 3 : 2, fresh);
-    buffer_fini(&at);
-    buffer_fini(&more);
+    const struct envelope *envelope = &view->envelope;
+    struct buffer enqueued_at = {0}, expires_at = {0}, retry_count = {0};
+    struct wall_time expiry = envelope_expiry_when_due(envelope, now);
+    envelope_append_time(&enqueued_at, now);
+    struct envelope_change changes[3] = {{"enqueued_at", text_span_of(&enqueued_at)}, {"at", {NULL, 0}}};
+    size_t count = 2;
+    if (entry->place == TASK_IN_SCHEDULE && expiry.us != 0) {
+        envelope_append_time(&expires_at, expiry);
+        changes[count++] = (struct envelope_change){"expires_at", text_span_of(&expires_at)};
+    }
+    if (entry->place != TASK_IN_SCHEDULE && envelope->was_retried) {
+        buffer_format(&retry_count, "%d", envelope->retry_count - 1);
+        changes[count++] = (struct envelope_change){"retry_count", text_span_of(&retry_count)};
+    }
+    envelope_rewrite(envelope, changes, count, fresh);
+    buffer_fini(&enqueued_at);
+    buffer_fini(&expires_at);
+    buffer_fini(&retry_count);
 }
 
 static void queue_take(const struct task_view *view, struct buffer *queue)
