@@ -306,15 +306,17 @@ static const char *ending_reason(const struct slot *slot, enum flow_ending endin
 
 static void ending_count(struct slot *slot, enum flow_ending ending)
 {
-    slot->worker->report.endings[ending]++;
-    slot->worker->claimed -= ending == FLOW_PARKED;
+    struct worker *worker = slot->worker;
+    worker->report.endings[ending]++;
+    if (ending == FLOW_PARKED)
+        worker->claimed--; /* the flow parks a task once for each claim, and each claim was counted */
     if (slot->waiting.resource_count == 0)
         return;
     const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];
     if (ending == FLOW_PARKED)
-        lock_metrics_count(slot->worker->lock_metrics, class_name, resource, LOCK_EVENT_PARKED);
+        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_PARKED);
     else if (ending == FLOW_SKIPPED)
-        lock_metrics_count(slot->worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
+        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
 }
 
 /* " fence=17 resource=acct:7 held_ms=12 fate=..." as far as there is any of it. */
