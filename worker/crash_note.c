@@ -14,6 +14,7 @@ static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { CRASHES = sizeof crashes / sizeof crashes[0] };
 
 static struct board *_Atomic noted_on;
+static void (*_Atomic exit_tell)(const struct berth *whose);
 static pid_t owner; /* its children have the handlers too, and are none of the board's business */
 static struct sigaction before[CRASHES];
 static _Thread_local unsigned run_here; /* its berth plus 1; 0 = no handler runs in this thread */
@@ -65,6 +66,9 @@ static void exit_caught(void)
         return;
     run_note(board);
     atomic_store(&board->exit_was_called, true);
+    void (*tell)(const struct berth *whose) = atomic_load(&exit_tell);
+    if (tell != NULL)
+        tell(board_culprit(board));
     _exit(EXIT_CODE_FAILURE);
 }
 
@@ -102,6 +106,11 @@ void crash_notes_begin(struct board *board)
 void crash_notes_end(void)
 {
     atomic_store(&noted_on, NULL);
+}
+
+void crash_note_tell_exit(void (*tell)(const struct berth *whose))
+{
+    atomic_store(&exit_tell, tell);
 }
 
 void crash_note_own_end(void)

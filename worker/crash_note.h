@@ -29,6 +29,9 @@ struct crash_stack {
 /* Once more with another board is fine. */
 void crash_notes_begin(struct board *board);
 void crash_notes_end(void);
+/* For a process whose board nobody reads afterwards. `tell` hears of a call of exit() or quick_exit() before the
+ * process ends, on the thread that called: whose handler that was, or NULL. */
+void crash_note_tell_exit(void (*tell)(const struct berth *whose));
 /* The process ends by its own doing, now. Any thread, also in the handler of a signal. */
 void crash_note_own_end(void);
 

@@ -172,6 +172,21 @@ static void who_does_not_listen_is_killed_in_a_process(void **state)
     program_result_free(&result);
 }
 
+/* Of its status nobody can tell that there was no outcome. */
+static void exit_is_no_outcome(void **state)
+{
+    (void)state;
+    struct program_result result = rehearse("process", "[\"exit\"]", NULL);
+    expect(&result, 75, "error     HF::Crashed: ");
+    assert_contains(result.out, "exited with status 0");
+    program_result_free(&result);
+    result = rehearse("thread", "[\"exit\"]", NULL);
+    expect(&result, 1, "leaving");
+    assert_contains(result.error, "the handler of rehearsed called exit(), which ends the whole process");
+    assert_lacks(result.out, "outcome");
+    program_result_free(&result);
+}
+
 static bool has_said(const struct program *program, const char *text)
 {
     char *said = program_error_text(program);
@@ -426,6 +441,7 @@ int main(void)
         cmocka_unit_test(danger_is_seen_and_is_no_loss),
         cmocka_unit_test(it_is_asked_to_stop),
         cmocka_unit_test(who_does_not_listen_is_killed_in_a_process),
+        cmocka_unit_test(exit_is_no_outcome),
         cmocka_unit_test(an_interrupt_cancels_and_a_second_one_kills),
         cmocka_unit_test(refusals_come_before_the_run),
         cmocka_unit_test(arguments_come_from_standard_input_too),

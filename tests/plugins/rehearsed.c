@@ -104,12 +104,18 @@ static int crash(hf_job *job)
     return HF_OK;
 }
 
+static int leave(hf_job *job)
+{
+    host.job->log(job, HF_LOG_INFO, "leaving");
+    exit(0);
+}
+
 static const struct {
     const char *name;
     int (*run)(hf_job *job);
 } modes[] = {{"say", say_all},          {"facts", tell_facts}, {"loss", wait_for_loss}, {"danger", wait_for_danger},
              {"order", wait_for_order}, {"deaf", be_deaf},     {"snooze", put_off},     {"crash", crash},
-             {"nothing", push_nothing}};
+             {"nothing", push_nothing}, {"exit", leave}};
 
 static int run(hf_job *job, void *state)
 {

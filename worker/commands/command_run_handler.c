@@ -258,8 +258,8 @@ const struct command command_run_handler = {
         "null), ran_for (seconds), progress (the last), result, pushed (tasks).\n"
         "\n"
         "Exit codes, by the outcome: 0 done; 75 retry; 65 dead; 99 discarded; 98 snoozed; 97 lock_lost, so what it\n"
-        "returned was refused; 96 returned to its queue; 130 cancelled. 1: there was no run, and standard error says\n"
-        "why; 2: wrong use.\n",
+        "returned was refused; 96 returned to its queue; 130 cancelled. 1: there was no run, or the handler called\n"
+        "exit() in this process, and standard error says so; 2: wrong use.\n",
     .examples = "  holdfast run-handler echo '[\"fail\"]'\n"
                 "  holdfast run-handler --plugin ./resize.so resize '[\"a.png\"]' -r image:a --lose-lock-after 2s\n"
                 "  holdfast run-handler --program ./report report - --json < arguments.json\n",

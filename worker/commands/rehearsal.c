@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/config/suggest.h"
+#include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin_programs.h"
 
@@ -47,6 +48,7 @@ void rehearsal_free(struct rehearsal *rehearsal)
     job_finish(&rehearsal->job);
     job_outcome_fini(&rehearsal->job.outcome);
     job_progress_fini(&rehearsal->progress);
+    crash_notes_end();
     board_destroy(rehearsal->board);
     config_free(rehearsal->config);
     findings_fini(&rehearsal->findings);
@@ -55,21 +57,32 @@ void rehearsal_free(struct rehearsal *rehearsal)
 
 /* --- getting ready ------------------------------------------------------------------------------------------------ */
 
-/* Before a plugin is loaded, which may start threads. */
+/* What was said so far is written, as exit() would have done. */
+static void exit_tell(const struct berth *whose)
+{
+    fflush(stdout);
+    if (whose != NULL)
+        rehearsal_complain("the handler of %s called exit(), which ends the whole process, in a worker with all its "
+                           "tasks: return from run() instead",
+                           whose->class_name);
+    else
+        rehearsal_complain("a plugin called exit(), which ends the whole process");
+}
+
+/* Before a plugin is loaded, which may start threads, or end the process. */
 static bool board_begin(struct rehearsal *rehearsal)
 {
     struct error error = ERROR_NONE;
     rehearsal->board = board_create(1);
+    const struct zygote_options options = {
+        .board = rehearsal->board, .runner = runner_main, .log = {.level = LOG_WARN, .fd = STDERR_FILENO}};
     if (rehearsal->board == NULL)
         error_set(&error, "out of memory");
-    else if (rehearsal->wish.in_process)
+    else if (rehearsal->wish.in_process || zygote_start(&rehearsal->zygote, &options, &error)) {
+        crash_notes_begin(rehearsal->board);
+        crash_note_tell_exit(exit_tell);
         return true;
-    else if (zygote_start(&rehearsal->zygote,
-                          &(struct zygote_options){.board = rehearsal->board,
-                                                   .runner = runner_main,
-                                                   .log = {.level = LOG_WARN, .fd = STDERR_FILENO}},
-                          &error))
-        return true;
+    }
     rehearsal_complain("%s", error.text);
     return false;
 }

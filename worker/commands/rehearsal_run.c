@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/commands/rehearsal.h"
+#include "worker/crash_note.h"
 
 enum { EXIT_INTERRUPTED = 130 };
 
@@ -168,9 +169,12 @@ static void thread_run(struct work *work)
     const struct plugin_handler *handler = rehearsal->handler;
     rehearsal->began = instant_now();
     rehearsal->started = job_lock_is_valid(&rehearsal->job);
-    if (rehearsal->started)
-        rehearsal->code =
-            arguments_pass(rehearsal) ? handler->run(&rehearsal->job, plugin_handler_state(handler)) : HF_BURY;
+    if (!rehearsal->started)
+        return;
+    crash_note_run_begin(0);
+    rehearsal->code =
+        arguments_pass(rehearsal) ? handler->run(&rehearsal->job, plugin_handler_state(handler)) : HF_BURY;
+    crash_note_run_end();
 }
 
 /* A run that was put off before it began could not be begun here, and the log says why. */
@@ -220,6 +224,7 @@ static void zygote_lost(void *context)
 {
     (void)context;
     rehearsal_complain("the process that runs the handler's processes has ended");
+    crash_notes_end();
     exit(EXIT_FAILURE);
 }
 
