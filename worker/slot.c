@@ -333,7 +333,7 @@ static void ending_details(const struct slot *slot, char *text, size_t size)
         snprintf(text + length, size - (size_t)length, " fate=\"%s\"", slot->fate);
 }
 
-/* A slot that asked for a task, and heard that it has lost its empty place, has nothing to tell. */
+/* A slot may lose its place at the queue node while it asks for a task. It has none then, and nothing has ended. */
 static void ending_tell(struct slot *slot, enum flow_ending ending)
 {
     if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')

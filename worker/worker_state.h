@@ -72,7 +72,7 @@ struct slot {
     struct slot *mate; /* with whom it shares a runner; see slot_heir.c */
     struct flow flow;
     bool is_heir;           /* its task is claimed, or being claimed, to have the lock of its mate's task */
-    bool is_confirming;     /* an heir about whose claim the queue was asked, for good */
+    bool is_confirming;     /* an heir: the queue was asked to make its claim final, so nothing keeps it any more */
     struct loop_timer keep; /* of its claim, until then */
     char heir_of[ENVELOPE_JID_BYTES_MAX + 1];
     bool is_sent_back;       /* an heir whose holder did not get the lock */
