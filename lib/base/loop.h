@@ -131,6 +131,9 @@ struct loop_signal; /* opaque */
 
 struct loop_signal *loop_signal_start(struct loop *loop, int number, void (*caught)(void *context, int number),
                                       void *context);
+/* The signal meets its default again. */
 void loop_signal_stop(struct loop_signal *watch);
+/* The same for the last watch of a signal of which the process wants to hear no more: it ignores it from now on. */
+void loop_signal_end(struct loop_signal *watch);
 
 #endif

@@ -1,6 +1,7 @@
 /* Signals in the loop: libuv's handler writes the number into a pipe, so the callback runs like any other. */
 #include "base/loop_private.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/invariant.h"
@@ -49,4 +50,16 @@ void loop_signal_stop(struct loop_signal *watch)
     watch->stopped = true;
     watch->loop->signals--;
     uv_close((uv_handle_t *)&watch->handle, signal_closed);
+}
+
+void loop_signal_end(struct loop_signal *watch)
+{
+    int number = watch->handle.signum;
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, number);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before); /* libuv leaves the default behind */
+    loop_signal_stop(watch);
+    signal(number, SIG_IGN);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

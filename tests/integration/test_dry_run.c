@@ -2,7 +2,10 @@
  * it, how it ends, what faults do to it, and what it refuses. */
 #include "tests/support/dry_run_fixture.h"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "tests/support/markup_check.h"
 
@@ -160,7 +163,7 @@ static void interrupt_with(int number)
 {
     struct program program = long_run();
     kill(program.pid, number);
-    assert_int_equal(run_end(&program), 0);
+    run_end_well(&program);
     assert_true(found.was_interrupted);
     assert_true(found.pushed > 0);
     assert_int_equal(found.twice, 0);
@@ -180,6 +183,27 @@ static void a_termination_ends_it_with_a_report(void **state)
 {
     (void)state;
     interrupt_with(SIGTERM);
+}
+
+/* Also in the last moments of the process. */
+static void signal_until_it_ends(const struct program *program)
+{
+    siginfo_t end = {.si_pid = 0};
+    for (unsigned i = 0; end.si_pid == 0; i++) {
+        kill(program->pid, i % 2 == 0 ? SIGINT : SIGTERM);
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        assert_int_equal(waitid(P_PID, (id_t)program->pid, &end, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+}
+
+static void signals_to_the_very_end_cost_no_report(void **state)
+{
+    (void)state;
+    struct program program = long_run();
+    signal_until_it_ends(&program);
+    run_end_well(&program);
+    assert_true(found.was_interrupted);
+    assert_nothing_is_left();
 }
 
 static void nothing_is_left_of_one_that_is_killed(void **state)
@@ -286,8 +310,8 @@ static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
     struct program program = run_start("--local=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
                                        "--fault 500ms:stop:lock1:10ms");
     test_await(has_said(&program, "lock1 was stopped"));
-    kill(program.pid, SIGINT);
-    assert_int_equal(run_end(&program), 0);
+    signal_until_it_ends(&program);
+    run_end_well(&program);
     assert_true(found.was_interrupted);
     assert_int_equal(found.point_count, 1);
     assert_nothing_is_left();
@@ -385,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_seed_gives_the_same_arrivals_again),
         cmocka_unit_test(an_interrupt_ends_it_with_a_report),
         cmocka_unit_test(a_termination_ends_it_with_a_report),
+        cmocka_unit_test(signals_to_the_very_end_cost_no_report),
         cmocka_unit_test(nothing_is_left_of_one_that_is_killed),
         cmocka_unit_test(nothing_is_left_of_one_that_is_killed_while_its_nodes_start),
         cmocka_unit_test(faults_are_survived_and_told),

@@ -131,6 +131,12 @@ static inline int run_end(struct program *program)
     return printed.exit_code;
 }
 
+static inline void run_end_well(struct program *program)
+{
+    if (run_end(program) != 0 || printed.out[0] != '{')
+        fail_msg("exit code %d, signal %d: %s%s", printed.exit_code, printed.signal, printed.error, printed.out);
+}
+
 /* The whole of it; fails the test unless it ends well and prints its result as JSON. */
 __attribute__((format(printf, 1, 2))) static inline void run_well(const char *format, ...)
 {
@@ -138,8 +144,7 @@ __attribute__((format(printf, 1, 2))) static inline void run_well(const char *fo
     va_start(values, format);
     struct program program = run_start_with(format, values);
     va_end(values);
-    if (run_end(&program) != 0 || printed.out[0] != '{')
-        fail_msg("exit code %d: %s%s", printed.exit_code, printed.error, printed.out);
+    run_end_well(&program);
 }
 
 /* It says this and nothing else, prints nothing, and ends with that code. */

@@ -67,6 +67,7 @@ struct program_result program_wait(struct program *program)
     int status = 0;
     invariant(waitpid(program->pid, &status, 0) == program->pid);
     return (struct program_result){.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                                   .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                                    .out = content_take(program->out),
                                    .error = content_take(program->error)};
 }

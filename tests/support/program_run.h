@@ -5,7 +5,8 @@
 #include <sys/types.h>
 
 struct program_result {
-    int exit_code; /* -1: ended by a signal */
+    int exit_code; /* -1: ended by a signal, */
+    int signal;    /* this one; else 0. SIGALRM: it hung */
     char *out, *error;
 };
 

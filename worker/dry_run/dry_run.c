@@ -227,16 +227,6 @@ static void run_end(struct dry_run *run)
     config_free(run->live);
 }
 
-/* Until trial_run hears them: what is half made would stay. */
-static void interrupts_hold(void)
-{
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    sigprocmask(SIG_BLOCK, &both, NULL);
-}
-
 bool dry_run_perform(const struct dry_run_request *request, struct result *result, struct findings *findings)
 {
     struct dry_run run = {.request = request, .plan = request->plan, .findings = findings};
@@ -331,6 +321,7 @@ bool dry_run_explore(const struct dry_run_request *request, struct result *resul
     struct result_point points[DRY_RUN_POINTS_MAX];
     unsigned count = 0;
     bool is_interrupted = false;
+    interrupts_hold(); /* one that comes between two points is for the next one */
     for (unsigned i = 0; i < plan->point_count && !is_interrupted; i++) {
         struct dry_run_plan point;
         struct result found = {0};
@@ -394,6 +385,7 @@ bool dry_run_join(const struct dry_run_request *request, struct findings *findin
     if (!plan_fetch(&run, &plan))
         return false;
     run.plan = &plan;
+    interrupts_hold();
     bool joined = prepare(&run);
     if (joined) {
         snprintf(name, sizeof name, "%.200s:%ld", run.host, (long)getpid());

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/dry_run/crew/apart.h"
 #include "worker/dry_run/trial_private.h"
 
 /* Records are looked for so often: a closed loop pushes the next task when it has seen the end of one. */
@@ -350,18 +351,6 @@ static void tasks_refused(void *context, uint64_t count, const char *reason)
         error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)count, reason);
 }
 
-/* They may have been held back until now. */
-static void interrupts_hear(struct trial *trial)
-{
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
-    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
-    sigprocmask(SIG_UNBLOCK, &both, NULL);
-}
-
 static bool trial_open(struct trial *trial, struct error *error)
 {
     trial->loop = loop_create(error);
@@ -378,7 +367,9 @@ static bool trial_open(struct trial *trial, struct error *error)
     loop_timer_init(&trial->tick, tick);
     loop_timer_init(&trial->second, second);
     loop_timer_set(trial->loop, &trial->tick, instant_now());
-    interrupts_hear(trial);
+    trial->interrupt = loop_signal_start(trial->loop, SIGINT, interrupted, trial);
+    trial->termination = loop_signal_start(trial->loop, SIGTERM, interrupted, trial);
+    interrupts_hear();
     return true;
 }
 
@@ -386,8 +377,8 @@ static void trial_close(struct trial *trial)
 {
     if (trial->loop == NULL)
         return;
-    loop_signal_stop(trial->interrupt);
-    loop_signal_stop(trial->termination);
+    loop_signal_end(trial->interrupt);
+    loop_signal_end(trial->termination);
     loop_timer_clear(trial->loop, &trial->tick);
     loop_timer_clear(trial->loop, &trial->second);
     loop_timer_clear(trial->loop, &trial->arrival);

@@ -72,6 +72,29 @@ int apart_do(int (*act)(void *context, int descriptor), void *context, struct bu
     return child_end(child);
 }
 
+/* --- interrupts --------------------------------------------------------------------------------------------------- */
+
+static sigset_t interrupts(void)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    return both;
+}
+
+void interrupts_hold(void)
+{
+    sigset_t both = interrupts();
+    sigprocmask(SIG_BLOCK, &both, NULL);
+}
+
+void interrupts_hear(void)
+{
+    sigset_t both = interrupts();
+    sigprocmask(SIG_UNBLOCK, &both, NULL);
+}
+
 /* --- with signals for the child ----------------------------------------------------------------------------------- */
 
 static volatile pid_t forward_to; /* 0 = nobody */
@@ -104,11 +127,8 @@ int apart_do_interruptible(int (*act)(void *context, int descriptor), void *cont
     const struct sigaction to_child = {.sa_handler = forward, .sa_flags = SA_RESTART};
     struct sigaction interrupt, termination;
     struct interruptible own = {.act = act, .context = context};
-    sigset_t both;
+    sigset_t both = interrupts();
     int descriptor;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
     sigprocmask(SIG_BLOCK, &both, &own.before);
     pid_t child = child_begin(act_in_group, &own, &descriptor);
     if (child < 0) {
@@ -118,12 +138,14 @@ int apart_do_interruptible(int (*act)(void *context, int descriptor), void *cont
     forward_to = child;
     sigaction(SIGINT, &to_child, &interrupt);
     sigaction(SIGTERM, &to_child, &termination);
-    sigprocmask(SIG_SETMASK, &own.before, NULL);
+    sigprocmask(SIG_UNBLOCK, &both, NULL);
     output_read(descriptor, output);
     close(descriptor);
     int status = child_end(child);
+    sigprocmask(SIG_BLOCK, &both, NULL);
     forward_to = 0;
     sigaction(SIGINT, &interrupt, NULL);
     sigaction(SIGTERM, &termination, NULL);
+    sigprocmask(SIG_SETMASK, &own.before, NULL);
     return status;
 }

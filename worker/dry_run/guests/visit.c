@@ -264,6 +264,7 @@ static bool visit_open(struct visit *visit, struct error *error)
     loop_timer_set(visit->loop, &visit->call_timer, visit->heard);
     visit->interrupt = loop_signal_start(visit->loop, SIGINT, interrupted, visit);
     visit->termination = loop_signal_start(visit->loop, SIGTERM, interrupted, visit);
+    interrupts_hear();
     return true;
 }
 
@@ -271,8 +272,8 @@ static void visit_close(struct visit *visit)
 {
     if (visit->loop == NULL)
         return;
-    loop_signal_stop(visit->interrupt);
-    loop_signal_stop(visit->termination);
+    loop_signal_end(visit->interrupt);
+    loop_signal_end(visit->termination);
     loop_timer_clear(visit->loop, &visit->tick);
     loop_timer_clear(visit->loop, &visit->call_timer);
     redis_node_destroy(visit->node);
