@@ -12,7 +12,8 @@
  *
  * The rules, with the edge cases of the reference that they answer:
  *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); a pass is decided at the first
- *    majority either way, errors of a minority are no errors (E10).
+ *    majority either way, errors of a minority are no errors (E10). A refusal waits for those who can still tell whether
+ *    one owner has a majority: who is refused by a holder waits for its end, and a split vote has none (E48).
  *  - Validity counts from the moment before the first byte of the winning pass (E6), minus the drift of
  *    lease_drift_ns (E7); less than `needed_ns` left is a failure with clean-up (E5).
  *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each pass has a
@@ -97,8 +98,8 @@ enum lease_vote {
 };
 
 enum lease_refusal {
-    LEASE_BUSY,      /* one owner holds, or may hold, a majority */
-    LEASE_SPLIT,     /* nobody can have a majority: several tried at once */
+    LEASE_BUSY,      /* a majority names one owner */
+    LEASE_SPLIT,     /* a majority answered, and names none: several tried at once */
     LEASE_NO_QUORUM, /* a majority of nodes could not be asked */
     LEASE_TOO_SLOW,  /* a majority granted, but too little validity was left */
     LEASE_CANCELLED, /* lease_release came before the lock was had */

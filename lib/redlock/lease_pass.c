@@ -27,29 +27,36 @@ struct lease_step pass_start(struct lease *lease, const struct lease_terms *term
     return (struct lease_step){.grant = set_all(terms)};
 }
 
-/* Whether the owner that refused at `node` holds a majority, or could if every node that did not answer is its own.
- * A refusal that does not tell the owner may be anybody's. */
-static bool owner_may_have_majority(const struct lease *lease, const struct lease_terms *terms, unsigned node)
+/* How many refusals are by the owner that is named most often. One that names no owner may be anybody's. */
+static unsigned refusals_by_one_owner(const struct lease *lease, const struct lease_terms *terms)
 {
-    unsigned possible = terms->nodes - set_count(lease->yes) - set_count(lease->no);
-    for (unsigned other = 0; other < terms->nodes; other++)
-        if (lease->no & set_of(other))
-            possible += lease->details[other] == lease->details[node] || lease->details[other] == 0;
-    return possible >= lease_quorum(terms);
+    unsigned most = 0;
+    for (unsigned node = 0; node < terms->nodes; node++) {
+        unsigned count = 0;
+        for (unsigned other = 0; (lease->no & set_of(node)) && other < terms->nodes; other++)
+            if (lease->no & set_of(other))
+                count += lease->details[other] == lease->details[node] || lease->details[other] == 0;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* Who is refused by a holder waits for its end, so a split vote, which nobody ends, must not look like one: the nodes
+ * that can still tell are waited for. */
+static bool may_name_holder(const struct lease *lease, const struct lease_terms *terms)
+{
+    unsigned most = refusals_by_one_owner(lease, terms), quorum = lease_quorum(terms);
+    return most < quorum && most + set_count(outstanding(lease)) >= quorum;
 }
 
 static enum lease_refusal pass_refusal(const struct lease *lease, const struct lease_terms *terms)
 {
     if (has_quorum(terms, lease->yes))
         return LEASE_TOO_SLOW;
-    /* Nodes whose answer the decision did not wait for are not silent: with one node down, two quick refusals of five
-     * are still "somebody holds it". */
+    /* Nodes whose answer the decision did not wait for are not silent. */
     if (set_count(lease->unknown) > terms->nodes - lease_quorum(terms))
         return LEASE_NO_QUORUM;
-    for (unsigned node = 0; node < terms->nodes; node++)
-        if ((lease->no & set_of(node)) && owner_may_have_majority(lease, terms, node))
-            return LEASE_BUSY;
-    return LEASE_SPLIT;
+    return refusals_by_one_owner(lease, terms) >= lease_quorum(terms) ? LEASE_BUSY : LEASE_SPLIT;
 }
 
 /* Before the votes are forgotten. A raise that was denied does not take a grant back. */
@@ -160,7 +167,7 @@ static struct lease_step granting_judge(struct lease *lease, const struct lease_
     if (!terms->fenced && has_quorum(terms, lease->yes))
         return pass_win(lease, terms, 0, now);
     if (set_count(lease->yes) + set_count(open) < lease_quorum(terms))
-        return pass_fail(lease, terms, now);
+        return may_name_holder(lease, terms) ? (struct lease_step){0} : pass_fail(lease, terms, now);
     if (!terms->fenced)
         return (struct lease_step){0};
     uint64_t token = token_commonest(lease, terms);
