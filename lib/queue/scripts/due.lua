@@ -65,10 +65,11 @@ local function bring_back(entry)
     redis.call('RPUSH', queue, string.sub(claim, line + 1))
     local list = waiting_list(ARGV[4] .. heir.list, ARGV[5] .. heir.list, KEYS[1], KEYS[3], now_us)
     local place = list.works() and list.has(heir.jid) and list.place(heir.jid)
-    if place and not place.task then
+    local claimed_at = place and not place.task and tonumber(place.due)
+    if claimed_at then
         list.note_out(place)
     end
-    list.pass(heir.holder, ARGV[6]) -- it follows the lease, and nobody waits for that
+    list.pass(heir.holder, ARGV[6], claimed_at) -- it follows the lease, and nobody waits for that
 end
 
 local function empty_bells(identity)

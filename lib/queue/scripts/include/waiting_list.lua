@@ -185,10 +185,12 @@ local function waiting_list(order, places, schedule, paused, now)
         end
     end
 
-    -- Who was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place.
-    function list.pass(jid, queue_prefix)
+    -- Who was woken here has to wait elsewhere: the next is woken instead of it, and it keeps its place. With `until_then`
+    -- only who was woken by then.
+    function list.pass(jid, queue_prefix, until_then)
         local place = list.has(jid) and list.place(jid)
-        if place and not place.task and is_out_lately(place) then
+        local is_meant = place and not place.task and (not until_then or tonumber(place.due) <= until_then)
+        if is_meant and is_out_lately(place) then
             redis.call('HSET', places, jid, string.format('%.6f', now_seconds - on_its_way - 1) .. '\n\n' .. place.rest)
             list.wake(1, queue_prefix)
         end
