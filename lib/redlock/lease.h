@@ -12,8 +12,8 @@
  *
  * The rules, with the edge cases of the reference that they answer:
  *  - N is the configured number of nodes, quorum N/2 + 1, also for even N (E8, E9); a pass is decided at the first
- *    majority either way, errors of a minority are no errors (E10). A refusal waits for those who can still tell whether
- *    one owner has a majority: who is refused by a holder waits for its end, and a split vote has none (E48).
+ *    majority either way, errors of a minority are no errors (E10). A refusal waits for those who can still tell
+ *    whether one owner has a majority: who is refused by a holder waits for its end, and a split vote has none (E48).
  *  - Validity counts from the moment before the first byte of the winning pass (E6), minus the drift of
  *    lease_drift_ns (E7); less than `needed_ns` left is a failure with clean-up (E5).
  *  - A release goes to every node to which a grant was written, whatever was heard from it (E1), and each pass has a
