@@ -45,8 +45,9 @@ struct group_node {
     bool told_behind; /* the log says that it does not answer */
     struct instant refusal_told;
     struct redis_call inspect_call, mark_call;
-    struct instant inspected_at; /* when it was last asked */
-    struct list owed;            /* struct owed_release */
+    struct instant inspected_at;     /* when it was last asked, in the time of the loop */
+    struct instant inspection_asked; /* the same, exactly */
+    struct list owed;                /* struct owed_release */
     size_t owed_bytes;
     struct redlock_node_counters counters;
 };

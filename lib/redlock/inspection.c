@@ -128,6 +128,7 @@ static void inspect(struct group_node *node)
         return;
     sight_ask(&group->request);
     node->inspected_at = loop_now(group->loop);
+    node->inspection_asked = instant_now(); /* the loop's time may be older than what an answer has just told */
     if (!group_node_call(node, &group->request, &node->inspect_call))
         return; /* its connection says when to ask again */
 }
@@ -145,7 +146,7 @@ static void inspected(struct redis_call *call, const struct redis_result *result
 {
     struct group_node *node = list_owner(call, struct group_node, inspect_call);
     struct redlock_group *group = node->group;
-    struct trust_sight sight = {.asked = node->inspected_at, .answered = instant_now()};
+    struct trust_sight sight = {.asked = node->inspection_asked, .answered = instant_now()};
     node_counts_result(node, result);
     if (result->outcome == REDIS_VALUE && sight_read(&sight, NULL, result->reply)) {
         bool is_other = strcmp(group->trust.node[node->index].marker_text, sight.marker_text) != 0;

@@ -188,6 +188,9 @@ static void node_heal(struct healing *healing, unsigned index)
     } else if (trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
                trusted->reason == TRUST_OTHER_GENERATION) {
         node_readmit(healing, index);
+    } else if (trusted->reason == TRUST_UNRECORDED) {
+        healing->away++;
+        nodes_tell(nodes, "%s: %s", server->name, trust_advice(&nodes->trust, index));
     } else if (trusted->state != TRUST_VOTES) {
         healing->refused++;
         nodes_tell(nodes, "%s: %s", server->name, trust_advice(&nodes->trust, index));

@@ -74,9 +74,9 @@ static bool is_lost(const struct trust_node *node, const struct trust_node *befo
     enum trust_proof proof = trust_proof_of(node), proof_before = trust_proof_of(before);
     if (proof_before == PROOF_NO_MARKER)
         return false;
-    return proof == PROOF_NO_MARKER || (proof == PROOF_DOUBTED && before->ever_seen &&
-                                        strcmp(node->marker.run, before->marker.run) != 0 &&
-                                        strcmp(node->marker.run, own) != 0);
+    return proof == PROOF_NO_MARKER ||
+           (proof == PROOF_DOUBTED && before->ever_seen && strcmp(node->marker.run, before->marker.run) != 0 &&
+            strcmp(node->marker.run, own) != 0);
 }
 
 /* Returns whether the node's memory was, or may have been, lost since it was seen before. */
@@ -99,6 +99,8 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     quarantine_by_proof(trust, node, &before, new_run, now);
     if (before.evicts && !node->evicts && !new_run)
         trust_quarantine(trust, node, TRUST_HAD_EVICTED, now);
+    if (new_run || lost || !before.ever_seen)
+        node->bare_since = now;
     if (new_run || lost)
         node->incarnation++;
     return new_run || lost;
@@ -115,7 +117,7 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
     struct trust_reading reading = {sight->asked, sight->answered, sight->node_us};
     if (is_old_news(trust, &trust->node[node], sight)) {
         trust->node[node].seen_at = sight->asked;
-        if (trust_take_reading(trust, node, &reading, now, &step))
+        if (trust_take_reading(trust, node, &reading, now, &step) || trust->is_unconfirmed)
             trust_judge(trust, now, &step);
         return step;
     }
@@ -171,7 +173,7 @@ struct instant trust_next(const struct trust *trust)
     struct instant next = INSTANT_NEVER;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *node = &trust->node[i];
-        if (node->writes_marker || node->doubts)
+        if (node->writes_marker || node->doubts || node->records)
             next = instant_earlier(next, node->write_at);
         if (node->wants_look)
             next = instant_earlier(next, node->look_at);
@@ -212,8 +214,14 @@ const char *trust_marker_expected(const struct trust *trust, unsigned node)
 void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
 {
     const struct trust_node *about = &trust->node[node];
-    invariant(about->writes_marker || about->doubts);
     struct marker marker = trust->group;
+    if (about->records) {
+        bool is_wanted = trust_membership_wanted(trust, node, &marker);
+        invariant(is_wanted);
+        marker_write(&marker, text);
+        return;
+    }
+    invariant(about->writes_marker || about->doubts);
     memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
     if (about->doubts)
         own_doubt(about, marker.run);

@@ -16,10 +16,31 @@
  *    inspected once more: in a long pause of ours it may have been healed and doubted again (each doubt has a text of
  *    its own). If nothing new shows, the marker is written by compare-and-set with the run that was quarantined; the
  *    node votes once an inspection has seen it, so that whoever comes later need not wait again.
- *  - A marker that is gone is replaced by a doubt at once: while there is none, nothing would tell that the node was
- *    emptied a second time, after holds got their keys back there.
- *  - A node without a marker that this process never saw with one is excluded until an operator heals it: which place
- *    it has cannot be known from here, and a guess could give one place to two servers.
+ *  - The id of a place says which server has it. A server without a marker, at an address whose place this process
+ *    knows, and of another run than it saw there, may be another server, while the old one lives on for others. So the
+ *    place gets a new id, made of the run of the new server, and that is recorded first: by compare-and-set the markers
+ *    of the other members name the new id, with the next generation. Their run and their own id stay.
+ *  - Once a quorum of the other members names it, the group is adopted with it. From then on no majority can be found
+ *    with the old server: it would need quorum - 1 others that name the old id, and fewer are left. Grants, extensions
+ *    and swaps compare the marker on every node, so whoever still counts the old server is refused by the others.
+ *  - Only then the new server's marker is written, as that of a server that was emptied in place: a doubt at once,
+ *    because without a marker nothing would tell that it was emptied a second time; and one quarantine later its run.
+ *    Holders may give their keys back there as soon as the doubt is written. Before the record that would be wrong: the
+ *    old server may give the key to somebody when it expires there, who then finds his majority. After it he finds
+ *    none; and whoever found one before began after the key expired on the old server, which a replant never outlasts
+ *    (its deadline is the time at which that server would have dropped the key).
+ *  - A doubt is written on a server without a marker only while a quorum of the others, all inspected since it was seen
+ *    so, name the group's membership. The server may have been one of those that recorded a change, and this process
+ *    the one that does not know of it: the older membership must not get a majority back by what was forgotten.
+ *  - When a majority has no markers, nobody can record or confirm anything. All of them get their places back as this
+ *    process knows them. More than a minority failed then, and only an address that leads to two servers at that very
+ *    time could give two clients a majority each.
+ *  - A member takes each change of a place on top of what it knows, so changes of several places may meet it in any
+ *    order; the generation counts them. Of two new ids for one place it keeps the first one, until so many members
+ *    have the smaller one that no quorum can take the other. A member whose marker is older than the adopted group
+ *    takes the group's membership. Nothing is begun while a place is vacant, or while too few members can be reached.
+ *  - A node without a marker whose place this process does not know is excluded until it is recorded or an operator
+ *    heals it: a guess could give one place to two servers.
  *  - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21).
  *  - A clock that steps: every sample of a node's clock bounds its offset to ours from both sides (trust_clock.h).
  *    Samples that cannot all be true, as long as clocks keep what lease.h promises, are a step, be it that a clock
@@ -65,6 +86,7 @@ enum trust_reason {
     TRUST_UNREADABLE, /* the inspection was refused, or told no run id (H9) */
     TRUST_NO_GROUP,   /* no group has a quorum of the configured nodes: `holdfast nodes init` */
     TRUST_NO_MARKER,  /* and never seen with one */
+    TRUST_UNRECORDED, /* another server than before, and empty: its peers are to know of it first */
     TRUST_BAD_MARKER, /* something else is under the marker's key */
     TRUST_OTHER_GROUP,
     TRUST_OTHER_GENERATION, /* a change of membership has not reached it, or not the others */
@@ -99,7 +121,8 @@ struct trust_node {
     bool has_marker, bad_marker;
     char marker_text[MARKER_TEXT_MAX];
     char run_id[MARKER_RUN_DIGITS + 1];
-    char known_id[MARKER_ID_DIGITS + 1]; /* the place that this process saw it have; "" = none yet */
+    char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as this process knows it; "" = none yet */
+    char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
     bool evicts;
     enum trust_reason quarantine; /* TRUST_FINE = none; it may outlast its end until the marker is written */
     struct instant quarantined_at;
@@ -116,6 +139,8 @@ struct trust_node {
     bool doubt_wanted, doubts;            /* the marker is to be doubted, if others vouch; and they do, or it is gone */
     char stepped_run[MARKER_RUN_DIGITS + 1]; /* what the marker said when the step was seen: another doubt is newer */
     int64_t doubted_us;                      /* in the node's time */
+    struct instant bare_since;               /* when it was first seen without its marker */
+    bool records;                            /* its marker is to name another membership */
     struct instant write_at;                 /* not before */
     struct instant seen_at;                  /* when the last inspection was asked for */
     bool wants_look;                         /* the quarantine is over, and it was not inspected since */
@@ -132,6 +157,7 @@ struct trust {
     double drift_factor;
     bool has_group;
     bool has_new_marker; /* since the group was looked for */
+    bool is_unconfirmed; /* a server without a marker waits for sights of others */
     struct marker group; /* self and run are of no meaning */
     struct trust_node node[LEASE_NODES_MAX];
 };

@@ -23,6 +23,10 @@ static const struct {
          "were one before, let all locks end first: docs/lock-nodes.md."},
     [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal --wait` "
                                       "when it is the right server."},
+    [TRUST_UNRECORDED] = {"unrecorded",
+                          "Another server has this address, and it is empty. A majority of the other lock nodes has to "
+                          "record that before it gets the place; the workers see to it: bring back those that do not "
+                          "vote (of three nodes both others are needed)."},
     [TRUST_BAD_MARKER] = {"bad_marker", "Something else is under the key hf:lock:group: see what wrote it, delete the "
                                         "key and run `holdfast nodes heal --wait`."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},

@@ -6,8 +6,9 @@
 
 #include "redlock/trust.h"
 
-#define TRUST_FRESH_NS (10 * NS_PER_S) /* an older sample is no evidence */
-#define TRUST_APART_NS (1 * NS_PER_S)  /* clocks that are further apart disagree */
+#define TRUST_FRESH_NS      (10 * NS_PER_S) /* an older sample is no evidence */
+#define TRUST_LOOK_PAUSE_NS (1 * NS_PER_S)
+#define TRUST_APART_NS      (1 * NS_PER_S) /* clocks that are further apart disagree */
 
 #define TRUST_WINDOW_NS (60 * NS_PER_S) /* while no group says how long its longest ttl is */
 
@@ -69,6 +70,20 @@ void trust_quarantine_clock(const struct trust *trust, struct trust_node *node, 
 bool trust_is_about_proof(enum trust_reason reason);
 enum trust_reason trust_reason_of(enum trust_proof proof);
 void trust_judge(struct trust *trust, struct instant now, struct trust_step *step);
+
+/* trust_places.c. Whether a node without a marker may have its known place: a quorum of the other members say so, or it
+ * is the server that this process saw there with a marker, or a majority has lost its markers. */
+bool trust_is_recorded(const struct trust *trust, unsigned index);
+/* Takes the place of a server without a marker from the group, where that was recorded. */
+void trust_know_recorded(struct trust *trust, unsigned index, struct instant now);
+/* Adds the others that are to be inspected because the node has no marker any more. */
+void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look);
+/* Whether enough others, inspected since the node was seen without a marker, have the group's membership. */
+bool trust_is_confirmed(const struct trust *trust, unsigned index);
+/* False when the membership in the node's marker stays as it is. */
+bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted);
+bool trust_names_place(const struct trust *trust, unsigned index, const char *id);
+bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id);
 
 /* trust_blame.c. Returns whether there is anything to judge: most readings say what was known. */
 bool trust_take_reading(struct trust *trust, unsigned node, const struct trust_reading *reading, struct instant now,

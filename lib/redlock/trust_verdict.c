@@ -6,7 +6,6 @@
 #include "base/invariant.h"
 
 #define WRITE_PAUSE_NS (1 * NS_PER_S)
-#define LOOK_PAUSE_NS  (1 * NS_PER_S)
 
 /* --- quarantines --------------------------------------------------------------------------------------------- */
 bool trust_is_about_proof(enum trust_reason reason)
@@ -105,12 +104,6 @@ static void adopt_group(struct trust *trust)
 
 /* --- what speaks against a node ------------------------------------------------------------------------------ */
 
-static bool names_place(const struct trust *trust, const struct trust_node *node, const char *id)
-{
-    return node->has_marker && strcmp(node->marker.self, id) == 0 &&
-           strcmp(node->marker.group, trust->group.group) == 0;
-}
-
 /* The later of two addresses of one server. */
 static bool is_reached_twice(const struct trust *trust, unsigned index)
 {
@@ -128,7 +121,7 @@ static bool is_outdone(const struct trust *trust, unsigned index)
     bool is_good = trust_proof_of(node) == PROOF_GOOD;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *other = &trust->node[i];
-        if (i == index || !names_place(trust, other, node->marker.self) || strcmp(other->run_id, node->run_id) == 0)
+        if (i == index || !trust_names_place(trust, i, node->marker.self) || strcmp(other->run_id, node->run_id) == 0)
             continue;
         bool other_is_good = trust_proof_of(other) == PROOF_GOOD;
         if (other_is_good != is_good ? other_is_good : i < index)
@@ -152,17 +145,16 @@ static bool may_be_a_memory(const struct trust *trust, const struct trust_node *
     return false;
 }
 
-/* A node without a marker can get back only the place that this process saw it have, and nobody else may have it. */
+/* A node without a marker can get only the place that its address is known to have, which nobody else may have. */
 static enum trust_reason fault_without_marker(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
     if (!trust->has_group)
         return TRUST_NO_GROUP;
-    if (marker_place_of(&trust->group, node->known_id) < 0)
+    if (marker_place_of(&trust->group, node->known_id) < 0 || trust_is_named_elsewhere(trust, index, node->known_id))
         return TRUST_NO_MARKER;
-    for (unsigned i = 0; i < trust->nodes; i++)
-        if (i != index && names_place(trust, &trust->node[i], node->known_id))
-            return TRUST_NO_MARKER;
+    if (!trust_is_recorded(trust, index))
+        return TRUST_UNRECORDED;
     return may_be_a_memory(trust, node) ? TRUST_OTHER_GENERATION : TRUST_FINE;
 }
 
@@ -235,6 +227,7 @@ static void know_place(struct trust *trust, unsigned index)
     if (!node->has_marker || (node->state != TRUST_VOTES && node->state != TRUST_QUARANTINED))
         return;
     memcpy(node->known_id, node->marker.self, sizeof node->known_id);
+    memcpy(node->known_run, node->run_id, sizeof node->known_run);
     for (unsigned i = 0; i < trust->nodes; i++)
         if (i != index && strcmp(trust->node[i].known_id, node->known_id) == 0)
             trust->node[i].known_id[0] = '\0';
@@ -256,13 +249,15 @@ static void decide_doubt(struct trust *trust, unsigned index, struct instant now
     node->doubt_wanted = node->doubt_wanted && !is_over;
     bool is_shown = node->doubt_wanted && (unsigned)__builtin_popcount(node->vouched) + 1 >= quorum(trust);
     bool is_bare = trust_proof_of(node) == PROOF_NO_MARKER;
-    node->doubts = node->state == TRUST_QUARANTINED && (is_shown || is_bare);
+    node->doubts = node->state == TRUST_QUARANTINED && (is_shown || (is_bare && trust_is_confirmed(trust, index)));
 }
 
 static bool is_to_write(struct trust *trust, unsigned index, struct instant now)
 {
     struct trust_node *node = &trust->node[index];
-    if ((!node->writes_marker && !node->doubts) || !instant_reached(now, node->write_at))
+    struct marker wanted;
+    node->records = !node->writes_marker && !node->doubts && trust_membership_wanted(trust, index, &wanted);
+    if ((!node->writes_marker && !node->doubts && !node->records) || !instant_reached(now, node->write_at))
         return false;
     node->write_at = instant_after(now, WRITE_PAUSE_NS);
     node->doubted_us = trust_node_time_us(trust, index, now);
@@ -273,7 +268,7 @@ static bool is_to_look(struct trust_node *node, struct instant now)
 {
     if (!node->wants_look || !instant_reached(now, node->look_at))
         return false;
-    node->look_at = instant_after(now, LOOK_PAUSE_NS);
+    node->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
     return true;
 }
 
@@ -301,20 +296,24 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
     node->reason = verdict.reason;
     decide_healing(trust, index, now);
     decide_doubt(trust, index, now);
+    trust_look_at_others(trust, index, now, &step->look);
     if (is_to_look(node, now))
         step->look |= bit(index);
-    if (is_to_write(trust, index, now))
-        step->write |= bit(index);
 }
 
 void trust_judge(struct trust *trust, struct instant now, struct trust_step *step)
 {
     if (trust->has_new_marker)
         adopt_group(trust);
-    trust->has_new_marker = false;
+    trust->has_new_marker = trust->is_unconfirmed = false;
     trust_compare_clocks(trust, now);
     for (unsigned i = 0; i < trust->nodes; i++)
+        trust_know_recorded(trust, i, now);
+    for (unsigned i = 0; i < trust->nodes; i++)
         judge_node(trust, i, now, step);
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (is_to_write(trust, i, now))
+            step->write |= bit(i);
     for (unsigned i = 0; i < trust->nodes; i++)
         know_place(trust, i);
 }

@@ -6,12 +6,14 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "redlock/scripts.h"
 #include "redlock/trust.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"
+#include "tests/support/relay.h"
 
 enum { MAX_TTL_MS = 2500, LONG_MAX_TTL_MS = 5000, TTL_MS = 4 * CLUSTER_TIMEOUT_MS };
 
@@ -56,6 +58,25 @@ static bool is_marked_as_before(unsigned node)
     char text[MARKER_TEXT_MAX];
     marker_text_of(node, text);
     return strcmp(lock_cluster_ask(&cluster, node, "GET " MARKER_KEY), text) == 0;
+}
+
+/* How many markers, its own among them, give a place to this run of the server. */
+static unsigned servers_that_name(struct redis_server *server)
+{
+    unsigned count = 0;
+    char id[MARKER_ID_DIGITS + 1];
+    char *info = redis_server_command(server, "INFO server");
+    memcpy(id, strstr(info, "run_id:") + strlen("run_id:"), MARKER_ID_DIGITS);
+    id[MARKER_ID_DIGITS] = '\0';
+    free(info);
+    for (unsigned i = 0; i < NODES; i++) {
+        struct redis_server *at = i == 0 ? server : cluster.servers[i];
+        char *marker = redis_server_command(at, "GET " MARKER_KEY);
+        const char *places = strstr(marker, " places=");
+        count += places != NULL && strstr(places, id) != NULL;
+        free(marker);
+    }
+    return count;
 }
 
 static bool is_marked(unsigned node)
@@ -167,9 +188,43 @@ static void a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trus
         assert_false(has_lock_without_marker(0));
     } while (voters() < NODES);
     assert_true(instant_since(empty_since, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
-    assert_true(is_marked_as_before(0));
+    assert_int_equal(servers_that_name(cluster.servers[0]), NODES);
     loop_await(loop, redlock_group_voters(later) == NODES);
     group_close(later);
+}
+
+/* For one of two clients. The old server and the new one never vote both, and nothing is written on the new one before
+ * the others know of it. */
+static void an_address_that_moves_to_an_empty_server_while_the_old_one_lives_on(void **state)
+{
+    (void)state;
+    struct redis_server *fresh = redis_server_start(NULL);
+    struct relay *relay = relay_start(redis_server_port(cluster.servers[0]));
+    struct lock_cluster seen = cluster;
+    seen.options.nodes = seen.nodes;
+    seen.nodes[0].host = "127.0.0.1";
+    seen.nodes[0].unix_path = NULL;
+    seen.nodes[0].port = relay_port(relay);
+    struct redlock_group *moved = lock_cluster_group(&seen, loop);
+    loop_await(loop, redlock_group_voters(moved) == NODES && voters() == NODES);
+    relay_lead_to(relay, redis_server_port(fresh));
+    loop_await(loop, redlock_group_voters(moved) < NODES);
+    struct instant moved_at = instant_now();
+    while (redlock_group_voters(moved) < NODES || voters() == NODES) {
+        cycles_go_on(1); /* whoever asks for locks learns it at once, the idle within seconds */
+        assert_false(redlock_group_voters(moved) == NODES && voters() == NODES);
+        char *marker = redis_server_command(fresh, "EXISTS " MARKER_KEY);
+        if (strcmp(marker, "1") == 0)
+            assert_true(servers_that_name(fresh) > QUORUM);
+        free(marker);
+    }
+    assert_true(instant_since(moved_at, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    assert_int_equal(servers_that_name(fresh), NODES);
+    assert_int_equal(voters(), NODES - 1);
+    assert_true(is_marked_as_before(0)); /* the old one was told nothing */
+    group_close(moved);
+    relay_destroy(relay);
+    redis_server_destroy(fresh);
 }
 
 static void who_never_saw_the_node_with_a_marker_heals_nothing(void **state)
@@ -473,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         trust_test(a_node_that_comes_back_empty_is_healed_by_who_saw_it_before_and_trusted_by_who_comes_later),
+        trust_test(an_address_that_moves_to_an_empty_server_while_the_old_one_lives_on),
         trust_test(who_never_saw_the_node_with_a_marker_heals_nothing),
         trust_test(a_guest_heals_nothing_and_goes_on_when_others_did),
         trust_test(a_flushed_node_gives_no_vote_until_everything_it_forgot_has_expired),

@@ -94,7 +94,7 @@ static void losing_the_majority_is_said_and_survived(void **state)
     poll(NULL, 0, 300); /* time enough to claim it and to park it */
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     redis_server_restart(fleet.locks.servers[1]);
-    test_await(fleet_logged(&fleet, worker, "lock_node_trust node=lock2 state=quarantined reason=lost_marker"));
+    test_await(fleet_logged(&fleet, worker, "lock_node_trust node=lock2 state=excluded reason=unrecorded"));
     assert_int_equal(fleet_noted(&fleet, "end later"), 0);
     lock_cluster_mark(&fleet.locks, 1);
     test_await(fleet_noted(&fleet, "end later") == 1);

@@ -44,12 +44,14 @@
     X(lost_in_part)                                                                                                    \
     X(wiped)                                                                                                           \
     X(replaced)                                                                                                        \
+    X(moved) /* an empty server at the address of one that lives on for others */                                      \
     X(rolled_back)                                                                                                     \
     X(slewed)                                                                                                          \
     X(stepped)                                                                                                         \
     X(hidden_jumps) /* acquisitions on a node whose clock had jumped there and back unseen */                          \
     X(frozen)                                                                                                          \
     X(died)                                                                                                            \
+    X(founded) /* groups, in place of one that was lost */                                                             \
     X(healed_by_hand)                                                                                                  \
     X(quarantined)                                                                                                     \
     X(marked)                                                                                                          \

@@ -81,6 +81,8 @@ static void execute_grant(struct message *message, struct entry *entry)
         fences_check(message, entry, answer.token);
         if (entry->lock->value == entry->value) {
             entry->lock->granted_at[node->index] = node->world->now;
+            entry->lock->lost_before[node->index] = node->lost_at;
+            entry->lock->forgot_before[node->index] = node->forgot_at;
             entry->lock->token_at[node->index] = answer.token;
         }
     } else if (answer.code == MODEL_DONE) {
@@ -218,7 +220,11 @@ static void inspect_or_mark(struct message *message)
     struct sim_node *node = message->connection->node;
     const struct request *request = &message->request;
     if (request->kind == REQUEST_MARK) {
+        bool was_bare = node->model.marker == MODEL_NO_MARKER;
         bool done = node_model_mark(&node->model, request->marker, request->mark_as);
+        if (done && was_bare)
+            node->lost_at = node->forgot_at =
+                node->world->now; /* from here on holders may give their keys back, and lose them again */
         node->world->counters->marked += done;
         world_trace(node->world, "node %u is marked: %s", node->index, done ? "yes" : "no");
         return;

@@ -82,7 +82,7 @@ static void some_refuse(struct world *world)
 static void some_loss(struct world *world)
 {
     struct sim_node *node = any_node(world);
-    switch (chance_pick(&world->chance, 4)) {
+    switch (chance_pick(&world->chance, 6)) {
     case 0:
         node_replace(node);
         return;
@@ -91,6 +91,10 @@ static void some_loss(struct world *world)
         return;
     case 2:
         node_roll_back(node);
+        return;
+    case 3:
+    case 4:
+        node_move(node);
         return;
     default:
         node_wipe(node);
@@ -180,6 +184,7 @@ void faults_end(struct world *world)
         if (world->nodes[i].down && parameters_grouped(&world->parameters))
             event_set(world, &world->nodes[i].restart, world->now);
     }
+    former_nodes_end(world);
     nodes_heal(world);
     for (unsigned i = 0; i < world->parameters.clients; i++) {
         struct sim_client *client = &world->clients[i];

@@ -245,7 +245,7 @@ void inspection_sampled(struct connection *connection, const struct message *mes
 void run_tell(uint32_t run, char text[MARKER_RUN_DIGITS + 1])
 {
     memcpy(text, "f000000000000000000000000000000000000000", MARKER_RUN_DIGITS + 1);
-    for (unsigned digit = MARKER_RUN_DIGITS - 1; run > 0; digit--, run /= 10)
+    for (unsigned digit = 1; run > 0; digit++, run /= 10) /* the first ones tell servers apart: ids of places */
         text[digit] = (char)('0' + run % 10);
 }
 

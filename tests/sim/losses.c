@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
+
 /* About when all schedules begin, by the wall clock. */
 #define NOBODYS_TIME_NS (INT64_C(1790000000) * NS_PER_S)
 
@@ -16,17 +18,20 @@ static void place_name(unsigned index, char id[MARKER_ID_DIGITS + 1])
     snprintf(id, MARKER_ID_DIGITS + 1, "%08x", 0xa0000000u + index);
 }
 
+#define FIRST_GROUP  "5f2a90c41b7d3e88"
+#define SECOND_GROUP "5f2a90c41b7d3e99"
+
 /* As `holdfast nodes init` would have written it; run 0 is nobody's. */
-static uint16_t marker_of(const struct sim_node *node, uint32_t run)
+static uint16_t marker_of(const struct sim_node *node, const char *group, uint32_t run)
 {
     struct world *world = node->world;
-    struct marker marker = {.group = "5f2a90c41b7d3e88",
-                            .generation = 1,
+    struct marker marker = {.generation = 1,
                             .max_ttl_ms = world->parameters.max_ttl_ns / NS_PER_MS,
                             .place_count = world->parameters.nodes};
     for (unsigned i = 0; i < marker.place_count; i++)
         place_name(i, marker.places[i]);
     place_name(node->index, marker.self);
+    snprintf(marker.group, sizeof marker.group, "%s", group);
     if (run != 0)
         run_tell(run, marker.run);
     char text[MARKER_TEXT_MAX];
@@ -34,15 +39,106 @@ static uint16_t marker_of(const struct sim_node *node, uint32_t run)
     return world_marker_number(world, text, 0);
 }
 
+struct marker marker_read(const struct sim_node *node)
+{
+    struct marker marker = {.generation = 0};
+    const char *text = node->world->markers[node->model.marker];
+    bool is_sound = marker_parse(&marker, text, strlen(text), NULL);
+    invariant(is_sound || node->model.marker == MODEL_NO_MARKER);
+    return marker;
+}
+
+/* Of the highest generation that any of them knows. */
+static struct marker newest_membership(const struct world *world)
+{
+    struct marker newest = {.generation = 0};
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        struct marker marker = marker_read(&world->nodes[i]);
+        if (marker.generation > newest.generation)
+            newest = marker;
+    }
+    return newest;
+}
+
+/* Too few remember the group, or what they remember may be of long ago: it ends, and another one begins. */
+static bool is_group_lost(const struct world *world)
+{
+    unsigned remember = 0;
+    for (unsigned i = 0; i < world->parameters.nodes; i++)
+        remember += world->nodes[i].model.marker != MODEL_NO_MARKER;
+    return remember < quorum_of(world) || world->parameters.profile == PROFILE_RUIN;
+}
+
+static void found_group(struct world *world)
+{
+    world_trace(world, "an operator makes a new group of all nodes");
+    world->counters->founded++;
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        struct sim_node *node = &world->nodes[i];
+        node->model.marker = marker_of(node, SECOND_GROUP, 0);
+        node->lost_at = node->forgot_at = world->now;
+    }
+}
+
+/* Whether the group needs an operator: a node has no place, or no membership has a quorum. */
+static bool needs_operator(const struct world *world, const struct marker *newest)
+{
+    unsigned agree = 0;
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        struct marker marker = marker_read(&world->nodes[i]);
+        if (marker_place_of(newest, marker.self) < 0)
+            return true;
+        agree += marker_same_membership(&marker, newest);
+    }
+    return agree < quorum_of(world);
+}
+
+static void node_admit(struct sim_node *node, struct marker *group)
+{
+    struct world *world = node->world;
+    unsigned place = 0;
+    for (unsigned i = 0; i < world->parameters.nodes; i++) /* find a place that nobody has */
+        for (unsigned k = 0; k < world->parameters.nodes; k++)
+            if (strcmp(marker_read(&world->nodes[k]).self, group->places[place]) == 0) {
+                place++;
+                break;
+            }
+    invariant(place < group->place_count);
+    world_trace(world, "node %u: an operator gives it a place, to be trusted by nobody yet", node->index);
+    world->counters->healed_by_hand++;
+    snprintf(group->places[place], sizeof group->places[place], "%08x", 0xb0000000u + ++world->runs);
+    struct marker marker = *group;
+    memcpy(marker.self, group->places[place], sizeof marker.self);
+    marker.run[0] = '\0';
+    char text[MARKER_TEXT_MAX];
+    marker_write(&marker, text);
+    node->model.marker = world_marker_number(world, text, 0);
+    node->lost_at = node->forgot_at = world->now;
+}
+
+/* All at once what `holdfast nodes heal` does one by one. */
 void nodes_heal(struct world *world)
 {
-    for (unsigned i = 0; i < world->parameters.nodes && parameters_grouped(&world->parameters); i++) {
-        struct sim_node *node = &world->nodes[i];
-        if (node->model.marker != MODEL_NO_MARKER)
-            continue;
-        world_trace(world, "node %u: an operator marks it, to be trusted by nobody yet", i);
-        world->counters->healed_by_hand++;
-        node->model.marker = marker_of(node, 0);
+    if (!parameters_grouped(&world->parameters))
+        return;
+    struct marker group = newest_membership(world);
+    if (is_group_lost(world)) {
+        found_group(world);
+        return;
+    }
+    if (!needs_operator(world, &group))
+        return;
+    group.generation++;
+    for (unsigned i = 0; i < world->parameters.nodes; i++)
+        if (marker_place_of(&group, marker_read(&world->nodes[i]).self) < 0)
+            node_admit(&world->nodes[i], &group);
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        struct marker marker = marker_read(&world->nodes[i]), given = group;
+        char text[MARKER_TEXT_MAX];
+        memcpy(given.self, marker.self, sizeof given.self);
+        memcpy(given.run, marker.run, sizeof given.run);
+        marker_write(&given, text);
+        world->nodes[i].model.marker = world_marker_number(world, text, 0);
     }
 }
 
@@ -53,13 +149,14 @@ void node_init(struct sim_node *node, struct world *world, unsigned index, enum 
     const struct parameters *parameters = &world->parameters;
     int64_t most = parameters->node_offset_ns;
     *node = (struct sim_node){.world = world, .index = index};
+    world->former[index] = (struct sim_node){.world = world, .index = index};
     event_init(&node->restart, EVENT_RESTART);
     node->model.bug = bug;
     node->model.clock_start_ns = NOBODYS_TIME_NS + chance_between(&world->chance, -most, most);
     node->model.clock_rate = parameters_node_rate(parameters, &world->chance);
     node->model.run = ++world->runs;
     if (parameters_grouped(parameters))
-        node->model.marker = marker_of(node, node->model.run);
+        node->model.marker = marker_of(node, FIRST_GROUP, node->model.run);
     node->saved = node->model;
 }
 
@@ -94,6 +191,19 @@ static void connections_break(struct sim_node *node)
         connection_break(&node->world->clients[i].connections[node->index], false);
 }
 
+/* Nobody reaches it any more: it is as good as gone. */
+static void former_end(struct sim_node *former)
+{
+    if (!former->lives_on)
+        return;
+    former->lives_on = false;
+    for (unsigned i = 0; i < former->world->parameters.clients; i++) {
+        struct connection *connection = &former->world->clients[i].connections[former->index];
+        if (connection->node == former)
+            connection_break(connection, false);
+    }
+}
+
 /* Keys and fences as they were when they were written down; clock, run and bugs as they are. */
 static void memory_from(struct sim_node *node)
 {
@@ -115,9 +225,10 @@ static unsigned doubted(const struct sim_node *node)
                    parameters->max_ttl_ns / 100 + 3 * parameters->pulse_ns + 5 * parameters->longest_timeout_ns;
     unsigned count = 1;
     for (unsigned i = 0; i < parameters->nodes; i++)
-        count += i != node->index &&
-                 (world->nodes[i].stood ||
-                  (world->nodes[i].lost_at.ns != 0 && instant_since(world->nodes[i].lost_at, world->now) < span));
+        count +=
+            i != node->index &&
+            (world->nodes[i].stood || world->former[i].lives_on || world->nodes[i].model.marker == MODEL_NO_MARKER ||
+             (world->nodes[i].lost_at.ns != 0 && instant_since(world->nodes[i].lost_at, world->now) < span));
     return count;
 }
 
@@ -202,6 +313,52 @@ void node_replace(struct sim_node *node)
     memory_lost(node);
     connections_break(node);
     locks_are_looked_at(node, &before);
+}
+
+/* From here on the address leads to an empty server for some clients, while the others stay with the old one: a name
+ * with two addresses, a route that changed for one network, a migration that was forgotten halfway. */
+void node_move(struct sim_node *node)
+{
+    struct world *world = node->world;
+    struct sim_node *former = &world->former[node->index];
+    if (node->down || !parameters_grouped(&world->parameters) || !may_forget(node))
+        return;
+    world_trace(world, "node %u: its address moves to an empty server, the old one lives on", node->index);
+    world->counters->moved++;
+    struct node_model before = node->model;
+    former_end(former);
+    *former = *node;
+    event_init(&former->restart, EVENT_RESTART);
+    former->lives_on = true;
+    node->model.run = ++world->runs;
+    node_model_wipe(&node->model);
+    node->saved = node->model;
+    memory_lost(node);
+    for (unsigned i = 0; i < world->parameters.clients; i++) {
+        struct connection *connection = &world->clients[i].connections[node->index];
+        if (chance_pick(&world->chance, 2) == 0)
+            connection->node = former;
+        else
+            connection_break(connection, false);
+    }
+    locks_are_looked_at(node, &before);
+}
+
+/* What is to be released on the one may be asked of the other then, and stays until its ttl. */
+struct sim_node *node_reached(struct world *world, const struct sim_node *before)
+{
+    struct sim_node *node = &world->nodes[before->index], *former = &world->former[before->index];
+    if (former->lives_on && chance_pick(&world->chance, 2) == 0)
+        node = former;
+    if (node != before)
+        world->nodes[before->index].excused = (uint16_t)((1u << SIM_RESOURCES_MAX) - 1u);
+    return node;
+}
+
+void former_nodes_end(struct world *world)
+{
+    for (unsigned i = 0; i < world->parameters.nodes; i++)
+        former_end(&world->former[i]);
 }
 
 /* A machine that goes back to a snapshot: nobody can see it. */

@@ -357,6 +357,7 @@ void connection_abandon(struct connection *connection)
 void connection_reconnect(struct connection *connection)
 {
     struct world *world = world_of(connection);
+    connection->node = node_reached(world, connection->node);
     if (connection->node->down || heap_holds(&connection->stall_end.item)) {
         reconnect_arm(connection);
         return;

@@ -75,12 +75,11 @@ static void overlap_check(struct sim_lock *lock)
 /* --- O2 and O8 ---------------------------------------------------------------------------------------------------- */
 
 /* Everybody keeps a node that forgot from voting until then, because of its run, its marker or its clock. */
-static struct instant quarantined_until(const struct sim_node *node)
+static struct instant quarantined_until(const struct world *world, struct instant lost_at)
 {
-    const struct parameters *parameters = &node->world->parameters;
-    if (node->lost_at.ns == 0 || !parameters_grouped(parameters))
+    if (lost_at.ns == 0 || !parameters_grouped(&world->parameters))
         return (struct instant){0};
-    return instant_after(node->lost_at, parameters->quarantine_ns);
+    return instant_after(lost_at, world->parameters.quarantine_ns);
 }
 
 static bool would_grant_to_another(const struct sim_node *node, unsigned key, const struct sim_lock *lock,
@@ -90,7 +89,40 @@ static bool would_grant_to_another(const struct sim_node *node, unsigned key, co
     if (node->down && !parameters_grouped(&node->world->parameters) && !instant_before(node->restart.item.at, end))
         return false;
     bool keeps = held->value == lock->value && !instant_before(node_model_when(&node->model, held->expires_ms), end);
-    return !keeps && instant_before(quarantined_until(node), end);
+    bool is_bare = parameters_grouped(&node->world->parameters) && node->model.marker == MODEL_NO_MARKER;
+    struct instant lost_at = is_bare ? node->world->now : node->lost_at; /* at best it gets a marker now */
+    return !keeps && instant_before(quarantined_until(node->world, lost_at), end);
+}
+
+/* Each of them says that the other one has a place: only then can one quorum have both. */
+static bool are_of_one_group(const struct sim_node *one, const struct sim_node *other)
+{
+    struct marker own = marker_read(one), its = marker_read(other);
+    return own.generation > 0 && its.generation > 0 && marker_place_of(&its, own.self) >= 0 &&
+           marker_place_of(&own, its.self) >= 0;
+}
+
+/* Too few of the other nodes say that the place is this server's for a quorum with it. One without a marker says
+ * nothing, and is told nothing by so few. */
+static bool is_replaced(const struct sim_node *node)
+{
+    const struct world *world = node->world;
+    unsigned with_it = 1;
+    for (unsigned i = 0; i < world->parameters.nodes; i++)
+        with_it += i != node->index && (are_of_one_group(node, &world->nodes[i]) ||
+                                        (world->former[i].lives_on && are_of_one_group(node, &world->former[i])));
+    return marker_read(node).generation > 0 && with_it < quorum_of(world);
+}
+
+/* Of two servers at one address, any that is still one of the group. */
+static bool place_would_grant(const struct world *world, unsigned index, unsigned key, const struct sim_lock *lock,
+                              struct instant end)
+{
+    const struct sim_node *node = &world->nodes[index], *former = &world->former[index];
+    if (!former->lives_on)
+        return would_grant_to_another(node, key, lock, end);
+    return (would_grant_to_another(node, key, lock, end) && !is_replaced(node)) ||
+           (would_grant_to_another(former, key, lock, end) && !is_replaced(former));
 }
 
 void oracle_lease_check(struct sim_lock *lock)
@@ -102,7 +134,7 @@ void oracle_lease_check(struct sim_lock *lock)
     for (unsigned key = 0; key < world->parameters.resources; key++) {
         unsigned count = 0;
         for (unsigned i = 0; i < world->parameters.nodes && set_has(lock->resources, key); i++)
-            count += would_grant_to_another(&world->nodes[i], key, lock, end);
+            count += place_would_grant(world, i, key, lock, end);
         if (count >= quorum_of(world))
             world_violated(world, "O2", "lock %u holds key %u for %.3f ms more, but %u of %u nodes do not keep it",
                            lock->number, key, (double)instant_since(world->now, end) / 1e6, count,
@@ -144,10 +176,9 @@ void oracle_clock_told(struct connection *connection, const struct message *mess
  * somebody who was, can keep it from counting the grant. */
 static bool is_hidden(const struct sim_lock *lock, unsigned node)
 {
-    const struct sim_node *model = &lock->client->world->nodes[node];
-    struct instant forgot_until = instant_after(model->forgot_at, lock->client->world->parameters.quarantine_ns);
-    bool forgot = model->forgot_at.ns != 0 && instant_before(lock->granted_at[node], forgot_until);
-    return !forgot && instant_before(lock->client->connections[node].noticed_at, model->lost_at);
+    struct instant forgot_until = quarantined_until(lock->client->world, lock->forgot_before[node]);
+    bool forgot = instant_before(lock->granted_at[node], forgot_until);
+    return !forgot && instant_before(lock->client->connections[node].noticed_at, lock->lost_before[node]);
 }
 
 /* What nobody could see is no mistake; nothing is promised for that one hold then. */
@@ -155,32 +186,45 @@ static void quarantine_check(struct sim_lock *lock)
 {
     struct world *world = lock->client->world;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
-        const struct sim_node *node = &world->nodes[i];
-        bool is_fresh = set_has(lock->lease.yes, i) && instant_before(node->lost_at, lock->granted_at[i]) &&
-                        instant_before(lock->granted_at[i], quarantined_until(node));
+        bool is_fresh = set_has(lock->lease.yes, i) &&
+                        instant_before(lock->granted_at[i], quarantined_until(world, lock->lost_before[i]));
         if (is_fresh && is_hidden(lock, i)) {
             lock->tampered = true;
             world->counters->hidden_jumps++;
         } else if (is_fresh && world->parameters.exclusion)
             world_violated(world, "O8", "lock %u counts the grant of node %u, which forgot %.3f ms before it",
-                           lock->number, i, (double)instant_since(node->lost_at, lock->granted_at[i]) / 1e6);
+                           lock->number, i, (double)instant_since(lock->lost_before[i], lock->granted_at[i]) / 1e6);
     }
 }
 
 /* --- O9 ----------------------------------------------------------------------------------------------------------- */
+
+/* The server whose clock the client knows; NULL when none at this address is that run of it any more. */
+static const struct sim_node *server_known(const struct sim_client *client, unsigned node)
+{
+    const struct sim_node *servers[] = {&client->world->nodes[node], &client->world->former[node]};
+    uint32_t run = client->connections[node].clock_run;
+    for (unsigned i = 0; i < 2; i++)
+        if (run != 0 && servers[i]->model.run == run)
+            return servers[i];
+    return NULL;
+}
 
 /* Whether its clock was more than a second away from so many others that no quorum agreed with it, at some moment since
  * the client knows its clock: clocks go on to move apart, and together. */
 static bool is_far_off(const struct sim_client *client, unsigned node)
 {
     const struct world *world = client->world;
+    const struct sim_node *own = server_known(client, node);
     int64_t since = instant_since(client->trust.node[node].clock.steady_since, client_now(client));
     int64_t near = NS_PER_S - (int64_t)(2 * client->terms->drift_factor * (double)since);
-    int64_t own = node_model_clock_ns(&world->nodes[node].model, world->now);
     unsigned agree = 0;
-    for (unsigned i = 0; i < world->parameters.nodes; i++) {
-        int64_t other = node_model_clock_ns(&world->nodes[i].model, world->now);
-        agree += own - other <= near && other - own <= near;
+    for (unsigned i = 0; own != NULL && i < world->parameters.nodes; i++) {
+        const struct sim_node *other = server_known(client, i);
+        int64_t apart = other == NULL ? INT64_MAX
+                                      : node_model_clock_ns(&own->model, world->now) -
+                                            node_model_clock_ns(&other->model, world->now);
+        agree += apart <= near && -apart <= near;
     }
     return agree < quorum_of(world);
 }
@@ -190,8 +234,8 @@ static void outlier_check(struct sim_client *client, unsigned index)
 {
     struct world *world = client->world;
     const struct trust_node *node = &client->trust.node[index];
-    bool is_news = node->reason == TRUST_CLOCK_OUTLIER && !set_has(client->outliers, index);
-    client->outliers |= (node_set)((node->reason == TRUST_CLOCK_OUTLIER) << index);
+    bool is_news = node->quarantine == TRUST_CLOCK_OUTLIER && !set_has(client->outliers, index);
+    client->outliers |= (node_set)((node->quarantine == TRUST_CLOCK_OUTLIER) << index);
     if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 &&
         !is_far_off(client, index))
         world_violated(world, "O9", "client %u says that the clock of node %u is far from the others', and it is not",

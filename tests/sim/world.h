@@ -207,6 +207,7 @@ struct sim_lock {
     node_set unsent;                          /* the grant was certainly not written */
     node_set deleted;                         /* our value was deleted there by our release */
     struct instant granted_at[SIM_NODES_MAX]; /* in this pass; 0 = was not */
+    struct instant lost_before[SIM_NODES_MAX], forgot_before[SIM_NODES_MAX]; /* by the server that granted it */
     struct instant extended_at[SIM_NODES_MAX];
     struct instant round_sent;        /* of the last extension */
     uint64_t token_at[SIM_NODES_MAX]; /* given in this pass, by a grant or a raise */
@@ -250,8 +251,9 @@ struct sim_node {
     struct instant saved_at;
     uint16_t excused; /* keys last written by a late request: their release may have been there before */
     bool down;
+    bool lives_on;            /* of a former server: some clients still reach it at its old address */
     struct instant lost_at;   /* when it last forgot something, or its clock jumped; 0 = never */
-    struct instant forgot_at; /* when it last forgot something */
+    struct instant forgot_at; /* when it last forgot something, or got a marker after that */
     bool stepped;             /* its clock, ever */
     bool stood;               /* its clock, once */
     int64_t stepped_ns;       /* all in all */
@@ -286,6 +288,7 @@ struct world {
     struct instant now;
     struct heap heap;
     struct sim_node nodes[SIM_NODES_MAX];
+    struct sim_node former[SIM_NODES_MAX]; /* servers that had the address before */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct event fault, calm, drain;
     bool is_calm, is_draining;
@@ -420,6 +423,11 @@ void node_crash(struct sim_node *node);
 void node_restart(struct sim_node *node);
 void node_wipe(struct sim_node *node);
 void node_replace(struct sim_node *node);
+void node_move(struct sim_node *node);
+void former_nodes_end(struct world *world);
+struct marker marker_read(const struct sim_node *node); /* of generation 0: there is none */
+/* The server that a new connection leads to, where the last one led to `before`. */
+struct sim_node *node_reached(struct world *world, const struct sim_node *before);
 void node_roll_back(struct sim_node *node);
 void node_step(struct sim_node *node);
 void node_stand(struct sim_node *node, int64_t ns);

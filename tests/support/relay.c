@@ -22,7 +22,8 @@ struct pair {
 struct relay {
     pthread_t thread;
     int listener;
-    unsigned port, server_port;
+    unsigned port;
+    atomic_uint server_port;
     struct pair pairs[PAIRS_MAX];
     unsigned count;
     atomic_bool will_swallow, swallows, cuts, ends;
@@ -52,7 +53,7 @@ static void hang_up(int *fd)
 
 static void take_client(struct relay *relay)
 {
-    struct sockaddr_in address = loopback(relay->server_port);
+    struct sockaddr_in address = loopback(atomic_load(&relay->server_port));
     struct pair pair = {accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC),
                         socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     if (pair.client < 0 || pair.server < 0 || relay->count == PAIRS_MAX)
@@ -136,7 +137,7 @@ struct relay *relay_start(unsigned server_port)
     struct relay *relay = memory_new(struct relay);
     struct sockaddr_in address = loopback(0);
     socklen_t length = sizeof address;
-    relay->server_port = server_port;
+    atomic_init(&relay->server_port, server_port);
     relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(relay->listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(relay->listener, 64) != 0 ||
         getsockname(relay->listener, (struct sockaddr *)&address, &length) != 0)
@@ -179,4 +180,10 @@ void relay_cut(struct relay *relay)
     atomic_store(&relay->cuts, true);
     while (atomic_load(&relay->cuts))
         poll(NULL, 0, LOOK_MS);
+}
+
+void relay_lead_to(struct relay *relay, unsigned server_port)
+{
+    atomic_store(&relay->server_port, server_port);
+    relay_cut(relay);
 }

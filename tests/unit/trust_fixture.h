@@ -33,7 +33,7 @@ static inline const char *run_of(unsigned number)
     static char runs[4][MARKER_RUN_DIGITS + 1];
     static unsigned next;
     next = (next + 1) % 4;
-    snprintf(runs[next], sizeof runs[next], "%040x", number + 1);
+    snprintf(runs[next], sizeof runs[next], "%08x%032x", 0xe0000000u + number + 1, 0u); /* its beginning names places */
     return runs[next];
 }
 
@@ -118,6 +118,15 @@ static inline void look_at_all(struct world *world)
 {
     for (unsigned i = 0; i < world->trust.nodes; i++)
         look(world, i);
+}
+
+/* They are seen since the node was. */
+static inline void look_at_others(struct world *world, unsigned node)
+{
+    pass(world, TRIP_NS);
+    for (unsigned i = 0; i < world->trust.nodes; i++)
+        if (i != node)
+            look(world, i);
 }
 
 static inline void restart(struct world *world, unsigned node, unsigned number)

@@ -1,0 +1,234 @@
+/* Which server has which place, and what is written into the markers of members so that all agree on it; trust.h says
+ * why. A membership changes by changes of one place each. Every member takes every change that this process knows of
+ * on top of the membership that it has, so it does not matter in which order the changes of two places reach it. */
+#include "redlock/trust_private.h"
+
+#include <string.h>
+
+/* --- what is known ------------------------------------------------------------------------------------------- */
+
+/* Deterministic, so that all who see the server write the same. */
+static void id_of_server(const struct trust_node *node, char id[MARKER_ID_DIGITS + 1])
+{
+    memcpy(id, node->run_id, MARKER_ID_DIGITS);
+    id[MARKER_ID_DIGITS] = '\0';
+}
+
+bool trust_names_place(const struct trust *trust, unsigned index, const char *id)
+{
+    const struct trust_node *node = &trust->node[index];
+    return node->has_marker && strcmp(node->marker.self, id) == 0 &&
+           strcmp(node->marker.group, trust->group.group) == 0;
+}
+
+bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id)
+{
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (i != index && trust_names_place(trust, i, id))
+            return true;
+    return false;
+}
+
+/* Nobody is left then who could record or confirm anything, so the markers are written as they were. More than a
+ * minority failed: nothing is promised for an address that leads to two servers at that moment. */
+static bool is_majority_bare(const struct trust *trust)
+{
+    unsigned bare = 0;
+    for (unsigned i = 0; i < trust->nodes; i++)
+        bare += trust->node[i].seen && trust_proof_of(&trust->node[i]) == PROOF_NO_MARKER;
+    return bare >= quorum(trust);
+}
+
+bool trust_is_recorded(const struct trust *trust, unsigned index)
+{
+    const struct trust_node *node = &trust->node[index];
+    char id[MARKER_ID_DIGITS + 1];
+    id_of_server(node, id);
+    return strcmp(node->known_id, id) == 0 || strcmp(node->known_run, node->run_id) == 0 || is_majority_bare(trust);
+}
+
+/* A marker of another run may be an old one (a dump that was loaded). A doubt is written by whoever knew better. */
+static bool may_testify(const struct trust_node *node)
+{
+    enum trust_proof proof = trust_proof_of(node);
+    return proof == PROOF_GOOD || proof == PROOF_DOUBTED;
+}
+
+void trust_know_recorded(struct trust *trust, unsigned index, struct instant now)
+{
+    struct trust_node *node = &trust->node[index];
+    char id[MARKER_ID_DIGITS + 1];
+    if (!trust->has_group || !node->ever_seen || trust_proof_of(node) != PROOF_NO_MARKER)
+        return;
+    id_of_server(node, id);
+    if (marker_place_of(&trust->group, id) < 0 || trust_is_named_elsewhere(trust, index, id))
+        return;
+    memcpy(node->known_id, id, sizeof node->known_id);
+    if (node->quarantine == TRUST_FINE)
+        trust_quarantine(trust, node, TRUST_LOST_MARKER, now);
+}
+
+/* Whether the other was inspected since the node was seen without a marker. It is to be inspected if not: it may have
+ * been emptied as well, or know of a change. */
+static bool is_seen_since(const struct trust *trust, unsigned index, unsigned other)
+{
+    return other != index && trust->node[other].seen &&
+           instant_reached(trust->node[other].seen_at, trust->node[index].bare_since);
+}
+
+void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look)
+{
+    const struct trust_node *node = &trust->node[index];
+    if (!node->seen || trust_proof_of(node) != PROOF_NO_MARKER || !trust_needs_healing(node))
+        return;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        struct trust_node *other = &trust->node[i];
+        if (i == index || !other->seen || is_seen_since(trust, index, i))
+            continue;
+        trust->is_unconfirmed = true;
+        if (instant_reached(now, other->look_at)) {
+            other->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
+            *look |= bit(i);
+        }
+    }
+}
+
+bool trust_is_confirmed(const struct trust *trust, unsigned index)
+{
+    unsigned confirmed = 0;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_node *other = &trust->node[i];
+        confirmed += is_seen_since(trust, index, i) && may_testify(other) &&
+                     marker_same_membership(&other->marker, &trust->group);
+    }
+    return confirmed >= quorum(trust) || is_majority_bare(trust);
+}
+
+/* --- changes of the group's membership ------------------------------------------------------------------------ */
+
+/* The group's membership, or one that changes some of its places once. Where a place was changed twice since, this
+ * process cannot tell which change came first, and leaves it to those who can. */
+static bool follows(const struct trust *trust, const struct marker *marker)
+{
+    const struct marker *group = &trust->group;
+    uint32_t changed = 0;
+    if (strcmp(marker->group, group->group) != 0 || marker->place_count != group->place_count ||
+        marker->max_ttl_ms != group->max_ttl_ms)
+        return false;
+    for (unsigned place = 0; place < group->place_count; place++)
+        changed += strcmp(marker->places[place], group->places[place]) != 0;
+    return marker->generation == group->generation + changed;
+}
+
+static bool is_witness(const struct trust *trust, const struct trust_node *node)
+{
+    return may_testify(node) && follows(trust, &node->marker);
+}
+
+/* The new id of the place in the markers, "" when an operator makes it vacant; NULL when no marker changes it. Of two
+ * the smaller one, as for everybody. */
+static const char *changed_id(const struct trust *trust, unsigned place)
+{
+    const char *least = NULL;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const char *id = trust->node[i].marker.places[place];
+        if (is_witness(trust, &trust->node[i]) && strcmp(id, trust->group.places[place]) != 0 &&
+            (least == NULL || strcmp(id, least) < 0))
+            least = id;
+    }
+    return least;
+}
+
+/* An operator replaces a node. */
+static bool has_vacancy(const struct trust *trust)
+{
+    for (unsigned place = 0; place < trust->group.place_count; place++) {
+        const char *changed = changed_id(trust, place);
+        if (trust->group.places[place][0] == '\0' || (changed != NULL && changed[0] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* A change that a quorum cannot take now would cost the votes of those that do. */
+static bool has_witnesses(const struct trust *trust, unsigned index)
+{
+    unsigned witnesses = 0;
+    for (unsigned i = 0; i < trust->nodes; i++)
+        witnesses += is_seen_since(trust, index, i) && is_witness(trust, &trust->node[i]) &&
+                     strcmp(trust->node[i].marker.self, trust->node[index].known_id) != 0;
+    return witnesses >= quorum(trust);
+}
+
+/* As changed_id, or what this process sees itself: an empty server at the address of the place. */
+static bool next_id(const struct trust *trust, unsigned place, char id[MARKER_ID_DIGITS + 1])
+{
+    const char *changed = changed_id(trust, place), *present = trust->group.places[place];
+    if (changed != NULL) {
+        memcpy(id, changed, MARKER_ID_DIGITS + 1);
+        return true;
+    }
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (trust->node[i].reason == TRUST_UNRECORDED && strcmp(trust->node[i].known_id, present) == 0 &&
+            !has_vacancy(trust) && has_witnesses(trust, i)) {
+            id_of_server(&trust->node[i], id);
+            return true;
+        }
+    return false;
+}
+
+/* So many members have taken another id for the place that no quorum of those beside it can take this one: nobody ever
+ * adopted it, nor will. */
+static bool cannot_win(const struct trust *trust, unsigned place, const char *id)
+{
+    unsigned others = 0; /* bit = place */
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct marker *marker = &trust->node[i].marker;
+        if (is_witness(trust, &trust->node[i]) && strcmp(marker->places[place], id) != 0 &&
+            strcmp(marker->places[place], trust->group.places[place]) != 0)
+            others |= 1u << marker_place_of(marker, marker->self);
+    }
+    return trust->nodes - 1 - (unsigned)__builtin_popcount(others) < quorum(trust);
+}
+
+/* A server that is replaced itself is told nothing. */
+static bool take_change(const struct trust *trust, struct marker *marker, unsigned place)
+{
+    char id[MARKER_ID_DIGITS + 1], *present = marker->places[place];
+    if (strcmp(marker->self, present) == 0 || !next_id(trust, place, id) || marker_place_of(marker, id) >= 0)
+        return false;
+    bool is_first = strcmp(present, trust->group.places[place]) == 0;
+    if (!is_first && (strcmp(id, present) > 0 || !cannot_win(trust, place, present)))
+        return false;
+    marker->generation += is_first;
+    memcpy(present, id, sizeof id);
+    return true;
+}
+
+/* The member knows an older generation, or the loser of two changes of one place. What it says about its run stays, so
+ * that one that is not trusted goes through its quarantine. */
+static bool take_group(const struct trust *trust, struct marker *marker)
+{
+    struct marker group = trust->group;
+    if (marker_place_of(&group, marker->self) < 0 || marker->max_ttl_ms != group.max_ttl_ms ||
+        marker->place_count != group.place_count)
+        return false;
+    memcpy(group.self, marker->self, sizeof group.self);
+    memcpy(group.run, marker->run, sizeof group.run);
+    *marker = group;
+    return true;
+}
+
+bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted)
+{
+    const struct trust_node *node = &trust->node[index];
+    bool changed = false;
+    if (!trust->has_group || !node->seen || !node->has_marker || strcmp(node->marker.group, trust->group.group) != 0)
+        return false;
+    *wanted = node->marker;
+    if (wanted->generation <= trust->group.generation && !marker_same_membership(wanted, &trust->group))
+        return take_group(trust, wanted);
+    for (unsigned place = 0; place < trust->group.place_count && is_witness(trust, node); place++)
+        changed |= take_change(trust, wanted, place);
+    return changed;
+}

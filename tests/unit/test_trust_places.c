@@ -1,0 +1,495 @@
+/* H2. A server takes the place of another one at its address only after the other members say so in their markers. */
+#include "tests/unit/trust_fixture.h"
+
+#include "tests/sim/chance.h"
+
+/* --- one client ------------------------------------------------------------------------------------------------- */
+
+static struct marker marker_at(const struct world *world, unsigned server)
+{
+    struct marker marker = {.generation = 0};
+    bool is_sound = marker_parse(&marker, world->servers[server].text, strlen(world->servers[server].text), NULL);
+    assert_true(is_sound || world->servers[server].text[0] == '\0');
+    return marker;
+}
+
+static void empty_server_at(struct world *world, unsigned node, unsigned number)
+{
+    restart(world, node, number);
+    world->servers[node].text[0] = '\0';
+}
+
+/* What the id of a server's place is once it is recorded. */
+static const char *id_of(unsigned number)
+{
+    static char id[MARKER_ID_DIGITS + 1];
+    memcpy(id, run_of(number), MARKER_ID_DIGITS);
+    return id;
+}
+
+static void record_at(struct world *world, node_set nodes)
+{
+    for (unsigned i = 0; i < world->trust.nodes; i++)
+        if ((unsigned)nodes >> i & 1u)
+            assert_true(perform_write(world, i));
+    for (unsigned i = 0; i < world->trust.nodes; i++)
+        if ((unsigned)nodes >> i & 1u)
+            look(world, i);
+}
+
+static void an_empty_server_gets_its_place_after_the_others_recorded_it(void **state)
+{
+    (void)state;
+    for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
+        struct world world;
+        node_set others = (node_set)((1u << nodes) - 2u);
+        start(&world, nodes);
+        empty_server_at(&world, 0, 40);
+        look(&world, 0);
+        expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+        expect_step(&world, 1, 0, 1);
+        assert_int_equal(world.step.look, others);
+        look_at_others(&world, 0);
+        for (unsigned i = 1; i < nodes; i++)
+            assert_true(world.trust.node[i].records);
+        assert_false(world.trust.node[0].doubts); /* nothing on the new server itself */
+        for (unsigned i = 1; i < nodes; i++) {
+            assert_int_equal(world.trust.group.generation, 1 + (i > nodes / 2 + 1));
+            assert_true(perform_write(&world, i));
+            look(&world, i);
+            struct marker marker = marker_at(&world, i);
+            assert_int_equal(marker.generation, 2);
+            assert_string_equal(marker.places[0], id_of(40));
+            assert_string_equal(marker.self, group_marker(nodes, 1, i).self);
+            assert_string_equal(marker.run, run_of(i));
+            assert_int_equal(trust_members(&world.trust) & 1, 0); /* the old one may still give keys to somebody */
+            if (i == nodes / 2 + 1)
+                assert_int_equal(world.step.write & 1, 1);
+        }
+        expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+        assert_true(perform_write(&world, 0));
+        look(&world, 0);
+        expect(&world, 0, TRUST_QUARANTINED, TRUST_DOUBTED);
+        assert_string_equal(marker_at(&world, 0).self, id_of(40));
+        assert_int_equal(trust_members(&world.trust) & 1, 1);
+        pass(&world, QUARANTINE_NS - 1);
+        assert_int_equal(tick(&world).write, 0);
+        pass(&world, 1);
+        assert_int_equal(tick(&world).write, 1);
+        assert_true(perform_write(&world, 0));
+        look(&world, 0);
+        expect_votes(&world, 0);
+    }
+}
+
+/* The client that still reaches the old server learns that it is no member any more, from the others. */
+static void the_old_server_is_no_member_then(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    for (unsigned i = 1; i < 3; i++) {
+        struct marker marker = group_marker(3, 2, i);
+        memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+        mark(&world, i, marker, run_of(i));
+    }
+    look(&world, 1);
+    assert_int_equal(trust_voters(&world.trust), 5); /* still its own generation, but the scripts of node 2 refuse */
+    look(&world, 2);
+    expect(&world, 0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    assert_int_equal(trust_voters(&world.trust), 6);
+    pass(&world, QUARANTINE_NS);
+    tick(&world);
+    expect_step(&world, 0, 0, 0);
+    empty_server_at(&world, 0, 41); /* and this one is another one than was recorded */
+    look(&world, 0);
+    expect(&world, 0, TRUST_EXCLUDED, TRUST_NO_MARKER);
+    expect_step(&world, 1, 0, 1);
+    look(&world, 1);
+    look(&world, 2);
+    pass(&world, NS_PER_S);
+    empty_server_at(&world, 0, 40);
+    look(&world, 0);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    assert_int_equal(world.step.look, 6);
+}
+
+static void nothing_is_written_while_too_few_can_record_it(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    trust_unseen(&world.trust, 2, world.now);
+    empty_server_at(&world, 0, 40);
+    look(&world, 0);
+    expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+    pass(&world, 3 * QUARANTINE_NS);
+    tick(&world);
+    expect_step(&world, 0, 0, 0);
+    look(&world, 2);
+    expect_step(&world, 0, 6, 4);
+}
+
+/* Nobody is left to record anything: as before, and no sooner. */
+static void a_majority_that_lost_its_markers_gets_them_back(void **state)
+{
+    (void)state;
+    for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
+        struct world world;
+        start(&world, nodes);
+        for (unsigned i = 0; i <= nodes / 2; i++) {
+            assert_int_equal(world.step.write, 0);
+            empty_server_at(&world, i, 40 + i);
+            look(&world, i);
+        }
+        assert_int_equal(world.step.write, (1u << (nodes / 2 + 1)) - 1);
+        for (unsigned i = 0; i <= nodes / 2; i++)
+            assert_true(perform_write(&world, i));
+        for (unsigned i = 0; i <= nodes / 2; i++) {
+            look(&world, i);
+            expect(&world, i, TRUST_QUARANTINED, TRUST_DOUBTED);
+            assert_string_equal(marker_at(&world, i).self, group_marker(nodes, 1, i).self);
+        }
+        pass(&world, QUARANTINE_NS - 1);
+        assert_int_equal(tick(&world).write, 0);
+        pass(&world, 1);
+        assert_int_equal(tick(&world).write, (1u << (nodes / 2 + 1)) - 1);
+    }
+}
+
+static void a_server_that_was_seen_with_its_marker_needs_no_record(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 3);
+    world.servers[0].text[0] = '\0'; /* FLUSHALL */
+    look(&world, 0);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    expect_step(&world, 1, 0, 1);
+    assert_int_equal(world.step.look, 6);
+    pass(&world, TRIP_NS);
+    look(&world, 1);
+    expect_step(&world, 0, 0, 0);
+    look(&world, 2);
+    expect_step(&world, 0, 1, 0);
+}
+
+/* It may have been one of those that recorded a change, which is known to fewer than a quorum of the others now. */
+static void what_was_forgotten_brings_no_older_membership_back(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 5);
+    world.servers[3].text[0] = '\0';
+    look(&world, 3);
+    pass(&world, TRIP_NS);
+    trust_unseen(&world.trust, 0, world.now);
+    trust_unseen(&world.trust, 1, world.now); /* these two know the newer one, and cannot be reached */
+    look(&world, 2);
+    look(&world, 4);
+    pass(&world, 3 * QUARANTINE_NS);
+    tick(&world);
+    assert_int_equal(world.step.write, 0);
+}
+
+/* Whoever began it is gone: everybody who sees a part of it goes on, also where the old server lives on. */
+static void a_record_is_finished_by_anybody(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 5);
+    struct marker marker = group_marker(5, 2, 3);
+    memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+    mark(&world, 3, marker, run_of(3));
+    look(&world, 3);
+    assert_int_equal(world.step.write, 0x16);
+    record_at(&world, 0x16);
+    assert_int_equal(world.trust.group.generation, 2);
+    expect(&world, 0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+}
+
+static void a_member_that_was_away_learns_the_membership(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 2; kind++) {
+        struct world world;
+        start(&world, 5);
+        empty_server_at(&world, 0, 40);
+        look(&world, 0);
+        pass(&world, TRIP_NS);
+        for (unsigned i = 1; i < 4; i++)
+            look(&world, i);
+        record_at(&world, 0xe);
+        assert_int_equal(world.trust.group.generation, 2);
+        if (kind == 1)
+            restart(&world, 4, 44);
+        look(&world, 4);
+        pass(&world, NS_PER_S);
+        assert_int_equal(tick(&world).write & 0x10, 0x10);
+        record_at(&world, 0x10);
+        assert_int_equal(marker_at(&world, 4).generation, 2);
+        assert_string_equal(marker_at(&world, 4).run, run_of(4)); /* its own restart is another matter */
+        if (kind == 0)
+            expect_votes(&world, 4);
+        else
+            expect(&world, 4, TRUST_QUARANTINED, TRUST_NEW_RUN);
+    }
+}
+
+/* Two clients saw two servers at one address. */
+static void the_smaller_of_two_changes_wins_when_the_other_cannot(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 5);
+    static const unsigned number[] = {0, 41, 40, 41, 40}; /* by node */
+    for (unsigned i = 1; i < 4; i++) {
+        struct marker marker = group_marker(5, 2, i);
+        memcpy(marker.places[0], id_of(number[i]), sizeof marker.places[0]);
+        mark(&world, i, marker, run_of(i));
+        pass(&world, NS_PER_S);
+        look(&world, i);
+        assert_int_equal(world.step.write & 0xe, i == 1 ? 0xc : i == 2 ? 0x8 : 0); /* 2 of 4 may still win */
+    }
+    pass(&world, NS_PER_S);
+    assert_int_equal(tick(&world).write, 0x10);
+    record_at(&world, 0x10);
+    pass(&world, NS_PER_S);
+    assert_int_equal(tick(&world).write, 0xa);
+    record_at(&world, 0xa);
+    assert_int_equal(world.trust.group.generation, 2);
+    assert_string_equal(world.trust.group.places[0], id_of(40));
+}
+
+static void nothing_is_recorded_while_an_operator_replaces_a_node(void **state)
+{
+    (void)state;
+    struct world world;
+    start(&world, 5);
+    struct marker marker = group_marker(5, 2, 1);
+    marker.places[4][0] = '\0';
+    mark(&world, 1, marker, run_of(1));
+    look(&world, 1);
+    empty_server_at(&world, 0, 40);
+    pass(&world, NS_PER_S);
+    look(&world, 0);
+    for (unsigned i = 1; i < 4; i++) {
+        char text[MARKER_TEXT_MAX];
+        if (!((unsigned)world.step.write >> i & 1u))
+            continue;
+        trust_marker_to_write(&world.trust, i, text);
+        assert_null(strstr(text, id_of(40)));
+    }
+    expect(&world, 0, TRUST_EXCLUDED, TRUST_UNRECORDED);
+}
+
+static void a_newcomer_knows_the_place_by_the_record(void **state)
+{
+    (void)state;
+    struct world world;
+    world_make(&world, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct marker marker = group_marker(3, 2, i);
+        memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+        if (i > 0)
+            mark(&world, i, marker, run_of(i));
+    }
+    empty_server_at(&world, 0, 40);
+    look_at_all(&world);
+    expect(&world, 0, TRUST_QUARANTINED, TRUST_LOST_MARKER);
+    pass(&world, TRIP_NS);
+    look(&world, 1);
+    look(&world, 2);
+    assert_int_equal(world.step.write, 1);
+}
+
+/* --- many clients, in any order --------------------------------------------------------------------------------- */
+
+enum { CLIENTS = 3, COPIES = 3, WRITES_MAX = 64, MAJORITIES_MAX = 256, SCHEDULES = 2000, MOVES = 600 };
+
+/* Compare and set, on its way. */
+struct write {
+    unsigned server;
+    char expected[MARKER_TEXT_MAX], text[MARKER_TEXT_MAX];
+};
+
+struct majority {
+    struct instant at; /* the last time */
+    uint32_t servers;
+};
+
+/* The address of node i leads to one of the servers i, i + nodes and i + 2 nodes. */
+struct scene {
+    unsigned nodes;
+    struct instant now;
+    struct server servers[SERVERS_MAX];
+    struct world clients[CLIENTS];
+    unsigned leads_to[CLIENTS][SERVERS_MAX];
+    struct write writes[WRITES_MAX];
+    unsigned write_count, runs;
+    struct majority majorities[MAJORITIES_MAX];
+    unsigned majority_count, healed, moved;
+};
+
+static void scene_make(struct scene *scene, unsigned nodes)
+{
+    *scene = (struct scene){.nodes = nodes, .now = {1000 * NS_PER_S}, .runs = 100};
+    struct world first;
+    world_make(&first, nodes);
+    memcpy(scene->servers, first.servers, nodes * sizeof scene->servers[0]);
+    for (unsigned i = nodes; i < COPIES * nodes; i++)
+        snprintf(scene->servers[i].run_id, sizeof scene->servers[i].run_id, "%s", run_of(scene->runs++));
+    for (unsigned client = 0; client < CLIENTS; client++) {
+        trust_init(&scene->clients[client].trust, nodes, TIMEOUT_NS, 0.01);
+        for (unsigned i = 0; i < nodes; i++)
+            scene->leads_to[client][i] = i;
+    }
+}
+
+static void take_writes(struct scene *scene, unsigned client, node_set nodes)
+{
+    const struct trust *trust = &scene->clients[client].trust;
+    for (unsigned i = 0; i < scene->nodes; i++) {
+        if (!((unsigned)nodes >> i & 1u) || scene->write_count == WRITES_MAX)
+            continue;
+        struct write *write = &scene->writes[scene->write_count++];
+        write->server = scene->leads_to[client][i];
+        memcpy(write->expected, trust->node[i].marker_text, sizeof write->expected);
+        trust_marker_to_write(trust, i, write->text);
+    }
+}
+
+static void client_looks(struct scene *scene, unsigned client, unsigned node)
+{
+    struct world *world = &scene->clients[client];
+    world->now = scene->now;
+    world->servers[node] = scene->servers[scene->leads_to[client][node]];
+    take_writes(scene, client, look(world, node).write);
+}
+
+static void write_arrives(struct scene *scene, unsigned number)
+{
+    struct write write = scene->writes[number];
+    scene->writes[number] = scene->writes[--scene->write_count];
+    char *text = scene->servers[write.server].text;
+    if (strcmp(text, write.expected) != 0)
+        return;
+    memcpy(text, write.text, sizeof write.text);
+    scene->healed += write.server >= scene->nodes && strstr(text, scene->servers[write.server].run_id) != NULL;
+}
+
+/* Its new connection leads elsewhere, and it does not know yet. */
+static void address_moves(struct scene *scene, struct chance *chance, unsigned moving)
+{
+    unsigned client = chance_pick(chance, CLIENTS), node = chance_pick(chance, moving);
+    scene->leads_to[client][node] = node + chance_pick(chance, COPIES) * scene->nodes;
+    trust_unseen(&scene->clients[client].trust, node, scene->now);
+    scene->moved++;
+}
+
+static void newcomer_starts(struct scene *scene, unsigned client)
+{
+    trust_init(&scene->clients[client].trust, scene->nodes, TIMEOUT_NS, 0.01);
+}
+
+/* Two disjoint majorities within one ttl are two holders. A client can take any of the servers that vote for it. */
+static void client_votes(struct scene *scene, unsigned client, unsigned quorum)
+{
+    const struct trust *trust = &scene->clients[client].trust;
+    uint32_t servers = 0;
+    for (unsigned i = 0; i < scene->nodes; i++) {
+        unsigned server = scene->leads_to[client][i];
+        bool votes = (unsigned)trust_voters(trust) >> i & 1u;
+        if (votes && strcmp(scene->servers[server].text, trust_marker_expected(trust, i)) == 0)
+            servers |= 1u << server;
+    }
+    if ((unsigned)__builtin_popcount(servers) < quorum)
+        return;
+    unsigned same = scene->majority_count;
+    for (unsigned i = 0; i < scene->majority_count; i++) {
+        const struct majority *other = &scene->majorities[i];
+        bool is_recent = instant_since(other->at, scene->now) < MAX_TTL_MS * NS_PER_MS;
+        if (is_recent && (unsigned)__builtin_popcount(other->servers | servers) >= 2 * quorum)
+            fail_msg("servers %#x and %#x could vote for two holders", other->servers, servers);
+        if (other->servers == servers)
+            same = i;
+    }
+    assert_true(same < MAJORITIES_MAX);
+    scene->majorities[same] = (struct majority){scene->now, servers};
+    scene->majority_count += same == scene->majority_count;
+}
+
+static void scene_goes_on(struct scene *scene, struct chance *chance, unsigned moving)
+{
+    unsigned client = chance_pick(chance, CLIENTS);
+    switch (chance_pick(chance, 24)) {
+    case 0:
+        if (chance_pick(chance, 6) == 0)
+            address_moves(scene, chance, moving);
+        return;
+    case 1:
+        if (chance_pick(chance, 20) == 0)
+            newcomer_starts(scene, client);
+        return;
+    case 2:
+        scene->now = instant_after(scene->now, chance_between(chance, NS_PER_S, QUARANTINE_NS));
+        return;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+        if (scene->write_count > 0)
+            write_arrives(scene, chance_pick(chance, scene->write_count));
+        return;
+    case 7:
+    case 8:
+        scene->clients[client].now = scene->now;
+        take_writes(scene, client, trust_tick(&scene->clients[client].trust, scene->now).write);
+        return;
+    default:
+        client_looks(scene, client, chance_pick(chance, scene->nodes));
+    }
+}
+
+static void no_two_majorities_without_a_common_server(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    unsigned healed = 0, moved = 0;
+    for (unsigned seed = 0; seed < SCHEDULES; seed++) {
+        struct chance chance = {.state = chance_mix(seed + 1)};
+        unsigned nodes = seed % 2 == 0 ? 3 : 5;
+        scene_make(&scene, nodes);
+        for (unsigned client = 0; client < CLIENTS; client++)
+            for (unsigned node = 0; node < nodes; node++)
+                client_looks(&scene, client, node);
+        for (unsigned i = 0; i < MOVES; i++) {
+            scene.now = instant_after(scene.now, NS_PER_MS);
+            scene_goes_on(&scene, &chance, nodes / 2);
+            for (unsigned client = 0; client < CLIENTS; client++)
+                client_votes(&scene, client, nodes / 2 + 1);
+        }
+        healed += scene.healed;
+        moved += scene.moved;
+    }
+    assert_true(moved > SCHEDULES && healed > SCHEDULES / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_two_majorities_without_a_common_server),
+        cmocka_unit_test(an_empty_server_gets_its_place_after_the_others_recorded_it),
+        cmocka_unit_test(the_old_server_is_no_member_then),
+        cmocka_unit_test(nothing_is_written_while_too_few_can_record_it),
+        cmocka_unit_test(a_majority_that_lost_its_markers_gets_them_back),
+        cmocka_unit_test(a_server_that_was_seen_with_its_marker_needs_no_record),
+        cmocka_unit_test(what_was_forgotten_brings_no_older_membership_back),
+        cmocka_unit_test(a_record_is_finished_by_anybody),
+        cmocka_unit_test(a_member_that_was_away_learns_the_membership),
+        cmocka_unit_test(the_smaller_of_two_changes_wins_when_the_other_cannot),
+        cmocka_unit_test(nothing_is_recorded_while_an_operator_replaces_a_node),
+        cmocka_unit_test(a_newcomer_knows_the_place_by_the_record),
+    };
+    return cmocka_run_group_tests_name("trust_places", tests, NULL, NULL);
+}
