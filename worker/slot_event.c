@@ -55,8 +55,8 @@ void slot_event_tell(struct slot *slot, enum flow_ending ending)
     if (name == NULL)
         return;
     event_tell(slot, name, ending);
-    /* A lock that was held for too long is lost too, and so is that of a task that is buried for it. Whether an abandoned
-     * run began, its runner writes. */
+    /* A lock that was held for too long is lost too, and so is that of a task that is buried for it. Whether an
+     * abandoned run began, its runner writes. */
     if (!slot->abandoned && slot->started && slot->hold != FLOW_HELD && ending != FLOW_LOCK_LOST)
         event_tell(slot, "lock_lost", ending);
 }
