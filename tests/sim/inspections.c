@@ -154,8 +154,7 @@ static void step_take(struct sim_client *client, struct trust_step step)
         locks_doubt(client);
     for (unsigned k = 0; k < client->world->parameters.locks && step.suspect_ns > 0; k++)
         lock_suspect(&client->locks[k], step.suspect_ns);
-    if (step.changed != 0)
-        oracle_trust_changed(client, step.changed);
+    oracle_trust_judged(client, step.changed);
     if (client->world->tracing)
         verdicts_trace(client, step.changed);
     for (unsigned i = 0; i < client->world->parameters.nodes; i++) {

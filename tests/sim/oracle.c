@@ -154,8 +154,21 @@ static bool is_visible(const struct world *world, int64_t moved_ns)
     return moved_ns <= -world->parameters.step_least_ns || moved_ns >= world->parameters.step_least_ns;
 }
 
+/* A newcomer compares clocks. Those of a majority may have jumped to one time, one after the other. */
+static bool is_with_majority(const struct connection *connection)
+{
+    const struct world *world = connection->client->world;
+    int64_t own = node_model_clock_ns(&connection->node->model, world->now);
+    unsigned agree = 0;
+    for (unsigned i = 0; i < world->parameters.nodes; i++) {
+        int64_t other = node_model_clock_ns(&connection->client->connections[i].node->model, world->now);
+        agree += own - other <= NS_PER_S && other - own <= NS_PER_S;
+    }
+    return agree >= quorum_of(world);
+}
+
 /* Whoever knew the clock before a jump is shown it by the next time he is told, and so is whoever meets the node while
- * its clock is wrong. A time that waited for a paused client tells too little. */
+ * its clock is wrong beside those of the others. A time that waited for a paused client tells too little. */
 void oracle_clock_told(struct connection *connection, const struct message *message)
 {
     struct sim_client *client = connection->client;
@@ -165,14 +178,15 @@ void oracle_clock_told(struct connection *connection, const struct message *mess
     bool is_known = connection->clock_run == message->run;
     int64_t moved = message->answer.stepped_ns - (is_known ? connection->stepped_ns : 0);
     int64_t stood = is_known ? client->stood_ns - connection->stood_ns : 0;
-    if (is_visible(world, moved) && is_visible(world, moved + stood))
+    if (is_visible(world, moved) && is_visible(world, moved + stood) && (is_known || !is_with_majority(connection)))
         connection->noticed_at = world->now;
     connection->clock_run = message->run;
     connection->stepped_ns = message->answer.stepped_ns;
     connection->stood_ns = client->stood_ns;
 }
 
-/* The clock jumped there and back, and the client was told no time in between. Nothing but a doubt in the marker, by
+/* The clock jumped there and back, and the client was told no time in between; or to where a majority's clocks are, and
+ * the client is told its time for the first time. Nothing but a doubt in the marker, by
  * somebody who was, can keep it from counting the grant. */
 static bool is_hidden(const struct sim_lock *lock, unsigned node)
 {
@@ -229,30 +243,29 @@ static bool is_far_off(const struct sim_client *client, unsigned node)
     return agree < quorum_of(world);
 }
 
-/* Where nobody's clock jumps, neither now nor since it was sampled. */
+/* Where nobody's clock jumps, neither now nor since it was sampled. At once, whatever else speaks against the node: the
+ * others' servers may be replaced before it is told. */
 static void outlier_check(struct sim_client *client, unsigned index)
 {
     struct world *world = client->world;
-    const struct trust_node *node = &client->trust.node[index];
-    bool is_news = node->quarantine == TRUST_CLOCK_OUTLIER && !set_has(client->outliers, index);
-    client->outliers |= (node_set)((node->quarantine == TRUST_CLOCK_OUTLIER) << index);
+    bool is_outlier = client->trust.node[index].quarantine == TRUST_CLOCK_OUTLIER;
+    bool is_news = is_outlier && !set_has(client->outliers, index);
+    client->outliers = (node_set)((client->outliers & ~(1u << index)) | ((unsigned)is_outlier << index));
     if (is_news && !set_has(world->parameters.faults, FAULT_STEP) && client->stood_ns == 0 &&
         !is_far_off(client, index))
         world_violated(world, "O9", "client %u says that the clock of node %u is far from the others', and it is not",
                        client->index, index);
 }
 
-void oracle_trust_changed(struct sim_client *client, node_set nodes)
+void oracle_trust_judged(struct sim_client *client, node_set changed)
 {
     struct world *world = client->world;
     for (unsigned i = 0; i < world->parameters.nodes; i++) {
         const struct trust_node *node = &client->trust.node[i];
-        if (node->state == TRUST_VOTES)
-            client->outliers &= (node_set) ~(1u << i);
-        if (!set_has(nodes, i) || node->state != TRUST_QUARANTINED)
+        outlier_check(client, i);
+        if (!set_has(changed, i) || node->state != TRUST_QUARANTINED)
             continue;
         world->counters->quarantined++;
-        outlier_check(client, i);
         if (node->reason == TRUST_CLOCK_STEPPED && !world->nodes[i].stepped && client->stood_ns == 0)
             world_violated(world, "O9", "client %u says that the clock of node %u jumped, and it did not",
                            client->index, i);

@@ -448,7 +448,7 @@ void oracle_clock_stood(struct sim_client *client, int64_t ns);
 void oracle_time_heard(struct sim_client *client, unsigned node, struct instant asked);
 /* Before the client's trust is told. */
 void oracle_clock_told(struct connection *connection, const struct message *message);
-void oracle_trust_changed(struct sim_client *client, node_set nodes);
+void oracle_trust_judged(struct sim_client *client, node_set changed);
 void oracle_end(struct world *world);
 
 /* --- oracle_told.c */
