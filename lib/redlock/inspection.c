@@ -172,14 +172,15 @@ static bool holds_something(const struct redlock_group *group)
     return false;
 }
 
-/* Scripts tell a node's time as well: who is busy needs no inspections. */
+/* Scripts tell a node's time as well: who is busy needs no inspections. Of an empty server that waits for its record,
+ * others may know more by now. */
 static bool is_overdue(const struct group_node *node, bool holds, struct instant now)
 {
     const struct trust_node *trusted = &node->group->trust.node[node->index];
     bool is_unheard = instant_reached(now, instant_after(trusted->clock.heard, HELD_PULSE_NS)) &&
                       instant_reached(now, instant_after(node->inspected_at, HELD_PULSE_NS));
-    return trusted->state == TRUST_UNSEEN || instant_reached(now, instant_after(node->inspected_at, PULSE_NS)) ||
-           (holds && is_unheard);
+    return trusted->state == TRUST_UNSEEN || trusted->reason == TRUST_UNRECORDED ||
+           instant_reached(now, instant_after(node->inspected_at, PULSE_NS)) || (holds && is_unheard);
 }
 
 static void trust_fire(struct loop_timer *timer)
