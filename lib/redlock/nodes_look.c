@@ -7,6 +7,8 @@
 
 _Static_assert(sizeof(((struct redlock_node_view *)NULL)->eviction) == SIGHT_POLICY_SIZE, "a view has the policy");
 
+#define WATCHED_NS (250 * NS_PER_MS) /* how often a watch is told that time passes */
+
 /* --- inspecting --------------------------------------------------------------------------------------------------- */
 
 static void inspection_take(struct server *server, const struct trust_sight *sight)
@@ -37,7 +39,8 @@ static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
     server->is_reached = server->is_refused = server->has_marker = server->bad_marker = server->is_due = false;
-    server->view = (struct redlock_node_view){.name = server->name};
+    server->view =
+        (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
     sight_ask(&request);
     server_ask(server, &request, was_inspected);
     buffer_fini(&request);
@@ -200,5 +203,47 @@ enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes)
     unsigned waiting = 0;
     nodes_begin(nodes);
     nodes_inspect(nodes);
+    return look_ends(nodes, &waiting);
+}
+
+static struct trust_reading reading_of(const struct trust_sight *sight)
+{
+    return (struct trust_reading){.asked = sight->asked, .answered = sight->answered, .node_us = sight->node_us};
+}
+
+static void clock_compare(struct server *server, const struct trust_sight *before)
+{
+    struct trust_reading first = reading_of(before), second = reading_of(&server->sight);
+    if (!server->is_reached || strcmp(before->run_id, server->sight.run_id) != 0)
+        return;
+    struct trust_span rate = trust_rate_ppm(&first, &second);
+    server->view.rate_least_ppm = rate.least;
+    server->view.rate_most_ppm = rate.most;
+}
+
+static bool time_passes(struct redlock_nodes *nodes, struct instant until)
+{
+    for (int64_t left_ns; (left_ns = instant_since(instant_now(), until)) > 0;)
+        if (!nodes_pause(nodes, "comparing the clocks", left_ns, left_ns < WATCHED_NS ? left_ns : WATCHED_NS))
+            return false;
+    return true;
+}
+
+enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns)
+{
+    struct trust_sight before[REDLOCK_NODES_MAX] = {0};
+    if (nodes == NULL)
+        return REDLOCK_NODES_REFUSED;
+    unsigned waiting = 0;
+    nodes_begin(nodes);
+    nodes_inspect(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (nodes->servers[i].is_reached)
+            before[i] = nodes->servers[i].sight;
+    if (!time_passes(nodes, instant_after(instant_now(), for_ns)))
+        return REDLOCK_NODES_WAITING;
+    nodes_inspect(nodes);
+    for (unsigned i = 0; i < nodes->count; i++)
+        clock_compare(&nodes->servers[i], &before[i]);
     return look_ends(nodes, &waiting);
 }

@@ -75,6 +75,9 @@ struct redlock_node_view {
     char eviction[32]; /* maxmemory-policy */
     int64_t latency_ns;
     int64_t clock_ahead_us; /* of this machine's clock; right to half the latency */
+    /* How much faster its clock ran than this machine's, between two bounds: of redlock_nodes_compare_clocks. INT64_MIN
+     * and INT64_MAX: not known. */
+    int64_t rate_least_ppm, rate_most_ppm;
 };
 
 /* What the nodes are together. */
@@ -90,6 +93,10 @@ struct redlock_group_view {
 /* Asks every node once. REDLOCK_NODES_TOO_FEW when some cannot be reached, REDLOCK_NODES_REFUSED when fewer than a
  * quorum vote, REDLOCK_NODES_WAITING when that is because of quarantines. The views tell more. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
+/* Looks, lets so much time pass, and looks again: the views are those of the second look, and bound the rates of all
+ * clocks that both looks reached without a restart of the node between them. The longer, the sharper: a slow answer
+ * blurs a rate by its share of the time. A watch that ends the call leaves the first look, without rates. */
+REDLOCK_API enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns);
 /* Of the last look, valid until the next call. */
 REDLOCK_API const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index);
 REDLOCK_API struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes);

@@ -1,5 +1,6 @@
 #include "redlock/trust_clock.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -154,6 +155,32 @@ struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct
     keep(clock, promise, &fresh);
     clock->heard = reading->answered;
     return news;
+}
+
+/* The double next to INT64_MAX is above it. */
+static int64_t whole(double number)
+{
+    if (number >= (double)INT64_MAX)
+        return INT64_MAX;
+    return number <= (double)INT64_MIN ? INT64_MIN : (int64_t)number;
+}
+
+static double ppm_of(double node_ns, double our_ns)
+{
+    return (node_ns / our_ns - 1) * 1e6;
+}
+
+/* The node cut both times to whole microseconds. A time that went back is the lower a rate, the shorter ours was. */
+struct trust_span trust_rate_ppm(const struct trust_reading *first, const struct trust_reading *second)
+{
+    double shortest = (double)instant_since(first->answered, second->asked);
+    double longest = (double)instant_since(first->asked, second->answered);
+    if (shortest <= 0 || !trust_reading_makes_sense(first) || !trust_reading_makes_sense(second))
+        return (struct trust_span){INT64_MIN, INT64_MAX};
+    double least = (double)((second->node_us - first->node_us - 1) * NS_PER_US);
+    double most = (double)((second->node_us - first->node_us + 1) * NS_PER_US);
+    return (struct trust_span){whole(floor(ppm_of(least, least < 0 ? shortest : longest))),
+                               whole(ceil(ppm_of(most, most < 0 ? longest : shortest)))};
 }
 
 static void sort(int64_t *numbers, unsigned count)

@@ -44,7 +44,7 @@ struct trust_reading {
     int64_t node_us;
 };
 
-/* A length of time that is known to lie between two bounds; forward is > 0. */
+/* A length of time, or a rate, that is known to lie between two bounds; forward is > 0. */
 struct trust_span {
     int64_t least, most;
 };
@@ -62,6 +62,10 @@ struct trust_clock_news {
 bool trust_reading_makes_sense(const struct trust_reading *reading);
 struct trust_clock_news trust_clock_read(struct trust_clock *clock, const struct trust_promise *promise,
                                          const struct trust_reading *reading);
+
+/* How much faster the node's clock runs than ours, in ppm, as two readings of one run bound it. INT64_MIN and INT64_MAX
+ * when they tell nothing: they overlap, or show a time that makes no sense. */
+struct trust_span trust_rate_ppm(const struct trust_reading *first, const struct trust_reading *second);
 
 /* Bounds of the offset at a moment, of a clock that is known. */
 int64_t trust_clock_low(const struct trust_clock *clock, const struct trust_promise *promise, struct instant at);

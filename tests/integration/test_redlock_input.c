@@ -401,6 +401,7 @@ static void null_is_a_session_that_refuses(void **state)
     (void)state;
     struct redlock_holder holders[REDLOCK_NODES_MAX];
     assert_int_equal(redlock_nodes_look(NULL), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_compare_clocks(NULL, 1), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_init(NULL, &(struct redlock_group_terms){0}), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_heal(NULL, NULL, false), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_replace(NULL, 0, &cluster.options.nodes[0]), REDLOCK_NODES_REFUSED);
@@ -413,6 +414,38 @@ static void null_is_a_session_that_refuses(void **state)
     assert_int_equal(redlock_nodes_group(NULL).nodes, 0);
     assert_int_equal(redlock_nodes_holders(NULL, holders), 0);
     redlock_nodes_close(NULL);
+}
+
+static bool has_no_rate(const struct redlock_node_view *view)
+{
+    return view->rate_least_ppm == INT64_MIN && view->rate_most_ppm == INT64_MAX;
+}
+
+static bool goes_on_while(void *context, const char *what, int64_t left_ns)
+{
+    assert_string_equal(what, "comparing the clocks");
+    assert_true(left_ns > 0);
+    return *(bool *)context;
+}
+
+static void rates_of_clocks_are_known_after_two_looks(void **state)
+{
+    (void)state;
+    bool goes_on = true;
+    struct redlock_nodes *nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
+    redlock_nodes_watch(nodes, goes_on_while, &goes_on);
+    redlock_nodes_compare_clocks(nodes, REDLOCK_MS(20));
+    for (size_t i = 0; i < NODES; i++) { /* their clocks are ours */
+        const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
+        assert_true(view->rate_least_ppm > INT64_MIN && view->rate_most_ppm < INT64_MAX);
+        assert_true(view->rate_least_ppm < 1000 && view->rate_most_ppm > -1000);
+    }
+    redlock_nodes_look(nodes);
+    assert_true(has_no_rate(redlock_nodes_view(nodes, 0)));
+    goes_on = false;
+    assert_int_equal(redlock_nodes_compare_clocks(nodes, REDLOCK_MS(100000)), REDLOCK_NODES_WAITING);
+    assert_true(redlock_nodes_view(nodes, 0)->is_reached && has_no_rate(redlock_nodes_view(nodes, 0)));
+    redlock_nodes_close(nodes);
 }
 
 static void a_session_refuses_null(void **state)
@@ -484,6 +517,7 @@ int main(void)
         lock_test(null_is_a_lock_that_is_free),
         lock_test(null_is_a_group_without_nodes),
         lock_test(null_is_a_session_that_refuses),
+        lock_test(rates_of_clocks_are_known_after_two_looks),
         lock_test(a_session_refuses_null),
         lock_test(limits_at_their_ends_work),
     };

@@ -704,6 +704,59 @@ static void who_healed_a_restart_has_not_waited_for_the_clock(void **state)
     expect_votes(&world, 1);
 }
 
+/* --- rates ---------------------------------------------------------------------------------------------------- */
+
+/* Two readings with trips of so long, a second apart from the first answer to the second question; the node's time
+ * went on by so much between them. */
+static struct trust_span rate(int64_t trip_ns, int64_t node_us)
+{
+    struct instant asked = {NS_PER_S}, answered = instant_after(asked, trip_ns);
+    struct instant again = instant_after(answered, NS_PER_S);
+    struct trust_reading first = {asked, answered, WALL_NS / NS_PER_US};
+    struct trust_reading second = {again, instant_after(again, trip_ns), WALL_NS / NS_PER_US + node_us};
+    return trust_rate_ppm(&first, &second);
+}
+
+static void expect_rate(struct trust_span bounds, int64_t least, int64_t most)
+{
+    assert_true(bounds.least == least || bounds.least == least - 1);
+    assert_true(bounds.most == most || bounds.most == most + 1);
+}
+
+static void a_rate_is_bounded_by_two_readings(void **state)
+{
+    (void)state;
+    expect_rate(rate(0, 1000000), -1, 1);
+    expect_rate(rate(0, 1010000), 9999, 10001);
+    expect_rate(rate(0, 1010002), 10001, 10003); /* surely beyond 1 % */
+    expect_rate(rate(0, 989998), -10003, -10001);
+    expect_rate(rate(0, 0), -1000001, -999999);
+    expect_rate(rate(50 * NS_PER_MS, 1100000), -1, 100001); /* it may have run as ours did for 1.1 s */
+    expect_rate(rate(50 * NS_PER_MS, 1000000), -90910, 1);
+    expect_rate(rate(100 * NS_PER_MS, -1200000), -2200001, -1999999); /* backwards: 1.2 s in 1 s, or in 1.2 s */
+    expect_rate(rate(0, INT64_C(3601000000)), INT64_C(3599999999), INT64_C(3600000001));
+}
+
+static void a_rate_of_readings_that_tell_nothing_is_not_known(void **state)
+{
+    (void)state;
+    struct instant now = {NS_PER_S}, later = instant_after(now, NS_PER_S), last = instant_after(later, NS_PER_S);
+    struct trust_reading good = {now, later, 1000000}, next = {instant_after(later, 1), last, INT64_MAX / 8000};
+    const struct trust_reading wrong[] = {
+        {later, last, 2000000},                     /* asked when the first was answered */
+        {now, later, 1000000},                      /* the same one */
+        {instant_after(later, 1), last, INT64_MAX}, /* no time */
+        {instant_after(later, 1), last, -1},        /* none either */
+        {instant_after(last, 1), last, 2000000},    /* answered before it was asked */
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct trust_span bounds = trust_rate_ppm(&good, &wrong[i]);
+        assert_true(bounds.least == INT64_MIN && bounds.most == INT64_MAX);
+    }
+    struct trust_span far = trust_rate_ppm(&good, &next); /* the furthest that a node may claim */
+    assert_true(far.least > 0 && far.most == INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -735,6 +788,8 @@ int main(void)
         cmocka_unit_test(who_healed_a_doubted_marker_may_not_have_seen_our_step),
         cmocka_unit_test(a_step_seen_while_we_heal_is_waited_for),
         cmocka_unit_test(who_healed_a_restart_has_not_waited_for_the_clock),
+        cmocka_unit_test(a_rate_is_bounded_by_two_readings),
+        cmocka_unit_test(a_rate_of_readings_that_tell_nothing_is_not_known),
     };
     return cmocka_run_group_tests_name("trust_clock", tests, NULL, NULL);
 }
