@@ -1,6 +1,17 @@
 /* holdfast doctor and cancel against a real server: every kind of finding is found, and nothing where all is well. */
 #include "tests/support/admin_fixture.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "tests/support/lock_group.h"
+#include "tests/support/stepped_clock.h"
+
 #define FINDS(id) assert_contains(result.out, "\"id\":\"" id "\"")
 #define LACKS(id) assert_lacks(result.out, "\"id\":\"" id "\"")
 
@@ -258,6 +269,87 @@ static void lock_nodes_are_asked_too(void **state)
     redis_server_destroy(full);
 }
 
+/* A server's clock that runs ahead of ours by so much of the time, from now on. */
+struct fast_clock {
+    char path[PRIVATE_DIRECTORY_MAX];
+    _Atomic int64_t *offset_ns; /* stepped_clock.h */
+    double share;
+    int over; /* an eventfd */
+    pthread_t thread;
+};
+
+static void *clock_runs(void *context)
+{
+    struct fast_clock *clock = context;
+    struct pollfd over = {.fd = clock->over, .events = POLLIN};
+    for (struct instant began = instant_now(); poll(&over, 1, 1) == 0;)
+        atomic_store(clock->offset_ns, (int64_t)((double)instant_since(began, instant_now()) * clock->share));
+    return NULL;
+}
+
+static struct redis_server *start_with_clock(struct fast_clock *clock)
+{
+    int file = private_file_create(clock->path);
+    assert_int_equal(ftruncate(file, sizeof *clock->offset_ns), 0);
+    clock->offset_ns = mmap(NULL, sizeof *clock->offset_ns, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_ptr_not_equal(clock->offset_ns, MAP_FAILED);
+    close(file);
+    stepped_clock_enter(clock->path);
+    struct redis_server *started = redis_server_start(&(struct redis_server_options){.config = ""});
+    stepped_clock_leave();
+    return started;
+}
+
+/* What doctor says of a clock that runs so; a busy machine blurs one comparison, so it is asked until it is sure. */
+static void doctor_on_clock(struct fast_clock *clock, double share, const char *says)
+{
+    clock->share = share;
+    clock->over = eventfd(0, EFD_CLOEXEC);
+    assert_int_equal(pthread_create(&clock->thread, NULL, clock_runs, clock), 0);
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    do
+        admin("doctor", "--json");
+    while (strstr(result.out, says) == NULL && instant_before(instant_now(), patience));
+    assert_int_equal(eventfd_write(clock->over, 1), 0);
+    assert_int_equal(pthread_join(clock->thread, NULL), 0);
+    close(clock->over);
+    assert_contains(result.out, says);
+    assert_lacks(result.out, "lock1's clock");
+    assert_lacks(result.out, "lock3's clock");
+    assert_int_equal(result.exit_code, 1);
+}
+
+static void a_clock_of_a_lock_node_beyond_the_promised_rate_is_found(void **state)
+{
+    (void)state;
+    struct fast_clock clock = {.share = 0};
+    struct redis_server *nodes[3] = {redis_server_start(&(struct redis_server_options){.config = ""}),
+                                     start_with_clock(&clock),
+                                     redis_server_start(&(struct redis_server_options){.config = ""})};
+    lock_group_make(nodes, 3, 60000);
+    FILE *file = fopen(admin_config, "ae");
+    assert_non_null(file);
+    fprintf(file, "lock_nodes = (");
+    for (unsigned i = 0; i < 3; i++)
+        fprintf(file, "%s { host = \"127.0.0.1\"; port = %u; }", i > 0 ? "," : "", redis_server_port(nodes[i]));
+    fprintf(file, " );\n");
+    assert_int_equal(fclose(file), 0);
+    given_worker("h:1:a", "\"default\"");
+    given("CONFIG SET appendonly yes");
+    admin_good("doctor", "--json");
+    LACKS("lock-clock-rate");
+    LACKS("host-clock-rate");
+    doctor_on_clock(&clock, 0.15, "\"id\":\"lock-clock-rate\",\"what\":\"lock2's clock runs 1");
+    assert_contains(result.out, " ppm faster than ours (at least; lock.drift_factor allows 10000)");
+    doctor_on_clock(&clock, -0.15, " ppm slower than ours (at least; lock.drift_factor allows 10000)");
+    doctor_on_clock(&clock, 5, "\"what\":\"lock2's clock stepped forward by about ");
+    given("CONFIG SET appendonly no");
+    munmap((void *)clock.offset_ns, sizeof *clock.offset_ns);
+    unlink(clock.path);
+    for (unsigned i = 0; i < 3; i++)
+        redis_server_destroy(nodes[i]);
+}
+
 static void findings_cannot_steer_a_terminal(void **state)
 {
     (void)state;
@@ -341,6 +433,7 @@ int main(void)
         admin_test(what_a_dry_run_has_left_is_found),
         admin_test(the_scan_has_a_budget),
         admin_test(lock_nodes_are_asked_too),
+        admin_test(a_clock_of_a_lock_node_beyond_the_promised_rate_is_found),
         admin_test(findings_cannot_steer_a_terminal),
         admin_test(a_cancelled_task_is_marked_and_everybody_is_called),
     };

@@ -152,6 +152,19 @@ static void the_token_of_a_running_task_is_believed_of_that_task_only(void **sta
         assert_null(process_run_fence(others[i], strlen(others[i]), "j1"));
 }
 
+static void the_slew_of_the_kernel_is_tick_and_frequency(void **state)
+{
+    (void)state;
+    assert_int_equal(doctor_clock_slew_ppm(10000, 0, 100), 0);
+    assert_int_equal(doctor_clock_slew_ppm(10000, 65536 * 20, 100), 20);
+    assert_int_equal(doctor_clock_slew_ppm(10000, -65536 * 500, 100), -500);
+    assert_int_equal(doctor_clock_slew_ppm(10050, 65536, 100), 5001);
+    assert_int_equal(doctor_clock_slew_ppm(9167, 65536 * 33, 100), -83267);
+    assert_int_equal(doctor_clock_slew_ppm(1000, 0, 1000), 0);
+    assert_int_equal(doctor_clock_slew_ppm(999, 0, 1000), -1000);
+    assert_int_equal(doctor_clock_slew_ppm(976, 0, 1024), -576); /* its nominal tick is no whole number of us */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +172,7 @@ int main(void)
         cmocka_unit_test(what_is_healthy_is_bounded),
         cmocka_unit_test(what_keeps_workers_from_working_is_not_healthy),
         cmocka_unit_test(processes_may_say_anything),
+        cmocka_unit_test(the_slew_of_the_kernel_is_tick_and_frequency),
         cmocka_unit_test(the_token_of_a_running_task_is_believed_of_that_task_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,10 @@ int doctor_examine_places(struct doctor *doctor) MUST_CHECK; /* what waits, by s
 int doctor_examine_keys(struct doctor *doctor) MUST_CHECK;   /* our keys, by a bounded scan */
 int doctor_examine_locks(struct doctor *doctor) MUST_CHECK;  /* the lock nodes and the configuration */
 
+/* By how many ppm the kernel runs this host's clocks faster than its hardware: `tick`, in us, and `freq`, in ppm times
+ * 65536, as adjtimex tells them. Pure. */
+int64_t doctor_clock_slew_ppm(long tick, long freq, long ticks_per_s);
+
 /* Judges what INFO says of the queue node, with the values of CONFIG ("" = not told). Pure. */
 struct doctor_settings {
     char save[256], fsync[32], min_replicas[32];

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timex.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -42,6 +44,15 @@ static const struct doctor_kind lock_node_excluded = {
 static const struct doctor_kind lock_place_vacant = {
     "lock-place-vacant", DOCTOR_WARNING, "A place in the lock group is nobody's: one node less may fail.",
     "Finish what was begun: `holdfast nodes replace`, or `heal --wait`, again."};
+static const struct doctor_kind lock_clock_rate = {
+    "lock-clock-rate", DOCTOR_ERROR,
+    "Locks exclude only while the clocks of lock nodes and workers keep to lock.drift_factor.",
+    "It is this host's clock when the other nodes show the same, else the node's. Slew each clock by at most half of "
+    "lock.drift_factor (chrony: maxslewrate) and never set it; see docs/lock-nodes.md."};
+static const struct doctor_kind host_clock_rate = {
+    "host-clock-rate", DOCTOR_WARNING,
+    "Workers of this host measure their locks by CLOCK_BOOTTIME, which follows this rate.",
+    "Slew it by at most half of lock.drift_factor (chrony: maxslewrate); see docs/lock-nodes.md."};
 static const struct doctor_kind configuration = {"configuration", DOCTOR_WARNING,
                                                  "The configuration works, but perhaps not as it was meant.",
                                                  "See `holdfast check`, which looks at the plugins too."};
@@ -116,12 +127,55 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
         doctor_find(doctor, &lock_majority_away, "%u of %u lock nodes vote", group.voters, group.nodes);
 }
 
+/* --- clocks ------------------------------------------------------------------------------------------------------- */
+
+#define CLOCKS_COMPARED_NS (1 * NS_PER_S)
+
+enum { SLEWED_MOST_PPM = 200000 }; /* twice what any time service slews by: beyond it a clock was set */
+
+static void rate_judge(struct doctor *doctor, const struct redlock_node_view *view, int64_t bound_ppm)
+{
+    bool is_fast = view->rate_least_ppm > bound_ppm, is_slow = view->rate_most_ppm < -bound_ppm;
+    if (!is_fast && !is_slow)
+        return;
+    int64_t ppm = is_fast ? view->rate_least_ppm : -view->rate_most_ppm;
+    if (ppm > SLEWED_MOST_PPM)
+        doctor_find(doctor, &lock_clock_rate, "%s's clock stepped %s by about %.1f s against ours while we looked",
+                    view->name, is_fast ? "forward" : "back",
+                    (double)ppm / 1e6 * (double)CLOCKS_COMPARED_NS / (double)NS_PER_S);
+    else
+        doctor_find(doctor, &lock_clock_rate,
+                    "%s's clock runs %lld ppm %s than ours (at least; lock.drift_factor allows %lld)", view->name,
+                    (long long)ppm, is_fast ? "faster" : "slower", (long long)bound_ppm);
+}
+
+int64_t doctor_clock_slew_ppm(long tick, long freq, long ticks_per_s)
+{
+    return (int64_t)tick * ticks_per_s - 1000000 + freq / 65536;
+}
+
+static void host_clock_judge(struct doctor *doctor, int64_t bound_ppm)
+{
+    struct timex kernel = {.modes = 0}; /* reads only */
+    if (adjtimex(&kernel) < 0)
+        return;
+    int64_t ppm = doctor_clock_slew_ppm(kernel.tick, kernel.freq, sysconf(_SC_CLK_TCK));
+    if (ppm > bound_ppm || ppm < -bound_ppm)
+        doctor_find(doctor, &host_clock_rate,
+                    "the clock of this host is slewed by %lld ppm (half of lock.drift_factor allows %lld)",
+                    (long long)ppm, (long long)bound_ppm);
+}
+
 static void group_examine(struct doctor *doctor)
 {
     struct nodes_session session;
+    int64_t drift_ppm = (int64_t)(doctor->console->config->lock.drift_factor * 1e6 + 0.5);
     if (nodes_session_open(&session, doctor->console->config, NULL, NULL)) {
-        redlock_nodes_look(session.nodes);
+        (void)redlock_nodes_compare_clocks(session.nodes, CLOCKS_COMPARED_NS);
         group_judge(doctor, session.nodes);
+        for (size_t i = 0; i < session.options.node_count; i++)
+            rate_judge(doctor, redlock_nodes_view(session.nodes, i), drift_ppm);
+        host_clock_judge(doctor, drift_ppm / 2);
     }
     nodes_session_close(&session);
 }
