@@ -211,14 +211,16 @@ static struct trust_reading reading_of(const struct trust_sight *sight)
     return (struct trust_reading){.asked = sight->asked, .answered = sight->answered, .node_us = sight->node_us};
 }
 
-static void clock_compare(struct server *server, const struct trust_sight *before)
+/* A step lies in one stretch between two looks, a rate in each. */
+static void clock_compare(struct server *server, const struct trust_sight *before, struct trust_span *rate)
 {
     struct trust_reading first = reading_of(before), second = reading_of(&server->sight);
-    if (!server->is_reached || strcmp(before->run_id, server->sight.run_id) != 0)
-        return;
-    struct trust_span rate = trust_rate_ppm(&first, &second);
-    server->view.rate_least_ppm = rate.least;
-    server->view.rate_most_ppm = rate.most;
+    bool is_one_run = server->is_reached && strcmp(before->run_id, server->sight.run_id) == 0;
+    struct trust_span here = is_one_run ? trust_rate_ppm(&first, &second) : (struct trust_span){INT64_MIN, INT64_MAX};
+    rate->least = here.least < rate->least ? here.least : rate->least;
+    rate->most = here.most > rate->most ? here.most : rate->most;
+    server->view.rate_least_ppm = rate->least;
+    server->view.rate_most_ppm = rate->most;
 }
 
 static bool time_passes(struct redlock_nodes *nodes, struct instant until)
@@ -229,21 +231,35 @@ static bool time_passes(struct redlock_nodes *nodes, struct instant until)
     return true;
 }
 
+static bool is_any_reached(const struct redlock_nodes *nodes)
+{
+    bool reached = false;
+    for (unsigned i = 0; i < nodes->count; i++)
+        reached |= nodes->servers[i].is_reached;
+    return reached;
+}
+
 enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns)
 {
-    struct trust_sight before[REDLOCK_NODES_MAX] = {0};
+    enum { STRETCHES = 2 };
+    struct trust_span rates[REDLOCK_NODES_MAX];
     if (nodes == NULL)
         return REDLOCK_NODES_REFUSED;
     unsigned waiting = 0;
     nodes_begin(nodes);
     nodes_inspect(nodes);
     for (unsigned i = 0; i < nodes->count; i++)
-        if (nodes->servers[i].is_reached)
-            before[i] = nodes->servers[i].sight;
-    if (!time_passes(nodes, instant_after(instant_now(), for_ns)))
-        return REDLOCK_NODES_WAITING;
-    nodes_inspect(nodes);
-    for (unsigned i = 0; i < nodes->count; i++)
-        clock_compare(&nodes->servers[i], &before[i]);
+        rates[i] = (struct trust_span){INT64_MAX, INT64_MIN};
+    for (unsigned stretch = 0; stretch < STRETCHES && is_any_reached(nodes); stretch++) {
+        struct trust_sight before[REDLOCK_NODES_MAX] = {0};
+        for (unsigned i = 0; i < nodes->count; i++)
+            if (nodes->servers[i].is_reached)
+                before[i] = nodes->servers[i].sight;
+        if (!time_passes(nodes, instant_after(instant_now(), for_ns / STRETCHES)))
+            return REDLOCK_NODES_WAITING;
+        nodes_inspect(nodes);
+        for (unsigned i = 0; i < nodes->count; i++)
+            clock_compare(&nodes->servers[i], &before[i], &rates[i]);
+    }
     return look_ends(nodes, &waiting);
 }

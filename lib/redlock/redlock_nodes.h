@@ -93,9 +93,10 @@ struct redlock_group_view {
 /* Asks every node once. REDLOCK_NODES_TOO_FEW when some cannot be reached, REDLOCK_NODES_REFUSED when fewer than a
  * quorum vote, REDLOCK_NODES_WAITING when that is because of quarantines. The views tell more. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
-/* Looks, lets so much time pass, and looks again: the views are those of the second look, and bound the rates of all
- * clocks that both looks reached without a restart of the node between them. The longer, the sharper: a slow answer
- * blurs a rate by its share of the time. A watch that ends the call leaves the first look, without rates. */
+/* Looks three times, with half of the time before the second and the third: the views are those of the last look, and
+ * bound the rates of all clocks that were reached each time, without a restart of the node. A rate shows in both
+ * halves; a step, in one of them, is no rate. The longer, the sharper: a slow answer blurs a rate by its share of the
+ * time. A watch that ends the call leaves the last look; no time passes when no node is reached. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_compare_clocks(struct redlock_nodes *nodes, int64_t for_ns);
 /* Of the last look, valid until the next call. */
 REDLOCK_API const struct redlock_node_view *redlock_nodes_view(const struct redlock_nodes *nodes, size_t index);

@@ -428,7 +428,7 @@ static bool goes_on_while(void *context, const char *what, int64_t left_ns)
     return *(bool *)context;
 }
 
-static void rates_of_clocks_are_known_after_two_looks(void **state)
+static void rates_of_clocks_are_known_after_looks(void **state)
 {
     (void)state;
     bool goes_on = true;
@@ -517,7 +517,7 @@ int main(void)
         lock_test(null_is_a_lock_that_is_free),
         lock_test(null_is_a_group_without_nodes),
         lock_test(null_is_a_session_that_refuses),
-        lock_test(rates_of_clocks_are_known_after_two_looks),
+        lock_test(rates_of_clocks_are_known_after_looks),
         lock_test(a_session_refuses_null),
         lock_test(limits_at_their_ends_work),
     };

@@ -131,22 +131,15 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
 
 #define CLOCKS_COMPARED_NS (1 * NS_PER_S)
 
-enum { SLEWED_MOST_PPM = 200000 }; /* twice what any time service slews by: beyond it a clock was set */
-
 static void rate_judge(struct doctor *doctor, const struct redlock_node_view *view, int64_t bound_ppm)
 {
     bool is_fast = view->rate_least_ppm > bound_ppm, is_slow = view->rate_most_ppm < -bound_ppm;
     if (!is_fast && !is_slow)
         return;
-    int64_t ppm = is_fast ? view->rate_least_ppm : -view->rate_most_ppm;
-    if (ppm > SLEWED_MOST_PPM)
-        doctor_find(doctor, &lock_clock_rate, "%s's clock stepped %s by about %.1f s against ours while we looked",
-                    view->name, is_fast ? "forward" : "back",
-                    (double)ppm / 1e6 * (double)CLOCKS_COMPARED_NS / (double)NS_PER_S);
-    else
-        doctor_find(doctor, &lock_clock_rate,
-                    "%s's clock runs %lld ppm %s than ours (at least; lock.drift_factor allows %lld)", view->name,
-                    (long long)ppm, is_fast ? "faster" : "slower", (long long)bound_ppm);
+    doctor_find(doctor, &lock_clock_rate,
+                "%s's clock runs %lld ppm %s than ours (at least; lock.drift_factor allows %lld)", view->name,
+                (long long)(is_fast ? view->rate_least_ppm : -view->rate_most_ppm), is_fast ? "faster" : "slower",
+                (long long)bound_ppm);
 }
 
 int64_t doctor_clock_slew_ppm(long tick, long freq, long ticks_per_s)
