@@ -13,13 +13,14 @@
 
 /* --- markers ---------------------------------------------------------------------------------------------------- */
 
-static void place_name(unsigned index, char id[MARKER_ID_DIGITS + 1])
-{
-    snprintf(id, MARKER_ID_DIGITS + 1, "%08x", 0xa0000000u + index);
-}
-
 #define FIRST_GROUP  "5f2a90c41b7d3e88"
 #define SECOND_GROUP "5f2a90c41b7d3e99"
+
+/* As if drawn: no two groups have one in common. */
+static void place_name(const char *group, unsigned index, char id[MARKER_ID_DIGITS + 1])
+{
+    snprintf(id, MARKER_ID_DIGITS + 1, "%08x", (strcmp(group, FIRST_GROUP) == 0 ? 0xa0000000u : 0xb0000000u) + index);
+}
 
 /* As `holdfast nodes init` would have written it; run 0 is nobody's. */
 static uint16_t marker_of(const struct sim_node *node, const char *group, uint32_t run)
@@ -29,8 +30,8 @@ static uint16_t marker_of(const struct sim_node *node, const char *group, uint32
                             .max_ttl_ms = world->parameters.max_ttl_ns / NS_PER_MS,
                             .place_count = world->parameters.nodes};
     for (unsigned i = 0; i < marker.place_count; i++)
-        place_name(i, marker.places[i]);
-    place_name(node->index, marker.self);
+        place_name(group, i, marker.places[i]);
+    place_name(group, node->index, marker.self);
     snprintf(marker.group, sizeof marker.group, "%s", group);
     if (run != 0)
         run_tell(run, marker.run);
