@@ -24,7 +24,7 @@
 
 B        ?= build
 PREFIX   ?= /usr/local
-VERSION  := 0.1.0
+VERSION  := 0.9.0
 SOVERSION := 0
 # CI refuses warnings. A user's compiler may be newer than all of ours, and must not stop the build.
 WERROR   ?=
@@ -45,7 +45,7 @@ SHELL := /bin/bash
 LAYERS      := base redis redlock queue
 JOBS        := $(wildcard jobs/*.c)
 FENCE       := $(wildcard jobs/fence/*.c)
-JOB_PARTS   := arguments webhook sql exec
+JOB_PARTS   := arguments webhook
 part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
@@ -87,6 +87,9 @@ LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(
 FAULTY      := $(B)/faults/holdfast
 PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
 JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
+# To try things out and to read; the others are handlers for production. None of them is loaded unless it is named.
+EXAMPLES      := transfer render echo sleep
+EXAMPLE_FILES := $(filter $(EXAMPLES:%=$(B)/jobs/%.so),$(JOB_FILES))
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
 PRELOAD_FILES := $(PRELOADS:%.c=$(B)/%.so)
 TEST_FILES  := $(TESTS:%.c=$(B)/%)
@@ -124,8 +127,8 @@ transfer_LIBS = $(arguments_LIBS) $(call archive,fence) $(sqlite3_LIBS)
 render_LIBS  = $(arguments_LIBS)
 sleep_LIBS   = $(arguments_LIBS)
 webhook_LIBS = $(call archive,webhook) $(arguments_LIBS) $(curl_LIBS)
-sql_LIBS     = $(call archive,sql) $(arguments_LIBS) $(call archive,fence) $(sqlite3_LIBS)
-exec_LIBS    = $(call archive,exec) $(arguments_LIBS)
+sql_LIBS     = $(arguments_LIBS) $(call archive,fence) $(sqlite3_LIBS)
+exec_LIBS    = $(arguments_LIBS)
 test_transfer_LIBS = $(sqlite3_LIBS)
 test_transfer_fence_LIBS = $(sqlite3_LIBS)
 test_fence_sqlite_LIBS = $(sqlite3_LIBS)
@@ -199,7 +202,7 @@ test: ## install what is missing, build, run all tests and the mutants
 RUN_MUTANTS := $(wildcard tests/sim/run-mutants)
 RUN_QUEUE_MUTANTS := $(wildcard tests/sim/queue/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
-       --also 'tutorial=scripts/try-tutorial $(B)' \
+       --also 'pages=scripts/try-tutorial $(B)' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
        --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)' \
        $(if $(RUN_MUTANTS),--also 'mutants=$(RUN_MUTANTS) $(B)') \
@@ -214,7 +217,7 @@ soak: tests ## 100,000 tasks, workers killed and stopped at random; SOAK=TASKS:W
 mutants: tests ## break the rules of locks and of waiting on purpose, one line at a time: the tests must notice
 	@$(RUN_MUTANTS) $(B); status=$$?; $(RUN_QUEUE_MUTANTS) $(B) && exit $$status
 
-bench: all ## build and run the benchmarks
+bench: all $(PLUGIN_FILES) ## build and run the benchmarks
 	@tests/bench/run $(B)
 
 # Goes on after a failure, to show all there is in one run. What clang warns of does not depend on optimisation; what a
@@ -329,7 +332,13 @@ $(B)/lib/lib%.a:
 	$(Q)mkdir -p $(@D) && rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
 # --------------------------------------------------------------------------------------- programs
-$(B)/holdfast: $(call object,worker/main.c) $(LINK_ORDER)
+# One object that changes with each commit: it is part of the program alone, so that nothing else is linked anew.
+comma := ,
+commit = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+library_versions = $(foreach package,libuv hiredis libconfig jansson zlib,$(package) $(shell pkg-config --modversion $(package)))
+$(B)/generated/worker/build_facts.c: FORCE
+	@$(call remember,const char build_facts[] = "build      commit $(commit)$(comma) $(notdir $(firstword $(CC))) $(shell $(CC) -dumpfullversion -dumpversion)$(if $(SANITIZE),$(comma) $(SANITIZE))\nlibraries  $(strip $(library_versions))\n";)
+$(B)/holdfast: $(call object,worker/main.c) $(B)/obj/generated/worker/build_facts.o $(LINK_ORDER)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
@@ -337,7 +346,7 @@ $(B)/holdfast: $(call object,worker/main.c) $(LINK_ORDER)
 FAULT_SOURCES := $(shell grep -lE '^.include ".*/fault[a-z_]*\.h"' $(foreach layer,$(LAYERS),$(call layer_sources,$(layer))) $(WORKER) worker/main.c)
 $(B)/faults/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE -DHOLDFAST_FAULTS)
-$(FAULTY): $(FAULT_SOURCES:%.c=$(B)/faults/obj/%.o) $(LINK_ORDER)
+$(FAULTY): $(FAULT_SOURCES:%.c=$(B)/faults/obj/%.o) $(B)/obj/generated/worker/build_facts.o $(LINK_ORDER)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
 
@@ -352,8 +361,6 @@ endef
 $(B)/jobs/transfer.so $(B)/jobs/sql.so: $(call archive,fence)
 $(addprefix $(B)/jobs/,transfer.so render.so sleep.so webhook.so sql.so exec.so): $(call archive,arguments)
 $(B)/jobs/webhook.so: $(call archive,webhook)
-$(B)/jobs/sql.so: $(call archive,sql)
-$(B)/jobs/exec.so: $(call archive,exec)
 $(B)/jobs/%.so: jobs/%.c $(B)/flags
 	$(plugin)
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
@@ -424,6 +431,7 @@ $(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
 INSTALL_DIR = $(DESTDIR)$(PREFIX)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
+	    $(INSTALL_DIR)/lib/holdfast/handlers $(INSTALL_DIR)/lib/holdfast/examples $(INSTALL_DIR)/share/holdfast/examples \
 	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/lib/holdfast/preload $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
 	for name in redlock holdfast; do \
@@ -440,12 +448,18 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	scripts/library-pc holdfast-job '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-job.pc
 	install -m 644 jobs/fence/*.lua $(INSTALL_DIR)/share/holdfast/fence/
 	cp -R jobs/template $(INSTALL_DIR)/share/holdfast/
-	$(if $(JOB_FILES),install -m 755 $(JOB_FILES) $(INSTALL_DIR)/lib/holdfast/jobs/)
+	install -d $(INSTALL_DIR)/share/doc/holdfast
+	install -m 644 LICENSE CHANGELOG.md README.md docs/licences.md $(INSTALL_DIR)/share/doc/holdfast/
+	$(if $(PROGRAM),scripts/install-manual $(PROGRAM) '$(VERSION)' '$(INSTALL_DIR)')
+	$(if $(JOB_FILES),install -m 755 $(filter-out $(EXAMPLE_FILES),$(JOB_FILES)) $(INSTALL_DIR)/lib/holdfast/handlers/)
+	$(if $(EXAMPLE_FILES),install -m 755 $(EXAMPLE_FILES) $(INSTALL_DIR)/lib/holdfast/examples/)
+	install -m 644 $(EXAMPLES:%=jobs/%.c) jobs/kit.h $(INSTALL_DIR)/share/holdfast/examples/
 	$(if $(PRELOAD_FILES),install -m 755 $(PRELOAD_FILES) $(INSTALL_DIR)/lib/holdfast/preload/)
 	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
 	install -d $(INSTALL_DIR)/lib/systemd/system
 	for directory in lib/systemd/system share/holdfast/conf; do \
 	    sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/$$directory/holdfast.service || exit 1; done
+	$(if $(DESTDIR),,@scripts/announce-libraries '$(PREFIX)/lib')
 
 # What `install` puts into an empty directory is removed from PREFIX, and directories of ours that are empty then.
 uninstall: all ## remove what `install` puts below PREFIX; your own plugins and programs stay

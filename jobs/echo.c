@@ -25,9 +25,11 @@ static int crash(const struct echo *echo, hf_job *job)
 /* What the host lends has no NUL at its end. */
 static int arguments_report(const struct echo *echo, hf_job *job, const char *args, size_t length)
 {
-    char *json = strndup(args, length);
+    char *json = malloc(length + 1);
     if (json == NULL)
         return HF_FAIL;
+    memcpy(json, args, length);
+    json[length] = '\0';
     kit_result(&echo->kit, job, json);
     free(json);
     return HF_OK;

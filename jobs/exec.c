@@ -15,18 +15,399 @@
  *
  * Settings: programs and program_NAME (jobs/catalog.h; an absolute path and arguments, between blanks, without quotes),
  * directory (where they run, default "/"), kill_after (milliseconds from SIGTERM to SIGKILL, default "2000"). */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "jobs/arguments/arguments.h"
 #include "jobs/catalog.h"
-#include "jobs/exec/lines.h"
-#include "jobs/exec/process.h"
-#include "jobs/exec/surroundings.h"
 #include "jobs/kit.h"
+
+/* --- lines -------------------------------------------------------------------------------------------------------- */
+
+/* What a program writes, cut into lines, up to a limit for a whole run. No I/O. */
+
+/* So much of a text fits into a line of the log. */
+enum { EXEC_LINE_MAX = 200, EXEC_LINES_MAX = 1000 };
+
+/* Shared by both streams of a run. */
+struct exec_budget {
+    unsigned lines;
+    unsigned long dropped; /* lines that were not told */
+    void (*tell)(void *context, const char *stream, const char *text);
+    void *context;
+};
+
+/* One stream. */
+struct exec_lines {
+    struct exec_budget *budget;
+    const char *stream;
+    char text[EXEC_LINE_MAX + 1]; /* the line that has no end yet */
+    size_t length;
+    char last[EXEC_LINE_MAX + 1]; /* the last one that was not empty, for an error */
+};
+
+static void line_finish(struct exec_lines *lines)
+{
+    struct exec_budget *budget = lines->budget;
+    if (lines->length == 0)
+        return;
+    lines->text[lines->length] = '\0';
+    memcpy(lines->last, lines->text, lines->length + 1);
+    lines->length = 0;
+    if (budget->lines == EXEC_LINES_MAX) {
+        budget->dropped++;
+        return;
+    }
+    budget->lines++;
+    budget->tell(budget->context, lines->stream, lines->text);
+}
+
+/* Longer lines are told in pieces, empty ones not at all; NUL bytes as '?'. */
+static void exec_lines_put(struct exec_lines *lines, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] == '\n') {
+            line_finish(lines);
+            continue;
+        }
+        if (lines->length == EXEC_LINE_MAX)
+            line_finish(lines);
+        lines->text[lines->length++] = bytes[i] != '\0' ? bytes[i] : '?';
+    }
+}
+
+/* Tells a last line that has no end. */
+static void exec_lines_end(struct exec_lines *lines)
+{
+    line_finish(lines);
+}
+
+/* --- process ------------------------------------------------------------------------------------------------------ */
+
+/* A program in a process group of its own, whose input is a text and whose output can be read as it comes.
+ *
+ *     exec_process_start(&process, &start)            0, or -1 with errno: it was not started
+ *     while (!exec_process_has_ended(&process))
+ *         poll() on process.output[0], [1], process.pidfd ...
+ *     status = exec_process_reap(&process)            kills what is left of the group
+ *     exec_process_fini(&process)
+ *
+ * It begins with the usual signals, the umask 077, and no descriptor but 0, 1 and 2. The kernel kills it when the
+ * thread that started it ends, so it does not outlive a process that is killed; only what it has started itself may. */
+/* fork() and not posix_spawn(), for two things that the latter cannot do: asking the kernel to kill the program when
+ * its parent dies, and the umask. Between fork() and execve() there are system calls only, because other threads may
+ * have held any lock. Why execve() failed comes back by a pipe that a success closes. */
+
+struct exec_start {
+    char *const *arguments; /* the first one is the path of the file */
+    char *const *environment;
+    const char *directory;
+    const char *input;
+    size_t input_length;
+};
+
+struct exec_process {
+    pid_t pid;
+    int output[2]; /* what it writes to stdout and to stderr, not blocking; -1 once closed */
+    int pidfd;     /* readable when it has ended; -1: this kernel has none */
+};
+
+enum { INPUT, OUTPUT, ERRORS, VERDICT, CHILD_ENDS };
+
+/* The ends of the child, and what of them stays here. None is below 10, so that none is in the way of 0, 1 and 2. */
+struct ends {
+    int child[CHILD_ENDS], parent[CHILD_ENDS];
+};
+
+static void ends_close(int *ends)
+{
+    for (int i = 0; i < CHILD_ENDS; i++) {
+        if (ends[i] >= 0)
+            close(ends[i]);
+        ends[i] = -1;
+    }
+}
+
+static int raised(int fd)
+{
+    int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 10) : -1;
+    if (fd >= 0)
+        close(fd);
+    return high;
+}
+
+static int pipe_open(struct ends *ends, int which)
+{
+    int both[2];
+    if (pipe2(both, O_CLOEXEC) != 0)
+        return -1;
+    ends->parent[which] = raised(both[0]);
+    ends->child[which] = raised(both[1]);
+    return ends->parent[which] < 0 || ends->child[which] < 0 ? -1 : 0;
+}
+
+static int input_open(struct ends *ends, const struct exec_start *start)
+{
+    int fd = raised(memfd_create("input", MFD_CLOEXEC));
+    ends->child[INPUT] = fd;
+    for (size_t written = 0; fd >= 0 && written < start->input_length;) {
+        ssize_t count = write(fd, start->input + written, start->input_length - written);
+        if (count < 0)
+            return -1;
+        written += (size_t)count;
+    }
+    return fd < 0 || lseek(fd, 0, SEEK_SET) != 0 ? -1 : 0;
+}
+
+static int ends_open(struct ends *ends, const struct exec_start *start)
+{
+    for (int i = 0; i < CHILD_ENDS; i++)
+        ends->child[i] = ends->parent[i] = -1;
+    if (input_open(ends, start) == 0 && pipe_open(ends, OUTPUT) == 0 && pipe_open(ends, ERRORS) == 0 &&
+        pipe_open(ends, VERDICT) == 0)
+        return 0;
+    int cause = errno;
+    ends_close(ends->child);
+    ends_close(ends->parent);
+    errno = cause;
+    return -1;
+}
+
+/* --- in the child ------------------------------------------------------------------------------------------- */
+
+static void signals_reset(void)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &usual, NULL); /* fails for some, which have no other */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+__attribute__((noreturn)) static void become(const struct exec_start *start, const struct ends *ends, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before the kernel was asked */
+        _exit(127);
+    signals_reset();
+    umask(S_IRWXG | S_IRWXO);
+    if (dup2(ends->child[INPUT], 0) == 0 && dup2(ends->child[OUTPUT], 1) == 1 && dup2(ends->child[ERRORS], 2) == 2 &&
+        chdir(start->directory) == 0) {
+#ifdef SYS_close_range
+        /* Those of others too, who forgot to say it. An older kernel cannot, and our own say it themselves. */
+        syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
+#endif
+        execve(start->arguments[0], start->arguments, start->environment);
+    }
+    int cause = errno;
+    if (write(ends->child[VERDICT], &cause, sizeof cause) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+/* --- in the parent ------------------------------------------------------------------------------------------ */
+
+/* 0 when it runs the program, else why not. */
+static int verdict_read(int fd)
+{
+    int cause = 0;
+    ssize_t count;
+    do
+        count = read(fd, &cause, sizeof cause);
+    while (count < 0 && errno == EINTR);
+    return count == (ssize_t)sizeof cause ? cause : 0;
+}
+
+/* With all signals blocked: a handler of this process must not run in the child. */
+static pid_t child_make(const struct exec_start *start, const struct ends *ends)
+{
+    sigset_t all, before;
+    pid_t parent = getpid();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = fork();
+    if (child == 0)
+        become(start, ends, parent);
+    int cause = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = cause;
+    return child;
+}
+
+static int exec_process_start(struct exec_process *process, const struct exec_start *start)
+{
+    struct ends ends;
+    *process = (struct exec_process){.pid = -1, .output = {-1, -1}, .pidfd = -1};
+    if (ends_open(&ends, start) != 0)
+        return -1;
+    pid_t child = child_make(start, &ends);
+    int cause = child < 0 ? errno : 0;
+    ends_close(ends.child);
+    if (child > 0) {
+        setpgid(child, child); /* whoever of both is first */
+        cause = verdict_read(ends.parent[VERDICT]);
+        if (cause != 0)
+            waitpid(child, NULL, 0);
+    }
+    if (cause != 0) {
+        ends_close(ends.parent);
+        errno = cause;
+        return -1;
+    }
+    close(ends.parent[VERDICT]);
+    for (int i = 0; i < 2; i++) {
+        process->output[i] = ends.parent[OUTPUT + i];
+        fcntl(process->output[i], F_SETFL, O_NONBLOCK);
+    }
+    process->pid = child;
+    process->pidfd = (int)syscall(SYS_pidfd_open, child, 0U);
+    return 0;
+}
+
+static int exec_process_has_ended(const struct exec_process *process)
+{
+    siginfo_t facts = {.si_pid = 0};
+    int failed = waitid(P_PID, (id_t)process->pid, &facts, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 ? errno != EINTR : facts.si_pid == process->pid;
+}
+
+/* To all of its group; harmless once it has ended, until it is reaped. */
+static void exec_process_signal(const struct exec_process *process, int signal)
+{
+    if (process->pid > 0)
+        kill(-process->pid, signal);
+}
+
+/* After its end: kills what is left of its group, and gives the status as waitpid() does; -1 when nobody knows it. The
+ * group is killed while its first process is not yet reaped: until then its number belongs to nobody else. */
+static int exec_process_reap(struct exec_process *process)
+{
+    int status = -1;
+    exec_process_signal(process, SIGKILL);
+    while (waitpid(process->pid, &status, 0) < 0) {
+        if (errno != EINTR) {
+            status = -1;
+            break;
+        }
+    }
+    process->pid = -1;
+    return status;
+}
+
+static void exec_process_close_output(struct exec_process *process, int which)
+{
+    if (process->output[which] >= 0)
+        close(process->output[which]);
+    process->output[which] = -1;
+}
+
+static void exec_process_fini(struct exec_process *process)
+{
+    exec_process_close_output(process, 0);
+    exec_process_close_output(process, 1);
+    if (process->pidfd >= 0)
+        close(process->pidfd);
+    process->pidfd = -1;
+}
+
+/* --- surroundings ------------------------------------------------------------------------------------------------- */
+
+/* What a program of the exec job is told about its task: its environment, as variables HF_*. */
+
+enum { EXEC_VARIABLES_MAX = 16 };
+
+struct exec_environment {
+    char *variables[EXEC_VARIABLES_MAX + 1]; /* ends with NULL */
+    unsigned count;
+};
+
+static int add(struct exec_environment *environment, const char *name, const char *value)
+{
+    if (asprintf(&environment->variables[environment->count], "%s=%s", name, value) < 0) {
+        environment->variables[environment->count] = NULL;
+        return 0;
+    }
+    environment->count++;
+    return 1;
+}
+
+static int add_number(struct exec_environment *environment, const char *name, long long value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", value);
+    return add(environment, name, digits);
+}
+
+static int add_ours(struct exec_environment *environment)
+{
+    static const char *const names[] = {"PATH", "HOME", "LANG", "TZ"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && !add(environment, names[i], value))
+            return 0;
+    }
+    return 1;
+}
+
+/* A name that is no UTF-8 has no JSON: then the list is left out, and HF_RESOURCE is still there. */
+static int add_list(struct exec_environment *environment, const char *const *names, unsigned count)
+{
+    json_t *list = json_array();
+    int is_whole = list != NULL;
+    for (unsigned i = 0; is_whole && i < count; i++)
+        is_whole = json_array_append_new(list, json_string(names[i])) == 0;
+    char *text = is_whole ? json_dumps(list, JSON_COMPACT) : NULL;
+    int is_good = text == NULL || add(environment, "HF_RESOURCES", text);
+    free(text);
+    json_decref(list);
+    return is_good;
+}
+
+static int add_lock(struct exec_environment *environment, const struct kit *kit, const hf_job *job)
+{
+    const char *const *names;
+    unsigned count = kit->lock->resources(job, &names);
+    int64_t left_ms = kit->lock->valid_for_ms(job);
+    if (count == 0)
+        return 1;
+    return add(environment, "HF_RESOURCE", names[0]) && add_list(environment, names, count) &&
+           add(environment, "HF_FENCE", kit->lock->fence(job, 0)) &&
+           (left_ms == INT64_MAX ||
+            add_number(environment, "HF_LOCK_UNTIL_MS", (long long)(kit_now_ns() / 1000000 + left_ms)));
+}
+
+/* PATH, HOME, LANG and TZ of the worker, and the facts of the task. 0 without memory; fini in any case. */
+static int exec_environment_make(struct exec_environment *environment, const struct kit *kit, const hf_job *job)
+{
+    *environment = (struct exec_environment){0};
+    return add_ours(environment) && add(environment, "HF_JID", kit->job->jid(job)) &&
+           add(environment, "HF_CLASS", kit->job->class_name(job)) &&
+           add(environment, "HF_QUEUE", kit->job->queue(job)) &&
+           add_number(environment, "HF_ATTEMPT", kit->job->attempt(job)) && add_lock(environment, kit, job);
+}
+
+static void exec_environment_fini(struct exec_environment *environment)
+{
+    for (unsigned i = 0; i < environment->count; i++)
+        free(environment->variables[i]);
+}
+
+/* --- the job ------------------------------------------------------------------------------------------------------ */
 
 enum { WORDS_MAX = 64, REASON_MAX = 320, ASK_EVERY_MS = 20 };
 #define NS_PER_MS INT64_C(1000000)

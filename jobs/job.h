@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* job.h: everything a Holdfast job handler needs. Version 1.0 of the interface.
  *
  * A plugin is a shared library (.so) that exports one symbol, `holdfast_plugin`, and links nothing of ours: what the
@@ -35,19 +36,20 @@
  * every irreversible step. A task may run again after a crash: make the effect idempotent by recording jid() in the
  * same transaction.
  *
- * How a lock ends under a handler (docs/handlers.md has examples): - in_danger(): no extension succeeded for two
- * thirds of the ttl, or the longest time that its class may hold a lock
- *    is nearly over. Nothing is lost yet. Begin nothing new; bring to an end, or to a point from which a later run can
- *    go on, what fits into valid_for_ms().
+ * How a lock ends under a handler (docs/handlers.md has examples):
+ *
+ * - in_danger(): no extension succeeded for two thirds of the ttl, or the longest time that its class may hold a lock
+ *   is nearly over. Nothing is lost yet. Begin nothing new; bring to an end, or to a point from which a later run can
+ *   go on, what fits into valid_for_ms().
  * - lost: cancelled() is true with HF_LOCK_LOST or HF_HELD_TOO_LONG, valid_for_ms() is 0, descriptor() is readable.
- *    All of it by the clock of the machine, also when the rest of the worker is stuck, or the process or the machine
- *    stood still. Write nothing, free what you have and return: until then the resource stays occupied in this process.
- *    Where the task goes then, its class says in the configuration (on_lost).
+ *   All of it by the clock of the machine, also when the rest of the worker is stuck, or the process or the machine
+ *   stood still. Write nothing, free what you have and return: until then the resource stays occupied in this process.
+ *   Where the task goes then, its class says in the configuration (on_lost).
  * - Between a look at the clock and a write, a process can be stopped for any time. Two things help. fence() gives a
- *    number that is larger than that of every earlier hold of the resource: a store that keeps the largest one and
- *    refuses writes with a smaller one cannot be harmed by a late writer (docs/fencing.md). verify() asks a majority of
- *    the lock nodes now, for a step that cannot be undone and cannot check a number; it makes the gap small and does
- *    not close it.
+ *   number that is larger than that of every earlier hold of the resource: a store that keeps the largest one and
+ *   refuses writes with a smaller one cannot be harmed by a late writer (docs/fencing.md). verify() asks a majority
+ *   of the lock nodes now, for a step that cannot be undone and cannot check a number; it narrows the gap and does
+ *   not close it.
  *
  * A task that runs without a lock has no such deadline. That others have it (HF_CLAIM_LOST) is known by the clock
  * only to a process that stood still; a worker that is cut off from the queue node learns it when the node answers

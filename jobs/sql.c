@@ -18,14 +18,409 @@
  *
  * Settings: databases and database_NAME (paths), statements and statement_NAME (jobs/catalog.h), busy_timeout
  * (milliseconds, default "5000"), fence ("required" or "when_there"; default "required"). */
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "jobs/arguments/arguments.h"
 #include "jobs/catalog.h"
 #include "jobs/fence/fence.h"
 #include "jobs/kit.h"
 #include "jobs/per_thread.h"
-#include "jobs/sql/connection.h"
-#include "jobs/sql/parameters.h"
-#include "jobs/sql/rows.h"
+
+/* --- connection --------------------------------------------------------------------------------------------------- */
+
+/* A connection to a database of somebody else, with what a fenced statement needs.
+ *
+ *     connection = sql_connection_open(path, busy_timeout_ms, &stop, reason, size)
+ *     sql_connection_attend(connection, &stop)         before each run: who is asked whether to go on
+ *     statement = sql_connection_prepare(...)
+ *
+ * Waiting for other writers and long statements end when stop->asked() says so. Belongs to one thread. */
+/* The database is used as it is found: its journal and its settings are those of the programs that it belongs to. */
+
+struct sql_stop {
+    int (*asked)(void *job);
+    void *job;
+};
+
+struct sql_connection {
+    sqlite3 *db;
+    struct hf_fence_sqlite *fence;
+    int64_t busy_timeout_ms, waiting_since_ns;
+    const struct sql_stop *stop; /* NULL: nobody asks */
+};
+
+static void sql_connection_close(struct sql_connection *connection);
+
+#define NS_PER_MS INT64_C(1000000)
+enum { WAIT_MS = 5, STEPS_BETWEEN_QUESTIONS = 10000 };
+
+static int is_to_stop(const struct sql_connection *connection)
+{
+    return connection->stop != NULL && connection->stop->asked(connection->stop->job);
+}
+
+/* SQLite asks whether to wait on: 0 = no. */
+static int busy_wait(void *context, int times)
+{
+    struct sql_connection *connection = context;
+    int64_t now = kit_now_ns();
+    if (times == 0)
+        connection->waiting_since_ns = now;
+    if (is_to_stop(connection) || now - connection->waiting_since_ns >= connection->busy_timeout_ms * NS_PER_MS)
+        return 0;
+    sqlite3_sleep(WAIT_MS);
+    return 1;
+}
+
+static int statement_goes_on(void *context)
+{
+    return is_to_stop(context);
+}
+
+/* SQLite does not apply the busy handler to everything that opening needs: creating the tables is repeated here. */
+static int tables_create(struct sql_connection *connection, char *reason, size_t reason_size)
+{
+    for (int times = 0; !hf_fence_sqlite_install(connection->db, reason, reason_size); times++)
+        if (sqlite3_errcode(connection->db) != SQLITE_BUSY || !busy_wait(connection, times))
+            return 0;
+    connection->fence = hf_fence_sqlite_create(connection->db, reason, reason_size);
+    return connection->fence != NULL;
+}
+
+/* Opens a database that exists and creates the tables of fence.h if they are missing. NULL with a reason; `*is_busy`
+ * says whether that is only because others write. */
+static struct sql_connection *sql_connection_open(const char *path, int64_t busy_timeout_ms,
+                                                  const struct sql_stop *stop, int *is_busy, char *reason,
+                                                  size_t reason_size)
+{
+    struct sql_connection *connection = calloc(1, sizeof *connection);
+    snprintf(reason, reason_size, "out of memory");
+    if (connection == NULL)
+        return NULL;
+    connection->busy_timeout_ms = busy_timeout_ms;
+    connection->stop = stop;
+    int code = sqlite3_open_v2(path, &connection->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_busy_handler(connection->db, busy_wait, connection);
+        sqlite3_progress_handler(connection->db, STEPS_BETWEEN_QUESTIONS, statement_goes_on, connection);
+        sqlite3_db_config(connection->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+        if (tables_create(connection, reason, reason_size))
+            return connection;
+    } else if (connection->db != NULL)
+        snprintf(reason, reason_size, "%.200s", sqlite3_errmsg(connection->db));
+    *is_busy = connection->db != NULL && sqlite3_errcode(connection->db) == SQLITE_BUSY;
+    sql_connection_close(connection);
+    return NULL;
+}
+
+/* NULL is fine. Statements are finalized before */
+static void sql_connection_close(struct sql_connection *connection)
+{
+    if (connection == NULL)
+        return;
+    hf_fence_sqlite_destroy(connection->fence);
+    sqlite3_close(connection->db);
+    free(connection);
+}
+
+static void sql_connection_attend(struct sql_connection *connection, const struct sql_stop *stop)
+{
+    connection->stop = stop;
+}
+
+/* What would end the transaction that carries the fence, or reach another file. */
+static int may_prepare(void *context, int action, const char *first, const char *second, const char *database,
+                       const char *trigger)
+{
+    (void)context;
+    (void)first;
+    (void)second;
+    (void)database;
+    (void)trigger;
+    switch (action) {
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+    case SQLITE_PRAGMA:
+        return SQLITE_DENY;
+    default:
+        return SQLITE_OK;
+    }
+}
+
+/* One statement, which the caller finalizes; NULL with a reason. `*is_hopeless`: it is not of the kind that may run
+ * here (several statements, transactions of its own, other files, PRAGMA). */
+static sqlite3_stmt *sql_connection_prepare(struct sql_connection *connection, const char *text, int *is_hopeless,
+                                            char *reason, size_t reason_size)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *rest = "";
+    *is_hopeless = 0;
+    sqlite3_set_authorizer(connection->db, may_prepare, NULL);
+    int code = sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, &rest);
+    sqlite3_set_authorizer(connection->db, NULL, NULL);
+    if (code == SQLITE_OK && statement != NULL && rest[strspn(rest, " \t\r\n;")] == '\0')
+        return statement;
+    *is_hopeless = code == SQLITE_OK || code == SQLITE_AUTH;
+    if (code == SQLITE_OK)
+        snprintf(reason, reason_size, "it is to be one statement");
+    else if (code == SQLITE_AUTH)
+        snprintf(reason, reason_size, "it may not control transactions, attach files or use PRAGMA");
+    else
+        snprintf(reason, reason_size, "%.200s", sqlite3_errmsg(connection->db));
+    sqlite3_finalize(statement);
+    return NULL;
+}
+
+/* --- parameters --------------------------------------------------------------------------------------------------- */
+
+/* The parameters of a statement from the arguments of a task: an array for ?1, ?2 ..., an object for :a, @a or $a. */
+/* Numbers stay what they are: a whole one is bound as such or not at all, never rounded. */
+
+enum { SQL_PARAMETERS_MAX = 256 };
+
+static int refuse(char *reason, size_t reason_size, const char *why)
+{
+    snprintf(reason, reason_size, "%s", why);
+    return 0;
+}
+
+static int is_whole(struct argument number)
+{
+    return memchr(number.text, '.', number.length) == NULL && memchr(number.text, 'e', number.length) == NULL &&
+           memchr(number.text, 'E', number.length) == NULL;
+}
+
+static int number_bind(sqlite3_stmt *statement, int index, struct argument value)
+{
+    int64_t whole;
+    double number;
+    if (is_whole(value))
+        return argument_whole(value, &whole) && sqlite3_bind_int64(statement, index, whole) == SQLITE_OK;
+    return argument_number(value, &number) && sqlite3_bind_double(statement, index, number) == SQLITE_OK;
+}
+
+static int text_bind(sqlite3_stmt *statement, int index, struct argument value)
+{
+    char *text = argument_text(value);
+    return text != NULL && sqlite3_bind_text(statement, index, text, -1, free) == SQLITE_OK;
+}
+
+static int value_bind(sqlite3_stmt *statement, int index, struct argument value)
+{
+    switch (argument_kind(value)) {
+    case 'n':
+        return sqlite3_bind_null(statement, index) == SQLITE_OK;
+    case 't':
+    case 'f':
+        return sqlite3_bind_int(statement, index, argument_kind(value) == 't') == SQLITE_OK;
+    case '0':
+        return number_bind(statement, index, value);
+    case '"':
+        return text_bind(statement, index, value);
+    default:
+        return sqlite3_bind_text64(statement, index, value.text, value.length, SQLITE_TRANSIENT, SQLITE_UTF8) ==
+               SQLITE_OK;
+    }
+}
+
+/* 0: the statement has none of that name. */
+static int index_of(sqlite3_stmt *statement, struct argument key)
+{
+    char *name = argument_text(key), *whole = name != NULL ? malloc(strlen(name) + 2) : NULL;
+    int index = 0;
+    for (const char *mark = ":@$"; whole != NULL && index == 0 && *mark != '\0'; mark++) {
+        whole[0] = *mark;
+        memcpy(whole + 1, name, strlen(name) + 1);
+        index = sqlite3_bind_parameter_index(statement, whole);
+    }
+    free(name);
+    free(whole);
+    return index;
+}
+
+static int listed_bind(sqlite3_stmt *statement, struct argument array, int count, char *reason, size_t reason_size)
+{
+    struct argument value;
+    for (int i = 1; i <= count; i++) {
+        if (!argument_element(array, (unsigned)(i - 1), &value))
+            return refuse(reason, reason_size, "there are fewer values than the statement has parameters");
+        if (!value_bind(statement, i, value))
+            return refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
+    }
+    return !argument_element(array, (unsigned)count, &value) ||
+           refuse(reason, reason_size, "there are more values than the statement has parameters");
+}
+
+static int named_bind(sqlite3_stmt *statement, struct argument object, int count, char *reason, size_t reason_size)
+{
+    char is_bound[SQL_PARAMETERS_MAX + 1] = {0};
+    struct argument key, value;
+    for (size_t position = 0; argument_member(object, &position, &key, &value);) {
+        int index = index_of(statement, key);
+        if (index == 0)
+            return refuse(reason, reason_size, "a value has a name that is no parameter of the statement");
+        if (is_bound[index])
+            return refuse(reason, reason_size, "a value is there twice");
+        if (!value_bind(statement, index, value))
+            return refuse(reason, reason_size, "a value is beyond 64 bits, too long, or has a NUL in it");
+        is_bound[index] = 1;
+    }
+    for (int i = 1; i <= count; i++)
+        if (!is_bound[i])
+            return refuse(reason, reason_size, "a parameter of the statement has no value");
+    return 1;
+}
+
+/* Whether they can be parameters at all; 0 with a reason. */
+static int sql_parameters_check(struct argument parameters, char *reason, size_t reason_size)
+{
+    char kind = argument_kind(parameters);
+    return kind == '[' || kind == '{' || refuse(reason, reason_size, "the values are to be an array or an object");
+}
+
+/* Binds every parameter of the statement. 0 with a reason, which is about the arguments, when one is missing, or there
+ * is one too many. null is NULL, true and false are 1 and 0, arrays and objects are their JSON as text. */
+static int sql_parameters_bind(sqlite3_stmt *statement, struct argument parameters, char *reason, size_t reason_size)
+{
+    int count = sqlite3_bind_parameter_count(statement);
+    if (count > SQL_PARAMETERS_MAX)
+        return refuse(reason, reason_size, "the statement has more than 256 parameters");
+    if (argument_kind(parameters) == '{')
+        return named_bind(statement, parameters, count, reason, reason_size);
+    return listed_bind(statement, parameters, count, reason, reason_size);
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+/* The rows of a statement as JSON: objects by the names of their columns, up to a limit. */
+/* A row is made as a whole and counted as text: what does not fit any more is left out as a whole. */
+
+enum { SQL_ROWS_MAX = 1000, SQL_BYTES_MAX = 262144 };
+
+/* Zeroed = none. */
+struct sql_rows {
+    char *text; /* the objects with commas between */
+    size_t length;
+    unsigned count;
+    int is_cut; /* there were more */
+};
+
+static json_t *hex_of(const unsigned char *bytes, size_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+    char *hex = malloc(2 * length + 1);
+    if (hex == NULL)
+        return NULL;
+    for (size_t i = 0; i < length; i++) {
+        hex[2 * i] = digits[bytes[i] >> 4];
+        hex[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    json_t *text = json_stringn(hex, 2 * length);
+    free(hex);
+    return text;
+}
+
+/* A text that is no UTF-8 is taken for a blob. */
+static json_t *value_of(sqlite3_stmt *statement, int column)
+{
+    size_t length;
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        return json_integer(sqlite3_column_int64(statement, column));
+    case SQLITE_FLOAT: {
+        json_t *number = json_real(sqlite3_column_double(statement, column));
+        return number != NULL ? number : json_null();
+    }
+    case SQLITE_NULL:
+        return json_null();
+    case SQLITE_TEXT: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        json_t *value = text != NULL ? json_stringn(text, (size_t)sqlite3_column_bytes(statement, column)) : NULL;
+        if (value != NULL)
+            return value;
+        break;
+    }
+    default:
+        break;
+    }
+    const unsigned char *bytes = sqlite3_column_blob(statement, column);
+    length = (size_t)sqlite3_column_bytes(statement, column);
+    return hex_of(bytes, bytes != NULL ? length : 0);
+}
+
+static int is_too_long(sqlite3_stmt *statement)
+{
+    size_t length = 0;
+    for (int i = 0; i < sqlite3_column_count(statement); i++)
+        length += sqlite3_column_type(statement, i) == SQLITE_NULL ? 0 : (size_t)sqlite3_column_bytes(statement, i);
+    return length > SQL_BYTES_MAX;
+}
+
+static char *row_print(sqlite3_stmt *statement)
+{
+    json_t *row = json_object();
+    int is_good = row != NULL;
+    for (int i = 0; is_good && i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
+        is_good = name != NULL && json_object_set_new(row, name, value_of(statement, i)) == 0;
+    }
+    char *text = is_good ? json_dumps(row, JSON_COMPACT) : NULL;
+    json_decref(row);
+    return text;
+}
+
+static int text_add(struct sql_rows *rows, const char *row, size_t length)
+{
+    char *longer = realloc(rows->text, rows->length + length + 2);
+    if (longer == NULL)
+        return 0;
+    rows->text = longer;
+    rows->length += (size_t)snprintf(longer + rows->length, length + 2, "%s%s", rows->count > 0 ? "," : "", row);
+    rows->count++;
+    return 1;
+}
+
+/* Adds the row on which the statement stands. 0 without memory. Beyond the limit nothing is added. A blob becomes its
+ * bytes in hexadecimal, an infinite number null. */
+static int sql_rows_add(struct sql_rows *rows, sqlite3_stmt *statement)
+{
+    if (rows->is_cut || rows->count == SQL_ROWS_MAX || is_too_long(statement)) {
+        rows->is_cut = 1;
+        return 1;
+    }
+    char *row = row_print(statement);
+    size_t length = row != NULL ? strlen(row) : 0;
+    rows->is_cut = rows->length + length + 1 > SQL_BYTES_MAX;
+    int is_good = row != NULL && (rows->is_cut || text_add(rows, row, length));
+    free(row);
+    return is_good;
+}
+
+static void sql_rows_fini(struct sql_rows *rows)
+{
+    free(rows->text);
+    *rows = (struct sql_rows){0};
+}
+
+/* {"changes":1,"rows":[...],"cut":false}, to be freed; NULL without memory. */
+static char *sql_rows_result(const struct sql_rows *rows, long long changes)
+{
+    char *text = NULL;
+    if (asprintf(&text, "{\"changes\":%lld,\"rows\":[%s],\"cut\":%s}", changes, rows->text != NULL ? rows->text : "",
+                 rows->is_cut ? "true" : "false") < 0)
+        return NULL;
+    return text;
+}
+
+/* --- the job ------------------------------------------------------------------------------------------------------ */
 
 enum { REASON_MAX = 320 };
 

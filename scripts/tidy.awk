@@ -16,7 +16,7 @@ BEGIN {
 
     # The directories of the worker ("." is itself): a file may include its own and what stands before it, so that no two
     # include each other. What commands and dry runs share stands before both.
-    ladder = "print config plugin task isolation periodic history ."
+    ladder = "print config plugin task isolation periodic history . servers"
     ladder = ladder " dry_run/plan dry_run/result dry_run/options dry_run/crew dry_run/count dry_run/report"
     ladder = ladder " dry_run/stage dry_run/guests dry_run/shadow dry_run commands"
     count = split(ladder, steps, " ")

@@ -133,7 +133,7 @@ static void failure_tell(const struct event_command *command, const char *reason
 {
     char jid[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX];
     log_event(LOG_WARN, "event_command_failed", "event=%s jid=%s reason=%s", command->name,
-              log_quote(command->jid, jid), log_quote(reason, why));
+              log_value(command->jid, jid), log_value(reason, why));
 }
 
 static void line_tell(const struct event_command *command, const char *stream, const char *line, size_t length)
@@ -141,7 +141,7 @@ static void line_tell(const struct event_command *command, const char *stream, c
     char jid[LOG_QUOTE_MAX], text[LOG_QUOTE_MAX];
     if (line != NULL)
         log_event(LOG_INFO, "event_output", "event=%s jid=%s stream=%s text=%s", command->name,
-                  log_quote(command->jid, jid), stream, log_quote_bytes(line, length, text));
+                  log_value(command->jid, jid), stream, log_value_bytes(line, length, text));
 }
 
 static void stdout_told(void *context, const char *line, size_t length)

@@ -113,6 +113,12 @@ static struct flow_step ask_for_lock(struct flow *flow)
     return (struct flow_step){.lock = true};
 }
 
+static struct flow_step leave_unserved(struct flow *flow)
+{
+    flow->state = FLOW_UNSERVED;
+    return (struct flow_step){.release = true, .move = FLOW_MOVE_UNSERVED};
+}
+
 /* What failed takes the road of any failure. */
 static struct flow_step end_failed(struct flow *flow)
 {
@@ -197,7 +203,7 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
     if (task->is_refused)
         return end_by_move(flow, FLOW_REFUSED, FLOW_MOVE_BURY);
     if (!task->is_known)
-        return end_by_move(flow, FLOW_UNKNOWN_CLASS, FLOW_MOVE_RETRY);
+        return leave_unserved(flow);
     if (task->must_lock && !task->wants_lock)
         return end_by_move(flow, FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
     if (task->lacks_runner)
@@ -224,6 +230,8 @@ struct flow_step flow_nothing(struct flow *flow)
         return end_left(flow, FLOW_PARKED);
     case FLOW_SKIPPING:
         return end_left(flow, FLOW_SKIPPED);
+    case FLOW_UNSERVED:
+        return end_left(flow, FLOW_UNKNOWN_CLASS);
     case FLOW_FINISHING:
         return end_left(flow, FLOW_DONE);
     case FLOW_SETTLING:
@@ -239,6 +247,14 @@ struct flow_step flow_nothing(struct flow *flow)
         break;
     }
     invariant_unreachable("nothing was asked for");
+}
+
+struct flow_step flow_unserved(struct flow *flow, enum flow_result failed)
+{
+    invariant(flow->state == FLOW_UNSERVED);
+    /* Nobody ran it, so it leaves a record, also where its own failures would leave none. */
+    flow->task.if_failed = failed == FLOW_RUN_HOPELESS ? FLOW_RUN_EXHAUSTED : failed;
+    return end_failed(flow);
 }
 
 /* A claim is lost to a recovery, which cleans our places; the next claim starts afresh. */

@@ -18,6 +18,9 @@
  * CONFIRMING is for heirs: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until the
  * queue has said that its claim is still there. The question leaves when the holder ends, so it is mostly answered.
  *
+ * UNSERVED is for tasks of a class that nobody here serves, between CLAIMING and the end: the move into `retry` is
+ * refused when the grace of the task is over and nobody in the fleet serves the class. Then it has failed.
+ *
  * OPENING is for few tasks: those that run at most once, that report progress, or when somebody cancelled something.
  * LOCKING is for those that name something to lock. What of it is known to be held is not asked for.
  *
@@ -50,6 +53,7 @@ enum flow_state {
     FLOW_CONFIRMING,
     FLOW_OPENING,
     FLOW_READY,
+    FLOW_UNSERVED,
     FLOW_FINISHING,
     FLOW_SETTLING,
 };
@@ -66,7 +70,7 @@ enum flow_ending {
     FLOW_REFUSED,       /* its queue may not run its class, or it asks for what we do not do */
     FLOW_INVALID,       /* not a task */
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
-    FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody may, after a deployment */
+    FLOW_UNKNOWN_CLASS, /* nobody here serves it; somebody does elsewhere, or may after a deployment */
     FLOW_PARKED,        /* its lock is held: it waits in the queue store */
     FLOW_SKIPPED,       /* its lock is held, and its class is not worth doing twice */
     FLOW_DROPPED,       /* too many waited for its lock already */
@@ -143,10 +147,11 @@ enum flow_move {
     FLOW_MOVE_FINISH,      /* what the slot had is done */
     FLOW_MOVE_FINISH_WITH, /* and leaves something behind; refused when that cannot be put where it belongs */
     FLOW_MOVE_RETRY,
-    FLOW_MOVE_PARK,   /* into the waiting list; the answer may be another one */
-    FLOW_MOVE_SKIP,   /* ends it, unless the queue store knows that it was claimed before */
-    FLOW_MOVE_DELAY,  /* to be looked at again after a while */
-    FLOW_MOVE_SNOOZE, /* the same, after a while of its own */
+    FLOW_MOVE_PARK,     /* into the waiting list; the answer may be another one */
+    FLOW_MOVE_UNSERVED, /* into retry, uncounted; refused when it is to fail */
+    FLOW_MOVE_SKIP,     /* ends it, unless the queue store knows that it was claimed before */
+    FLOW_MOVE_DELAY,    /* to be looked at again after a while */
+    FLOW_MOVE_SNOOZE,   /* the same, after a while of its own */
     FLOW_MOVE_BURY,
     FLOW_MOVE_GIVE_BACK,
 };
@@ -176,7 +181,7 @@ struct flow {
 
 /* Idle slots only: there may be a task. */
 struct flow_step flow_wake(struct flow *flow);
-/* The queue's answers. FLOW_NOTHING also means parked, skipped, and done with all that it leaves. */
+/* The queue's answers. FLOW_NOTHING also means parked, skipped, unserved, and done with all that it leaves. */
 struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task);
 struct flow_step flow_nothing(struct flow *flow);
 /* Of a skip: it was claimed before. Of a park: what it waits for, its lock or a share of the runners, was freed since;
@@ -186,6 +191,8 @@ struct flow_step flow_not_yet(struct flow *flow, bool must_wait);
 struct flow_step flow_crowded(struct flow *flow);
 /* Of a FINISH_WITH: nothing was done; `failed` is what comes of a failure now. */
 struct flow_step flow_finish_refused(struct flow *flow, enum flow_result failed);
+/* Of an UNSERVED: nobody in the fleet serves it; `failed` is what comes of a failure now. */
+struct flow_step flow_unserved(struct flow *flow, enum flow_result failed);
 struct flow_step flow_claim_lost(struct flow *flow);
 /* The claim was lost without a call of ours. In READY the slot must have tried to withdraw the task. */
 struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);

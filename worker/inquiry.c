@@ -199,10 +199,12 @@ static void input_ready(void *context, int events)
 {
     struct inquiry *inquiry = context;
     (void)events;
-    if (!inquiry->terminal.typed(inquiry->terminal.context))
-        return;
-    inquiry->is_over = true;
-    run_end(inquiry, INQUIRY_INTERRUPTED);
+    enum inquiry_typed typed = inquiry->terminal.typed(inquiry->terminal.context);
+    inquiry->is_over |= typed == INQUIRY_TYPED_END;
+    if (typed == INQUIRY_TYPED_END)
+        run_end(inquiry, INQUIRY_INTERRUPTED);
+    else if (typed == INQUIRY_TYPED_KEY && inquiry->is_pause)
+        run_end(inquiry, INQUIRY_ANSWERED);
 }
 
 /* During a run it is only told: what was asked is waited for. */

@@ -88,11 +88,16 @@ enum exit_code inquiry_complain_reply(const struct inquiry *inquiry, size_t inde
 
 /* For a command that owns the terminal: from now on, until inquiry_close, SIGINT, SIGTERM, SIGHUP and SIGQUIT are
  * watched all the time, also between runs, and end the run or pause that goes on or comes next. `input` (-1 = none;
- * open, non-blocking, the caller's) is watched during runs and pauses: `typed` reads it and says whether to end them.
+ * open, non-blocking, the caller's) is watched during runs and pauses: `typed` reads it and says what comes of it.
  * SIGWINCH and SIGTSTP are told by `resized` and `suspended`, and end a pause. */
+enum inquiry_typed {
+    INQUIRY_TYPED_NOTHING,
+    INQUIRY_TYPED_KEY, /* ends a pause */
+    INQUIRY_TYPED_END, /* ends the run or pause, and all that come later */
+};
 struct inquiry_terminal {
     int input;
-    bool (*typed)(void *context);
+    enum inquiry_typed (*typed)(void *context);
     void (*resized)(void *context), (*suspended)(void *context);
     void *context;
 };

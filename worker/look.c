@@ -1,8 +1,58 @@
 /* What a worker looks at ten times a second: whether its lock nodes may be used, whether it was away, and whether it is
  * done. On the loop. */
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "base/log.h"
-#include "worker/lock_judge.h"
+#include "redlock/redlock_loop.h"
+#include "worker/config/config.h"
+#include "worker/config/findings.h"
+#include "worker/plugin/plugin.h"
+#include "worker/startup.h"
 #include "worker/worker_state.h"
+
+/* --- judging ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the lock nodes are what the configuration takes them for. Judged once, when a majority of them has said what
+ * it is: if they are not, waiting would not help, and tasks would only be parked again and again. Pure. */
+
+enum { LOCK_JUDGE_REASON_MAX = 512 };
+
+/* The first is enough for a log line; a reload or `holdfast check` tells all. */
+static bool holds_fit(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
+                      char reason[LOCK_JUDGE_REASON_MAX])
+{
+    struct findings findings = {0};
+    char text[LOG_QUOTE_MAX];
+    startup_check_holds(config, plugins, max_ttl_ns, &findings);
+    bool fit = findings.errors == 0;
+    if (!fit)
+        snprintf(reason, LOCK_JUDGE_REASON_MAX, "reason=%s", log_value(findings.items[0].text, text));
+    findings_fini(&findings);
+    return fit;
+}
+
+/* NULL when they are, else the event to be logged; its values are written into `reason`. */
+static const char *lock_judge(const struct config *config, const struct plugins *plugins,
+                              const struct redlock_standing *standing, char reason[LOCK_JUDGE_REASON_MAX])
+{
+    if (standing->blank >= standing->nodes / 2 + 1) {
+        snprintf(reason, LOCK_JUDGE_REASON_MAX,
+                 "nodes=%u blank=%u advice=\"the lock nodes are no lock group yet: make them one with holdfast nodes "
+                 "init\"",
+                 standing->nodes, standing->blank);
+        return "lock_group_missing";
+    }
+    if (standing->max_ttl_ns > 0 && config->lock.ttl_ns > standing->max_ttl_ns) {
+        snprintf(reason, LOCK_JUDGE_REASON_MAX,
+                 "ttl_ms=%lld max_ttl_ms=%lld advice=\"lock.ttl is above the max_ttl of the lock group: lower it\"",
+                 (long long)(config->lock.ttl_ns / NS_PER_MS), (long long)(standing->max_ttl_ns / NS_PER_MS));
+        return "lock_ttl_too_long";
+    }
+    return holds_fit(config, plugins, standing->max_ttl_ns, reason) ? NULL : "hold_at_least_too_long";
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 #define LOOK_NS (100 * NS_PER_MS)
 

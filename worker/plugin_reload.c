@@ -31,15 +31,17 @@ struct plugins *plugin_reload_read(const struct worker_options *options, const s
 {
     struct error error = ERROR_NONE;
     const struct config_worker *worker = &fresh->worker;
+    struct config soon = *fresh; /* as it will be: new lock nodes wait for a restart */
+    soon.lock_nodes = options->config->lock_nodes;
+    soon.lock_node_count = options->config->lock_node_count;
     struct plugins *plugins =
         plugins_load_again(options->plugins, worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
     plugins_add_programs(plugins, options->plugins, fresh, findings);
-    if (findings->errors > 0 || !may_open(fresh, plugins, findings))
+    startup_leave_out(&soon, plugins, findings);
+    if (findings->errors > 0 || !may_open(&soon, plugins, findings))
         return plugins;
-    struct plugin_opening opening = {.host_for = job_hosts_for,
-                                     .hosts = options->hosts,
-                                     .runs_here = startup_runs_here,
-                                     .context = (void *)(uintptr_t)fresh};
+    struct plugin_opening opening = {
+        .host_for = job_hosts_for, .hosts = options->hosts, .runs_here = startup_runs_here, .context = &soon};
     if (!plugins_open_for(plugins, &opening, &error))
         findings_error(findings, "%s", error.text);
     return plugins;
@@ -52,8 +54,8 @@ void plugins_tell(const struct plugins *plugins, unsigned after)
         char name[LOG_QUOTE_MAX], version[LOG_QUOTE_MAX], build[LOG_QUOTE_MAX];
         if (plugin_generation(plugin) > after)
             log_event(LOG_INFO, "plugin_loaded", "name=%s version=%s build=%s generation=%u",
-                      log_quote(plugin_name(plugin), name), log_quote(plugin_version(plugin), version),
-                      log_quote(plugin_build(plugin), build), plugin_generation(plugin));
+                      log_value(plugin_name(plugin), name), log_value(plugin_version(plugin), version),
+                      log_value(plugin_build(plugin), build), plugin_generation(plugin));
     }
 }
 
@@ -73,7 +75,7 @@ static void losses_tell(const struct plugins *running, const struct plugins *fre
             log_event(LOG_WARN, "plugin_gone",
                       "name=%s advice=\"its file is not there any more, so its classes are not "
                       "served\"",
-                      log_quote(plugin_name(plugins_at(running, i)), name));
+                      log_value(plugin_name(plugins_at(running, i)), name));
 }
 
 void worker_classes_take(struct worker *worker)

@@ -84,6 +84,8 @@ static void facts_fill(void *context, struct heartbeat_facts *facts)
         .mode = is_weighted(config) ? HEARTBEAT_WEIGHTED : HEARTBEAT_STRICT,
         .queues = presence->queues,
         .queue_count = presence->queue_count,
+        .classes = worker->class_names,
+        .class_count = worker->class_count,
         .runs = presence->runs,
         .run_count = runs_fill(presence),
     };

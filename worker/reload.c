@@ -69,7 +69,7 @@ static void findings_tell(const struct findings *findings)
     char text[LOG_QUOTE_MAX];
     for (size_t i = 0; i < findings->count; i++)
         log_event(findings->items[i].is_warning ? LOG_WARN : LOG_ERROR, "config_finding", "text=%s",
-                  log_quote(findings->items[i].text, text));
+                  log_value(findings->items[i].text, text));
 }
 
 struct telling {
@@ -122,7 +122,9 @@ static void settings_apply(struct worker *worker, const struct config *old)
 {
     const struct config *config = worker->options.config;
     struct error error = ERROR_NONE;
+    worker_log_sums(worker); /* a higher level would swallow them */
     log_set_level(config->worker.log_level);
+    log_set_format(config->worker.log_format);
     if (strcmp(config->worker.log_file, old->worker.log_file) != 0)
         log_reopen(config->worker.log_file);
     worker_limits_take(worker);

@@ -24,7 +24,7 @@ static void ignored_tell(const struct slot *slot)
 {
     char jid[LOG_QUOTE_MAX];
     if (slot->envelope.ignored != NULL)
-        log_event(LOG_WARN, "task_member_ignored", "jid=%s reason=\"%s\"", log_quote(slot->jid, jid),
+        log_event(LOG_WARN, "task_member_ignored", "jid=%s reason=\"%s\"", log_value(slot->jid, jid),
                   slot->envelope.ignored);
 }
 
@@ -162,10 +162,13 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     job_outcome_clear(&slot->job.outcome);
     berth_clear(slot->job.berth);
     slot->job.fence[0] = '\0';
-    slot->started = slot->has_ended = false;
+    slot->started = slot->has_ended = slot->was_told = slot->was_refused = false;
     slot->hold = FLOW_HELD;
     slot->held_ns = 0;
+    slot->locked.at.us = slot->locked.left_at.us = 0;
+    slot->locked.heir[0] = '\0';
     slot->fate = NULL;
+    slot->unserved_at = (struct wall_time){0};
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
@@ -197,7 +200,8 @@ static void crowd_met(struct slot *slot)
 static void place_emptied(struct slot *slot)
 {
     bool is_parked = slot->flow.state == FLOW_PARKING;
-    bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING && slot->flow.state != FLOW_FINISHING;
+    bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING && slot->flow.state != FLOW_FINISHING &&
+                   slot->flow.state != FLOW_UNSERVED;
     slot_heir_missing(slot);
     if (is_parked)
         slots_seek_heir(slot->worker, slot->wait.list);
@@ -262,7 +266,10 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         crowd_met(slot);
         return;
     case QUEUE_REFUSED:
-        finish_refused(slot);
+        if (slot->flow.state == FLOW_UNSERVED)
+            slot_perform(slot, flow_unserved(&slot->flow, slot_failed_result(slot)));
+        else
+            finish_refused(slot);
         return;
     case QUEUE_LOST:
         claim_lost(slot);
@@ -279,31 +286,6 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
 
 /* --- endings ------------------------------------------------------------------------------------------------------ */
 
-static enum log_level ending_level(enum flow_ending ending)
-{
-    switch (ending) {
-    case FLOW_DONE:
-    case FLOW_PARKED:
-    case FLOW_GIVEN_BACK:
-        return LOG_DEBUG;
-    case FLOW_DISCARDED:
-    case FLOW_SKIPPED:
-    case FLOW_SNOOZED:
-    case FLOW_EXPIRED:
-    case FLOW_CANCELLED:
-        return LOG_INFO;
-    default:
-        return LOG_WARN;
-    }
-}
-
-static const char *ending_reason(const struct slot *slot, enum flow_ending ending)
-{
-    if (slot->abandoned)
-        return "its handler was abandoned"; /* and may be writing into the failure */
-    return ending == FLOW_INVALID ? slot->invalid.text : slot->job.outcome.failure.message;
-}
-
 static void ending_count(struct slot *slot, enum flow_ending ending)
 {
     struct worker *worker = slot->worker;
@@ -319,20 +301,6 @@ static void ending_count(struct slot *slot, enum flow_ending ending)
         lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
 }
 
-/* " fence=17 resource=acct:7 held_ms=12 fate=..." as far as there is any of it. */
-static void ending_details(const struct slot *slot, char *text, size_t size)
-{
-    char resource[LOG_QUOTE_MAX];
-    int length = 0;
-    text[0] = '\0';
-    if (slot->waiting.resource_count > 0)
-        length = snprintf(text, size, "%s%s resource=%s held_ms=%lld", slot->job.fence[0] != '\0' ? " fence=" : "",
-                          slot->job.fence, log_quote(slot->resources.names[0], resource),
-                          (long long)(slot->held_ns / NS_PER_MS));
-    if (slot->fate != NULL && (size_t)length < size)
-        snprintf(text + length, size - (size_t)length, " fate=\"%s\"", slot->fate);
-}
-
 /* A slot may lose its place at the queue node while it asks for a task. It has none then, and nothing has ended. */
 static void ending_tell(struct slot *slot, enum flow_ending ending)
 {
@@ -344,15 +312,7 @@ static void ending_tell(struct slot *slot, enum flow_ending ending)
         ended_tasks_note(slot->worker->ended, slot->jid, loop_now(slot->worker->loop));
     slot_event_tell(slot, ending);
     slot_observe_left(slot, ending);
-    if (!log_is_on(ending_level(ending)))
-        return;
-    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    char details[2 * LOG_QUOTE_MAX];
-    ending_details(slot, details, sizeof details);
-    log_event(ending_level(ending), "task_ended", "ending=%s jid=%s class=%s queue=%s slot=%u%s reason=%s",
-              flow_ending_name(ending), log_quote(slot->jid, jid),
-              log_quote(slot->invalid.text[0] == '\0' ? slot->envelope.class_name : NULL, class_name),
-              log_quote(slot->queue, queue), slot->number, details, log_quote(ending_reason(slot, ending), reason));
+    slot_log_ended(slot, ending);
 }
 
 void slot_perform(struct slot *slot, struct flow_step step)

@@ -51,8 +51,8 @@ static void time_is_over(struct loop_timer *timer)
 {
     struct slot *slot = list_owner(timer, struct slot, timeout);
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    log_event(LOG_WARN, "task_timed_out", "jid=%s class=%s slot=%u seconds=%.1f", log_quote(slot->jid, jid),
-              log_quote(slot->envelope.class_name, class_name), slot->number,
+    log_event(LOG_WARN, "task_timed_out", "jid=%s class=%s slot=%u seconds=%.1f", log_value(slot->jid, jid),
+              log_value(slot->envelope.class_name, class_name), slot->number,
               (double)slot->rules.timeout_ns / (double)NS_PER_S);
     job_cancel(&slot->job, HF_TIMEOUT);
     slot_interrupt(slot);

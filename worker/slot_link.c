@@ -38,8 +38,8 @@ static bool link_hears(struct hf_job *job, enum hf_log_level level)
 static void link_log(struct hf_job *job, enum hf_log_level level, const char *text)
 {
     char said[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    log_event(level_of(level), "job_says", "jid=%s class=%s text=%s", log_quote(job->jid, jid),
-              log_quote(job->class_name, class_name), log_quote(text, said));
+    log_event(level_of(level), "job_says", "jid=%s class=%s text=%s", log_value(job->jid, jid),
+              log_value(job->class_name, class_name), log_value(text, said));
 }
 
 static void link_event(struct hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields,
@@ -48,13 +48,13 @@ static void link_event(struct hf_job *job, enum hf_log_level level, const char *
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX], text[LOG_LINE_MAX / 2] = "";
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        const char *value = log_quote(fields[i].value, quoted);
+        const char *value = log_value(fields[i].value, quoted);
         if (used + strlen(fields[i].key) + strlen(value) + sizeof " =" > sizeof text)
             break;
         used += (size_t)snprintf(text + used, sizeof text - used, " %s=%s", fields[i].key, value);
     }
-    log_event(level_of(level), "job_event", "event=%s jid=%s class=%s%s", name, log_quote(job->jid, jid),
-              log_quote(job->class_name, class_name), text);
+    log_event(level_of(level), "job_event", "event=%s jid=%s class=%s%s", name, log_value(job->jid, jid),
+              log_value(job->class_name, class_name), text);
 }
 
 static bool link_progress(struct hf_job *job, const char *json)

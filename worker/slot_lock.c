@@ -124,19 +124,6 @@ static int64_t waited_ns(const struct slot *slot, const struct redlock_event *ev
     return since_ns > event->waited_ns ? since_ns : event->waited_ns;
 }
 
-static void locked_tell(const struct slot *slot, const struct redlock_event *event)
-{
-    char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
-    if (!log_is_on(LOG_DEBUG))
-        return;
-    log_event(LOG_DEBUG, "task_locked",
-              "jid=%s slot=%u resource=%s resources=%u fence=%s class=%s handed_over=%s waited_ms=%lld",
-              log_quote(slot->jid, jid), slot->number, log_quote(slot->resources.names[0], resource),
-              slot->resources.count, slot->job.fence[0] != '\0' ? slot->job.fence : "-",
-              log_quote(slot->envelope.class_name, class_name), event->handed_over ? "yes" : "no",
-              (long long)(waited_ns(slot, event) / NS_PER_MS));
-}
-
 static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
 {
     metrics_count(slot, LOCK_EVENT_ACQUIRED);
@@ -158,12 +145,14 @@ static void lock_taken(struct slot *slot, const struct redlock_event *event)
     slot->is_heir = false;
     slot->has_lock = true;
     slot->locked_at = loop_now(slot->worker->loop);
+    slot->locked.at = wall_now();
+    slot->locked.waited_ns = waited_ns(slot, event);
+    slot->locked.was_handed = event->handed_over;
     slot_chain_go_on(slot, event->handed_over);
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_forget_held(slot->worker->contention, slot->waiting.names[i]);
     job_verifier_open(&slot->verifier, slot->lock);
     acquisition_count(slot, event);
-    locked_tell(slot, event);
     slot_perform(slot, flow_locked(&slot->flow));
 }
 
@@ -309,6 +298,9 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
         return;
     }
     slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
+    slot->locked.left_at = wall_now();
+    if (slot->left.kind == SLOT_LEFT_TO_HEIR)
+        snprintf(slot->locked.heir, sizeof slot->locked.heir, "%s", slot->mate->jid);
     lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                       slot->held_ns / NS_PER_US);
     report_lock_hold(&slot->worker->report, slot->held_ns);

@@ -7,7 +7,7 @@
 #include "worker/worker_state.h"
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
-#define UNKNOWN_CLASS_DELAY_NS (30 * NS_PER_S)
+#define UNSERVED_DELAY_NS (30 * NS_PER_S)
 
 static struct queue_task_name task_name(const struct slot *slot)
 {
@@ -99,7 +99,7 @@ static void task_finish_with(struct slot *slot)
     slot_outcome_clear(slot);
 }
 
-static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
+static const struct buffer *record_write(struct slot *slot, enum queue_place place, bool counts)
 {
     struct buffer *text = &slot->worker->text;
     struct failure abandoned;
@@ -118,24 +118,48 @@ static void record_move(struct slot *slot, enum queue_place place, int64_t delay
                                            .counts = counts,
                                            .is_final = place == QUEUE_DEAD,
                                            .fence = slot->job.fence,
+                                           .unserved_at = slot->unserved_at,
                                            .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = (const char *const *)backtrace->lines,
                                            .backtrace_count = slot->abandoned ? 0 : backtrace->count},
                   wall_now(), text);
-    postpone(slot, place, delay_ns, text);
+    return text;
+}
+
+static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
+{
+    postpone(slot, place, delay_ns, record_write(slot, place, counts));
 }
 
 static void task_retry(struct slot *slot)
 {
     /* It was the lock that failed, not the task. */
     bool counts = slot->hold != FLOW_LOST;
-    if (slot->handler != NULL) {
-        record_move(slot, QUEUE_RETRY, run_retry_delay_ns(&slot->job, &slot->envelope), counts);
-        return;
-    }
+    int64_t delay_ns =
+        slot->handler != NULL ? run_retry_delay_ns(&slot->job, &slot->envelope) : slot->unserved_delay_ns;
+    record_move(slot, QUEUE_RETRY, delay_ns, counts);
+}
+
+/* It fails by itself when the queue node refuses that. */
+static void task_unserved(struct slot *slot)
+{
+    int64_t grace_ns = slot->worker->options.config->worker.unknown_class_grace_ns;
+    struct task_unserved unserved =
+        task_rules_unserved(slot->envelope.unserved_at, grace_ns, queue_now(slot->worker->queue));
+    slot->unserved_at = unserved.since;
+    slot->unserved_delay_ns = failure_delay_ns(&slot->envelope);
     failure_set(&slot->job.outcome.failure, "HF::UnknownClass", "no plugin of this worker serves the class %s",
                 slot->envelope.class_name);
-    record_move(slot, QUEUE_RETRY, UNKNOWN_CLASS_DELAY_NS + random_between(0, UNKNOWN_CLASS_DELAY_NS / 3), false);
+    const struct buffer *text = record_write(slot, QUEUE_RETRY, false);
+    bool comes_back = slot_failed_result(slot) == FLOW_RUN_FAILED;
+    slot->fate = NULL;
+    queue_unserved(slot->worker->queue, slot->number,
+                   &(struct queue_unserved){.jid = slot->jid,
+                                            .class_name = slot->envelope.class_name,
+                                            .delay_ns = UNSERVED_DELAY_NS + random_between(0, UNSERVED_DELAY_NS / 3),
+                                            .may_fail = unserved.is_over,
+                                            .failed_delay_ns = comes_back ? slot->unserved_delay_ns : 0},
+                   text->bytes, text->length);
 }
 
 /* The entry must say where it came from, or it would be promoted to the default queue; it must have a jid, or two tasks
@@ -156,8 +180,9 @@ static void origin_write(struct slot *slot, bool is_parked, const char *list, st
                                         {"jid", {id.bytes, id.length}},
                                         {"hf_parked", {is_parked ? since.bytes : NULL, is_parked ? since.length : 0}},
                                         {"hf_line", {line.bytes, line.length}},
+                                        {"hf_unserved_at", {NULL, 0}},
                                         {"expires_at", {expiry.bytes, expiry.length}}};
-    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 5 : 4, out);
+    envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 6 : 5, out);
     buffer_fini(&name);
     buffer_fini(&id);
     buffer_fini(&since);
@@ -169,7 +194,8 @@ static bool says_its_origin(const struct slot *slot, const char *list)
 {
     const struct envelope *envelope = &slot->envelope;
     return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' && envelope->parked_at.us != 0 &&
-           strcmp(envelope->line, list != NULL ? list : "") == 0 && envelope->expires_at.us == slot->rules.expiry.us;
+           envelope->unserved_at.us == 0 && strcmp(envelope->line, list != NULL ? list : "") == 0 &&
+           envelope->expires_at.us == slot->rules.expiry.us;
 }
 
 /* Contention is no failure: the payload goes as it is, if it says what it must. */
@@ -252,7 +278,7 @@ static void task_bury(struct slot *slot)
     }
     if (slot->invalid.text[0] == '\0') {
         bury_reason_set(slot);
-        record_move(slot, QUEUE_DEAD, 0, slot->started);
+        record_move(slot, QUEUE_DEAD, 0, slot->started || slot->unserved_at.us != 0);
         return;
     }
     buffer_clear(text);
@@ -302,6 +328,9 @@ static void move_perform(struct slot *slot, enum flow_move move)
         return;
     case FLOW_MOVE_PARK:
         task_park(slot);
+        return;
+    case FLOW_MOVE_UNSERVED:
+        task_unserved(slot);
         return;
     case FLOW_MOVE_SKIP:
         task_skip(slot);

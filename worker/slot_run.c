@@ -138,9 +138,10 @@ static void fenced_off_count(struct slot *slot)
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                        LOCK_EVENT_FENCED_OFF);
     slot_observe_fenced_off(slot);
-    log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_quote(slot->jid, jid),
-              log_quote(slot->resources.names[0], resource), slot->job.fence,
-              log_quote(slot->job.outcome.failure.message, reason));
+    slot->was_refused = true;
+    log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_value(slot->jid, jid),
+              log_value(slot->resources.names[0], resource), slot->job.fence,
+              log_value(slot->job.outcome.failure.message, reason));
 }
 
 void slot_ran(struct loop_message *message)
@@ -207,27 +208,6 @@ static int64_t lock_hold_until(const struct slot *slot)
     return until.ns != INSTANT_NEVER.ns ? until.ns : 0;
 }
 
-/* The one line that names all resources of a task, and the only one of a run without a lock; what is too long for a
- * line is left out. */
-static void start_tell(const struct slot *slot)
-{
-    char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX], resources[LOG_LINE_MAX / 2] = "";
-    size_t used = 0;
-    if (!log_is_on(LOG_DEBUG))
-        return;
-    bool locks = slot->resources.count > 0; /* else it says what it would have locked */
-    const char *const *names = locks ? slot->resources.names : slot->envelope.resources;
-    unsigned count = locks ? slot->resources.count : slot->envelope.resource_count;
-    for (unsigned i = 0; i < count; i++) {
-        const char *name = log_quote(names[i], quoted);
-        if (used + strlen(" resource=") + strlen(name) >= sizeof resources)
-            break;
-        used += (size_t)snprintf(resources + used, sizeof resources - used, " resource=%s", name);
-    }
-    log_event(LOG_DEBUG, "task_started", "jid=%s class=%s slot=%u%s", log_quote(slot->jid, jid),
-              log_quote(slot->envelope.class_name, class_name), slot->number, resources);
-}
-
 /* The queue node has a task again that ended here: it lost what it was told last, or somebody pushed the jid twice. */
 static void repeat_tell(const struct slot *slot)
 {
@@ -238,13 +218,13 @@ static void repeat_tell(const struct slot *slot)
     log_event(
         LOG_WARN, "task_seen_before",
         "jid=%s class=%s queue=%s seconds=%.3f advice=\"a task of this jid ended here so long ago, and runs again\"",
-        log_quote(slot->jid, jid), log_quote(slot->envelope.class_name, class_name), log_quote(slot->queue, queue),
+        log_value(slot->jid, jid), log_value(slot->envelope.class_name, class_name), log_value(slot->queue, queue),
         (double)age_ns / (double)NS_PER_S);
 }
 
 void slot_run_start(struct slot *slot)
 {
-    start_tell(slot);
+    slot_log_started(slot);
     repeat_tell(slot);
     slot->job.class_name = slot->envelope.class_name;
     slot->job.args = slot->envelope.args;

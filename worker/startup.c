@@ -1,5 +1,6 @@
 #include "worker/startup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,27 +13,36 @@
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
-    if (config->lock_node_count > 0)
-        return;
-    for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
+    for (size_t i = 0; config->lock_node_count == 0 && i < plugins_handler_count(plugins); i++) {
         const struct plugin_handler *handler = plugins_handler_at(plugins, i);
         const struct config_class *entry = config_class_find(config, handler->class_name);
-        enum config_mode mode = class_mode_of(config, entry, handler);
         const char *where = entry != NULL && entry->source.where != NULL ? entry->source.where : config->path;
-        if (mode == CONFIG_MODE_NONE)
+        if (class_mode_of(config, entry, handler) == CONFIG_MODE_NONE)
             continue;
-        if (mode == CONFIG_MODE_CORRECTNESS)
-            findings_error(
-                findings,
-                "%s: there are no lock_nodes, but the class %s has the mode correctness, which needs at least "
-                "%d; add nodes",
-                where, handler->class_name, CLASS_MODE_NODES_LEAST);
-        else
-            findings_error(findings,
-                           "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "
-                           "set lock = \"none\" for the class",
-                           where, handler->class_name);
+        findings_error(findings,
+                       "%s: there are no lock_nodes, but tasks of the class %s may need a lock; add nodes or "
+                       "set lock = \"none\" for the class",
+                       where, handler->class_name);
         return;
+    }
+}
+
+void startup_leave_out(const struct config *config, struct plugins *plugins, struct findings *findings)
+{
+    if (config->lock_node_count >= CLASS_MODE_NODES_LEAST)
+        return;
+    for (size_t i = plugins_handler_count(plugins); i-- > 0;) {
+        const struct plugin_handler *handler = plugins_handler_at(plugins, i);
+        const struct config_class *entry = config_class_find(config, handler->class_name);
+        if (class_mode_of(config, entry, handler) != CONFIG_MODE_CORRECTNESS)
+            continue;
+        findings_warn(findings,
+                      "%s: this worker does not serve the class %s: its mode is correctness, which needs at least %d "
+                      "lock_nodes, and there are %zu; add nodes or, when two of its tasks at once would do no harm, "
+                      "give the class mode = \"efficiency\"",
+                      entry != NULL && entry->source.where != NULL ? entry->source.where : handler->origin,
+                      handler->class_name, CLASS_MODE_NODES_LEAST, config->lock_node_count);
+        plugins_leave_out(plugins, handler->class_name);
     }
 }
 
@@ -44,11 +54,6 @@ static void check_correctness(const struct config *config, const struct config_c
 {
     const char *where = entry != NULL ? entry->source.where : handler->origin, *name = handler->class_name;
     const char *remedy = "when two of its tasks at once would do no harm, give the class mode = \"efficiency\"";
-    if (config->lock_node_count > 0 && config->lock_node_count < CLASS_MODE_NODES_LEAST)
-        findings_error(findings,
-                       "%s: the class %s has the mode correctness, which needs at least %d lock_nodes, and there are "
-                       "%zu; add nodes or, %s",
-                       where, name, CLASS_MODE_NODES_LEAST, config->lock_node_count, remedy);
     if (!class_mode_is_fenced(config, entry))
         findings_error(findings,
                        "%s: the class %s has the mode correctness and no fencing tokens; set fence = \"yes\" for it "
@@ -149,8 +154,9 @@ bool startup_runs_here(void *config, const struct plugin_handler *handler)
 static void check_class(const struct config_class *entry, const struct plugins *plugins, struct findings *findings)
 {
     struct suggestion suggestion = suggestion_for(entry->name);
-    char hint[SUGGEST_HINT_MAX];
-    if (entry->source.is_broken || plugins_find(plugins, entry->name) != NULL)
+    char hint[SUGGEST_HINT_MAX], text[512];
+    snprintf(text, sizeof text, "does not serve the class %s:", entry->name); /* of startup_leave_out */
+    if (entry->source.is_broken || plugins_find(plugins, entry->name) != NULL || findings_find(findings, text) != NULL)
         return;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++)
         suggestion_offer(&suggestion, plugins_handler_at(plugins, i)->class_name);
@@ -214,6 +220,10 @@ void startup_check_periodic(const struct config *config, const struct plugins *p
 
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
+    if (plugins_handler_count(plugins) == 0 && findings->errors == 0)
+        findings_error(findings,
+                       "%s: this worker has nothing to run: name plugins in worker.jobs, or a program in classes",
+                       config->path);
     check_lock_nodes(config, plugins, findings);
     check_modes(config, plugins, findings);
     for (size_t i = 0; i < config->class_count; i++)

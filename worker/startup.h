@@ -7,6 +7,9 @@
 #include "worker/config/findings.h"
 #include "worker/plugin/plugin.h"
 
+/* Leaves out, with a warning each, the classes whose mode is correctness when there are fewer lock nodes than that
+ * needs: their tasks count as those of a class that this worker does not serve. Before startup_check. */
+void startup_leave_out(const struct config *config, struct plugins *plugins, struct findings *findings);
 /* Periodic tasks that nobody would run: for `holdfast check`, as a worker may be told to serve some queues only. */
 void startup_check_periodic(const struct config *config, const struct plugins *plugins, struct findings *findings);
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings);

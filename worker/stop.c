@@ -92,8 +92,8 @@ static void slot_tell(const struct slot *slot, enum log_level level, const char 
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
     int64_t ran_ns = instant_since(slot->handed_over, loop_now(slot->worker->loop));
-    log_event(level, event, "slot=%u jid=%s class=%s queue=%s seconds=%.1f", slot->number, log_quote(slot->jid, jid),
-              log_quote(slot->envelope.class_name, class_name), log_quote(slot->queue, queue),
+    log_event(level, event, "slot=%u jid=%s class=%s queue=%s seconds=%.1f", slot->number, log_value(slot->jid, jid),
+              log_value(slot->envelope.class_name, class_name), log_value(slot->queue, queue),
               (double)ran_ns / (double)NS_PER_S);
 }
 

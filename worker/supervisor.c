@@ -67,8 +67,8 @@ static const char *culprit_text(const struct former_process *former, char text[2
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     text[0] = '\0';
     if (former->jid[0] != '\0')
-        snprintf(text, 2 * LOG_QUOTE_MAX + 16, " jid=%s class=%s", log_quote(former->jid, jid),
-                 log_quote(former->class_name, class_name));
+        snprintf(text, 2 * LOG_QUOTE_MAX + 16, " jid=%s class=%s", log_value(former->jid, jid),
+                 log_value(former->class_name, class_name));
     return text;
 }
 

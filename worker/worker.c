@@ -82,12 +82,12 @@ void worker_lock_trouble(struct worker *worker, enum redlock_answer answer, cons
     if (answer == REDLOCK_NO_QUORUM)
         log_event(LOG_WARN, "lock_no_quorum",
                   "nodes_up=%u reason=%s advice=\"tasks are parked until a majority of the lock nodes grants locks\"",
-                  redlock_group_nodes_up(worker->locks), log_quote(reason, why));
+                  redlock_group_nodes_up(worker->locks), log_value(reason, why));
     else
         log_event(
             LOG_ERROR, "lock_refused",
             "reason=%s advice=\"tasks are parked: lower lock.ttl and reload, or raise max_ttl of the lock nodes\"",
-            log_quote(reason, why));
+            log_value(reason, why));
 }
 
 /* --- building --------------------------------------------------------------------------------------------------- */
@@ -275,6 +275,9 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->signals == NULL)
         return false;
     atomic_store(&worker->options.board->pulse, INT64_MAX); /* until the loop runs */
+    task_log_init(&worker->task_log, worker->options.processes);
+    loop_timer_init(&worker->log_sums, worker_log_sums_fire);
+    loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
     loop_timer_init(&worker->look, worker_look);
     loop_timer_set(worker->loop, &worker->look, instant_now());
     worker_observe_begin(worker);
@@ -312,6 +315,8 @@ static void worker_free(struct worker *worker)
     if (worker->loop != NULL) {
         if (worker->slots != NULL)
             loop_hook_cancel(&worker->give_back);
+        loop_timer_clear(worker->loop, &worker->log_sums);
+        loop_timer_clear(worker->loop, &worker->log_unserved);
         loop_timer_clear(worker->loop, &worker->look);
         loop_timer_clear(worker->loop, &worker->observe);
         loop_timer_clear(worker->loop, &worker->limit);
@@ -373,7 +378,7 @@ static void report_finish(struct worker *worker)
     if (report_save(worker->options.report_path, &worker->text, &error))
         return;
     char why[LOG_QUOTE_MAX];
-    log_event(LOG_ERROR, "report_failed", "reason=%s", log_quote(error.text, why));
+    log_event(LOG_ERROR, "report_failed", "reason=%s", log_value(error.text, why));
     worker->exit_code = EXIT_CODE_FAILURE;
 }
 
@@ -381,7 +386,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
 {
     struct worker *worker = memory_new(struct worker);
     struct error error = ERROR_NONE;
-    char text[LOG_QUOTE_MAX];
+    char text[LOG_QUOTE_MAX], path[LOG_QUOTE_MAX];
     worker->options = *options;
     worker->runner_count = options->config->worker.threads;
     worker->slot_count = WORKER_SLOTS(worker->runner_count);
@@ -389,17 +394,20 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     worker->report.started = instant_now();
     *abandoned = false;
     if (!worker_build(worker, &error)) {
-        log_event(LOG_ERROR, "worker_failed", "reason=%s", log_quote(error.text, text));
+        log_event(LOG_ERROR, "worker_failed", "reason=%s", log_value(error.text, text));
         worker_free(worker);
         return EXIT_CODE_FAILURE;
     }
-    log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu",
-              log_quote(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
-              options->config->lock_node_count, plugins_handler_count(options->plugins));
+    log_event(LOG_INFO, "worker_started", "identity=%s threads=%u queues=%zu lock_nodes=%zu classes=%zu config=%s",
+              log_value(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
+              options->config->lock_node_count, plugins_handler_count(options->plugins),
+              log_value(options->config->path, path));
     atomic_store(&options->board->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
     worker_observe(worker);
+    worker_log_sums(worker);
+    worker_log_unserved(worker);
     report_finish(worker);
     enum exit_code exit_code = worker->exit_code;
     *abandoned = !reload_end(worker->reload) || worker->abandoned;

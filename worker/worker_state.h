@@ -23,6 +23,7 @@
 #include "worker/presence.h"
 #include "worker/report.h"
 #include "worker/runner_pool.h"
+#include "worker/task_log.h"
 #include "worker/task_resources.h"
 #include "worker/task/task_rules.h"
 #include "worker/waiting_names.h"
@@ -66,6 +67,14 @@ struct slot_observed {
     enum redlock_answer refusal;
 };
 
+/* What the log is told of its lock. */
+struct slot_locked {
+    struct wall_time at, left_at; /* us = 0: it had none; it has it still */
+    int64_t waited_ns;
+    bool was_handed;                       /* by the task that `heir_of` names */
+    char heir[ENVELOPE_JID_BYTES_MAX + 1]; /* to whom it was handed on; empty = to nobody */
+};
+
 struct slot {
     struct worker *worker;
     unsigned number;
@@ -97,12 +106,15 @@ struct slot {
     struct slot_wait wait;
     struct slot_left left;
     struct slot_chain chain;
-    const char *fate; /* why its failure ends it, or does not; NULL = it did not fail */
+    struct wall_time unserved_at; /* when its class was first found to be served by nobody here; 0 = it is served */
+    int64_t unserved_delay_ns;    /* after which it comes back if it fails for that */
+    const char *fate;             /* why its failure ends it, or does not; NULL = it did not fail */
     struct serial *serial;
     struct redlock_lock *lock;
     unsigned taken; /* of what `waiting` names, the first so many, in the process's table */
     bool has_lock;  /* it was acquired */
     struct instant locked_at;
+    struct slot_locked locked;
     int64_t held_ns;        /* once it was left */
     enum redlock_loss loss; /* how it was lost; told once job.lost is set */
     struct job_verifier verifier;
@@ -120,6 +132,8 @@ struct slot {
     enum flow_result result;
     enum flow_hold hold;                   /* of the lock, at the end of the run */
     struct instant handed_over;            /* to the runners */
+    bool was_refused;                      /* its write, by a fence */
+    bool was_told;                         /* the log has its end */
     bool abandoned;                        /* its handler still runs, and nobody waits for it any more */
     struct instant run_started, run_ended; /* as the runner saw it */
     struct slot_observed observed;         /* all zero without an observer */
@@ -165,7 +179,11 @@ struct worker {
     bool quiet;    /* claims nothing more, for good */
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
-    struct loop_timer look;                  /* at the lock nodes, and whether all is drained */
+    struct loop_timer look; /* at the lock nodes, and whether all is drained */
+    struct task_log task_log;
+    struct unserved_log *unserved; /* tasks of classes that are not served, since the last line about them */
+    struct loop_timer log_unserved;
+    struct loop_timer log_sums;              /* when those of the log are told */
     struct loop_timer observe;               /* at what the observer is told */
     struct loop_timer limit;                 /* of the present phase of stopping */
     struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
@@ -266,6 +284,14 @@ void slot_outcome_clear(struct slot *slot);
 
 /* slot_event.c: for the command of on_event. */
 void slot_event_tell(struct slot *slot, enum flow_ending ending);
+
+/* slot_log.c */
+void slot_log_started(struct slot *slot);
+void slot_log_ended(struct slot *slot, enum flow_ending ending);
+void worker_log_sums(struct worker *worker); /* now, if there are any */
+void worker_log_sums_fire(struct loop_timer *timer);
+void worker_log_unserved(struct worker *worker);
+void worker_log_unserved_fire(struct loop_timer *timer);
 
 /* observe.c: tells the observer, when there is one. */
 void slot_observe_claim(struct slot *slot);

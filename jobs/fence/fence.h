@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fence.h: sinks that refuse a holder whose time is over. For handlers and for any other program that has a token.
  *
  * A lock tells its holder when it ends, but a holder that stands still cannot listen: it may wake up after its lock has

@@ -7,7 +7,7 @@
  * Steps, each of which may be the last one of the process:
  *
  *     enter     lock; PATH.fence is read and compared: a stale caller ends here and has changed nothing
- *     settle    what an earlier caller left half done is decided (record.h), the token is advanced: PATH.fence is
+ *     settle    what an earlier caller left half done is decided, the token is advanced: PATH.fence is
  *               replaced, and only then PATH.new removed, on whose being there the decision rested
  *     (read)    the content
  *     (write)   PATH.new is written and synchronized, then its name; PATH.fence says `writing JID`; PATH.new becomes
@@ -15,10 +15,11 @@
  *
  * A file is synchronized before it gets its name and the directory after that, so a loss of power cannot leave the name
  * of an empty file, nor swap the order of two steps. */
-#include "jobs/fence/fence.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -26,8 +27,126 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "jobs/fence/record.h"
+#include "jobs/fence/fence.h"
 #include "jobs/fence/rule.h"
+
+/* --- records ------------------------------------------------------------------------------------------------------ */
+
+/* What the file sink keeps beside the file (PATH.fence), as lines of text:
+ *
+ *     holdfast-fence 1
+ *     token 1790000000000000
+ *     resource account:7
+ *     writing 0123456789abcdef01234567       when the last write named a task
+ *     done 89abcdef0123456789abcdef          tasks that wrote before, the latest first
+ *
+ * A record is only ever replaced as a whole. `writing` is what ties it to the file, which is another name in the
+ * directory and so cannot be renamed in the same step: it is written when PATH.new is complete, and PATH.new becomes
+ * PATH after that. So that task is done if PATH.new is gone, and not done if it is there. No I/O here. */
+
+struct hf_fence_record {
+    char *text; /* what was parsed, and what the texts below point into */
+    int64_t token;
+    const char *resource;
+    const char *writing; /* NULL: none */
+    unsigned done_count;
+    const char *done[HF_FENCE_FILE_REPEATS];
+};
+
+static const char head[] = "holdfast-fence 1\n";
+
+/* Cuts off the next line if it begins with that word and a blank: the value, else NULL and nothing is cut off. */
+static const char *line_take(char **rest, const char *word)
+{
+    size_t length = strlen(word);
+    char *end = strchr(*rest, '\n');
+    if (end == NULL || strncmp(*rest, word, length) != 0 || (*rest)[length] != ' ')
+        return NULL;
+    const char *value = *rest + length + 1;
+    *end = '\0';
+    *rest = end + 1;
+    return value;
+}
+
+/* Takes the text, which fini frees in any case; 0 when it is no record. */
+static int hf_fence_record_parse(struct hf_fence_record *record, char *text_take, size_t length)
+{
+    const char *jid;
+    *record = (struct hf_fence_record){.text = text_take};
+    if (strlen(text_take) != length || strncmp(text_take, head, sizeof head - 1) != 0)
+        return 0;
+    char *rest = text_take + sizeof head - 1;
+    const char *token = line_take(&rest, "token");
+    if (token == NULL || !hf_fence_token(token, &record->token))
+        return 0;
+    record->resource = line_take(&rest, "resource");
+    if (record->resource == NULL)
+        return 0;
+    record->writing = line_take(&rest, "writing");
+    while (record->done_count < HF_FENCE_FILE_REPEATS && (jid = line_take(&rest, "done")) != NULL)
+        record->done[record->done_count++] = jid;
+    return *rest == '\0';
+}
+
+static void hf_fence_record_fini(struct hf_fence_record *record)
+{
+    free(record->text);
+}
+
+/* The text of it, which the caller frees; NULL without memory. */
+static char *hf_fence_record_print(const struct hf_fence_record *record, size_t *length)
+{
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, length);
+    if (stream == NULL)
+        return NULL;
+    fprintf(stream, "%stoken %lld\nresource %s\n", head, (long long)record->token, record->resource);
+    if (record->writing != NULL)
+        fprintf(stream, "writing %s\n", record->writing);
+    for (unsigned i = 0; i < record->done_count; i++)
+        fprintf(stream, "done %s\n", record->done[i]);
+    int failed = ferror(stream);
+    if (fclose(stream) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Ends `writing`: what came of it is known. The eldest task is forgotten when there is no room. */
+static void hf_fence_record_settle(struct hf_fence_record *record, int was_written)
+{
+    if (record->writing != NULL && was_written) {
+        if (record->done_count == HF_FENCE_FILE_REPEATS)
+            record->done_count--;
+        memmove(&record->done[1], &record->done[0], record->done_count * sizeof record->done[0]);
+        record->done[0] = record->writing;
+        record->done_count++;
+    }
+    record->writing = NULL;
+}
+
+static int hf_fence_record_is_done(const struct hf_fence_record *record, const char *jid)
+{
+    for (unsigned i = 0; i < record->done_count; i++)
+        if (strcmp(record->done[i], jid) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether the text can be a line's value: 1 to `most` bytes without control characters. */
+static int hf_fence_record_fits(const char *text, size_t most)
+{
+    size_t length = 0;
+    if (text == NULL)
+        return 0;
+    for (; text[length] != '\0'; length++)
+        if (length == most || (unsigned char)text[length] < 0x20 || text[length] == 0x7f)
+            return 0;
+    return length > 0;
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 enum { NAME_SIZE = 256, RESOURCE_MAX = 512, JID_MAX = 128, PATIENCE_MS = 5000, STEP_NS = 2000000 };
 #define MS_PER_S  1000

@@ -24,7 +24,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,13 +40,15 @@
 static const int64_t STOP_WRITING_NS = NS_PER_S;
 static const int64_t STOP_WAITING_NS = NS_PER_S + NS_PER_S / 4;
 
+enum { PRIORITY_SIZE = sizeof "<6>" - 1, LINE_ROOM = PRIORITY_SIZE + LOG_JSON_MAX + 1 };
 enum { ROOM_POLL_MS = 50, DIRECT_POLL_MS = 100, BATCH_MAX = PIPE_BUF };
 
-_Static_assert((int)BATCH_MAX >= (int)LOG_LINE_MAX, "a line goes out in one write");
+_Static_assert((int)BATCH_MAX >= (int)LINE_ROOM, "a line goes out in one write");
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static const char priorities[] = {'7', '6', '4', '3'}; /* of syslog */
 
-static atomic_int level_now = LOG_INFO;
+static atomic_int level_now = LOG_INFO, format_now = LOG_TEXT;
 static atomic_ulong dropped;
 static _Atomic(int64_t) give_up_ns = INT64_MAX; /* when the thread has to end, on CLOCK_BOOTTIME */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -67,6 +71,7 @@ static struct {
     bool owns_fd;
     int fd;
     int given_fd;        /* where lines go when there is no path */
+    bool to_journal;     /* systemd's: the lines that are handed over now */
     char path[PATH_MAX]; /* of the file; "" = none */
     struct reopening reopening;
     unsigned long reported; /* of `dropped`; the thread's own */
@@ -75,17 +80,22 @@ static struct {
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
-static size_t line_start(char line[LOG_LINE_MAX], enum log_level level, const char *event)
+const char *log_time(struct wall_time at, char out[LOG_TIME_SIZE])
 {
-    struct wall_time now = wall_now();
-    time_t seconds = (time_t)(now.us / US_PER_S);
+    time_t seconds = (time_t)(at.us / US_PER_S);
     struct tm utc;
     gmtime_r(&seconds, &utc);
-    size_t length = strftime(line, LOG_LINE_MAX, "%Y-%m-%dT%H:%M:%S", &utc);
-    int milliseconds = (int)(now.us % US_PER_S / (US_PER_S / MS_PER_S));
-    int more = snprintf(line + length, LOG_LINE_MAX - length, ".%03dZ %s %s", milliseconds, level_names[level], event);
-    invariant(more > 0 && length + (size_t)more < LOG_LINE_MAX / 2); /* `event` is a word of ours */
-    return length + (size_t)more;
+    size_t length = strftime(out, LOG_TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(out + length, LOG_TIME_SIZE - length, ".%03dZ", (int)(at.us % US_PER_S / (US_PER_S / MS_PER_S)));
+    return out;
+}
+
+static size_t line_start(char line[LOG_LINE_MAX], enum log_level level, const char *event)
+{
+    char time[LOG_TIME_SIZE];
+    int length = snprintf(line, LOG_LINE_MAX, "%s %s %s", log_time(wall_now(), time), level_names[level], event);
+    invariant(length > 0 && length < LOG_LINE_MAX / 2); /* `event` is a word of ours */
+    return (size_t)length;
 }
 
 /* Cuts what was too long, at a character's start, and ends the line. `wanted` is the length it would have had. */
@@ -105,6 +115,28 @@ static size_t line_end(char line[LOG_LINE_MAX], size_t wanted)
             line[i] = '?';
     line[length] = '\n';
     return length + 1;
+}
+
+/* A whole line behind the room for its priority; returns the length of both. */
+PRINTF_LIKE(4, 0)
+static size_t line_make(char line[LINE_ROOM], enum log_level level, const char *event, const char *format,
+                        va_list values)
+{
+    char first[LOG_LINE_MAX];
+    bool is_json = atomic_load_explicit(&format_now, memory_order_relaxed) == LOG_JSON;
+    char *behind = line + PRIORITY_SIZE, *text = is_json ? first : behind;
+    size_t length = line_start(text, level, event);
+    text[length] = ' ';
+    int more = vsnprintf(text + length + 1, LOG_LINE_MAX - length - 1, format, values);
+    if (more > 0)
+        length += 1 + (size_t)more;
+    length = line_end(text, length);
+    if (is_json) {
+        length = log_json(text, length - 1, behind) + 1;
+        behind[length - 1] = '\n';
+    }
+    memcpy(line, (char[]){'<', priorities[level], '>'}, PRIORITY_SIZE);
+    return PRIORITY_SIZE + length;
 }
 
 static unsigned long lines_in(const char *bytes, size_t length)
@@ -163,19 +195,29 @@ static bool lines_write(const char *lines, size_t length)
     return done == length;
 }
 
+/* systemd names the file that it made the standard error of its service. */
+static bool is_journal(int fd)
+{
+    char name[2 * sizeof "18446744073709551615"];
+    struct stat facts;
+    const char *stream = getenv("JOURNAL_STREAM");
+    if (stream == NULL || fstat(fd, &facts) != 0)
+        return false;
+    snprintf(name, sizeof name, "%ju:%ju", (uintmax_t)facts.st_dev, (uintmax_t)facts.st_ino);
+    return strcmp(stream, name) == 0;
+}
+
 /* The log thread's own lines, which do not go through the ring. */
 PRINTF_LIKE(3, 4)
 static bool own_line_write(enum log_level level, const char *event, const char *format, ...)
 {
-    char line[LOG_LINE_MAX];
-    size_t length = line_start(line, level, event);
-    line[length++] = ' ';
+    char line[LINE_ROOM];
     va_list values;
     va_start(values, format);
-    int more = vsnprintf(line + length, sizeof line - length, format, values);
+    size_t length = line_make(line, level, event, format, values);
     va_end(values);
-    length = line_end(line, more > 0 ? length + (size_t)more : length);
-    return bytes_write(logger.fd, line, length) == length;
+    size_t skipped = is_journal(logger.fd) ? 0 : PRIORITY_SIZE;
+    return bytes_write(logger.fd, line + skipped, length - skipped) == length - skipped;
 }
 
 static void drops_report(void)
@@ -198,6 +240,7 @@ static void target_set(int fd, const char *path)
         close(logger.fd);
     logger.fd = fd;
     logger.owns_fd = path[0] != '\0';
+    logger.to_journal = is_journal(fd);
     if (path != logger.path)
         snprintf(logger.path, sizeof logger.path, "%s", path);
 }
@@ -213,6 +256,7 @@ static void target_renew(void)
     const char *reason = fd < 0 ? strerror(errno) : NULL;
     pthread_mutex_lock(&logger.lock);
     if (fd < 0) {
+        logger.to_journal = is_journal(logger.fd);
         (void)own_line_write(LOG_ERROR, "log_reopen_failed",
                              "path=%s reason=\"%s\" advice=\"the log goes on in the file that was open before\"",
                              log_quote(path, quoted), reason);
@@ -340,6 +384,7 @@ static bool start_locked(const struct log_options *options, struct error *error)
         return false;
 
     log_set_level(options->level);
+    log_set_format(options->format);
     atomic_store(&give_up_ns, INT64_MAX);
     logger.has_ended = logger.mid_line = logger.reopening.is_asked = false;
     logger.running = true;
@@ -404,6 +449,7 @@ void log_reopen(const char *path)
         if (!reopening->is_asked)
             reopening->before = log_ring_filled(&logger.ring);
         reopening->is_asked = true;
+        logger.to_journal = !is_file && is_journal(logger.given_fd);
         pthread_cond_signal(&logger.filled);
     }
     pthread_mutex_unlock(&logger.lock);
@@ -416,20 +462,14 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&level_now, (int)level, memory_order_relaxed);
 }
 
+void log_set_format(enum log_format format)
+{
+    atomic_store_explicit(&format_now, (int)format, memory_order_relaxed);
+}
+
 bool log_is_on(enum log_level level)
 {
     return (int)level >= atomic_load_explicit(&level_now, memory_order_relaxed);
-}
-
-bool log_level_parse(const char *name, enum log_level *level)
-{
-    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++) {
-        if (strcmp(name, level_names[i]) == 0) {
-            *level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Without a log thread: the caller writes, but does not wait long for a reader who may never come. It keeps the lock,
@@ -443,6 +483,10 @@ static bool line_write_directly(const char *line, size_t length)
 static void line_hand_over(const char *line, size_t length)
 {
     pthread_mutex_lock(&logger.lock);
+    if (logger.running ? !logger.to_journal : !is_journal(logger.fd)) {
+        line += PRIORITY_SIZE;
+        length -= PRIORITY_SIZE;
+    }
     bool was_empty = log_ring_is_empty(&logger.ring);
     bool taken = logger.running ? log_ring_add(&logger.ring, line, length) : line_write_directly(line, length);
     if (!taken)
@@ -457,16 +501,11 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     if (!log_is_on(level))
         return;
 
-    char line[LOG_LINE_MAX];
-    size_t length = line_start(line, level, event);
-    line[length] = ' ';
+    char line[LINE_ROOM];
     va_list arguments;
     va_start(arguments, format);
-    int more = vsnprintf(line + length + 1, sizeof line - length - 1, format, arguments);
+    size_t length = line_make(line, level, event, format, arguments);
     va_end(arguments);
-    if (more > 0)
-        length += 1 + (size_t)more;
-    length = line_end(line, length);
     line_hand_over(line, length);
 }
 

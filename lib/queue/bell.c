@@ -337,7 +337,7 @@ void bell_pause(struct bell *bell, bool is_paused)
         return;
     bell->is_paused = is_paused;
     char text[LOG_QUOTE_MAX];
-    log_event(LOG_INFO, is_paused ? "queue_paused" : "queue_resumed", "queue=%s", log_quote(bell->name, text));
+    log_event(LOG_INFO, is_paused ? "queue_paused" : "queue_resumed", "queue=%s", log_value(bell->name, text));
     if (is_paused) {
         (void)bell_silence(bell);
         return;

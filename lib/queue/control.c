@@ -86,7 +86,7 @@ static void call_deliver(struct control *control, const struct redis_reply *text
     const char *jid;
     char said[LOG_QUOTE_MAX];
     bool is_known = control_parse(text->bytes, text->length, &call, &jid);
-    log_quote_bytes(text->bytes, text->length, said);
+    log_value_bytes(text->bytes, text->length, said);
     log_event(is_known ? LOG_INFO : LOG_WARN, is_known ? "called" : "call_unknown", "text=%s", said);
     if (is_known)
         control->options.called(control->options.context, call, jid); /* a reply ends with a NUL */
@@ -122,7 +122,7 @@ static void wait_over(struct redis_call *call, const struct redis_result *result
     if (result->outcome == REDIS_ERROR && reply != NULL) {
         char why[LOG_QUOTE_MAX];
         log_event(LOG_WARN, "control_refused", "error=%s reason=%s advice=\"it is asked again\"",
-                  redis_error_name(result->error), log_quote(result->reason, why));
+                  redis_error_name(result->error), log_value(result->reason, why));
         loop_timer_set(control->loop, &control->rest, loop_after(control->loop, REST_NS));
     }
     wait_send(control);

@@ -47,6 +47,7 @@ enum field {
     FIELD_ENQUEUED_AT,
     FIELD_ERROR_CLASS,
     FIELD_ERROR_MESSAGE,
+    FIELD_UNSERVED_AT,
     FIELD_ERROR_BACKTRACE,
     FIELD_COUNT,
 };
@@ -91,6 +92,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_ENQUEUED_AT] = FIELD_OWN("enqueued_at"),
     [FIELD_ERROR_CLASS] = FIELD_OWN("error_class"),
     [FIELD_ERROR_MESSAGE] = FIELD_OWN("error_message"),
+    [FIELD_UNSERVED_AT] = FIELD_OWN("hf_unserved_at"),
     [FIELD_ERROR_BACKTRACE] = FIELD_OWN("error_backtrace"),
 };
 
@@ -108,7 +110,7 @@ static const unsigned char field_of_length[FIELD_LENGTH_MAX + 1] = {
     [11] = FIELD_RETRY_COUNT,
     [12] = FIELD_ERROR_MESSAGE,
     [13] = FIELD_ERROR_MESSAGE,
-    [14] = FIELD_ERROR_BACKTRACE,
+    [14] = FIELD_UNSERVED_AT,
     [15] = FIELD_ERROR_BACKTRACE,
 };
 
@@ -388,6 +390,7 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
     envelope->enqueued_at = envelope_time_read(fields[FIELD_ENQUEUED_AT]);
     envelope->failed_at = envelope_time_read(fields[FIELD_FAILED_AT]);
     envelope->parked_at = envelope_time_read(fields[FIELD_PARKED]);
+    envelope->unserved_at = envelope_time_read(fields[FIELD_UNSERVED_AT]);
     envelope->at = envelope_time_read(fields[FIELD_AT]);
     envelope->expires_at = envelope_time_read(fields[FIELD_EXPIRES_AT]);
     int64_t expires_in_us = envelope_seconds_read(fields[FIELD_EXPIRES_IN]);

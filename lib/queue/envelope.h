@@ -36,7 +36,7 @@ enum {
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
     ENVELOPE_MEMBERS_MAX = 64,          /* top-level members of a producer */
-    ENVELOPE_OWN_MEMBERS = 13,          /* those that workers add; they do not count */
+    ENVELOPE_OWN_MEMBERS = 14,          /* those that workers add; they do not count */
     ENVELOPE_OWN_BYTES_MAX = 64 << 10,  /* of each of them, with its name: what is longer counts */
     ENVELOPE_MEMBER_NAME_MAX = 1024,    /* bytes of a top-level name as written */
     ENVELOPE_RETRIES_DEFAULT = 25,      /* when `retry` names no number */
@@ -78,8 +78,9 @@ struct envelope {
 
     /* Times; 0 = missing, or nothing that can be read as one. */
     struct wall_time created_at, enqueued_at, failed_at, at, expires_at;
-    struct wall_time parked_at; /* hf_parked: since when it waits for its lock */
-    int64_t expires_in_us;      /* 0 = not given */
+    struct wall_time parked_at;   /* hf_parked: since when it waits for its lock */
+    struct wall_time unserved_at; /* hf_unserved_at: when a process that does not serve its class took it first */
+    int64_t expires_in_us;        /* 0 = not given */
 
     const char *unique; /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
     const char *line;   /* hf_line: the waiting list in which it was parked last; "" = none, or no such name */
@@ -144,12 +145,13 @@ void envelope_write(const struct envelope_draft *draft, struct wall_time now, st
 struct envelope_failure {
     const char *queue, *jid, *error_class;
     struct text_span error_message;
-    bool counts;                 /* it uses up a retry; otherwise what the task says of its failures stays */
-    bool is_final;               /* the record goes to `dead` */
-    struct wall_time expires_at; /* of a task that has never been started; 0 = none. In `dead` it is not written */
-    struct text_span backtrace;  /* the value of error_backtrace; bytes == NULL: none */
-    const char *fence;           /* the token that the run had; "" = none */
-    bool keep_ms;                /* times that came as integers of milliseconds stay such */
+    bool counts;                  /* it uses up a retry; otherwise what the task says of its failures stays */
+    bool is_final;                /* the record goes to `dead` */
+    struct wall_time expires_at;  /* of a task that has never been started; 0 = none. In `dead` it is not written */
+    struct text_span backtrace;   /* the value of error_backtrace; bytes == NULL: none */
+    const char *fence;            /* the token that the run had; "" = none */
+    struct wall_time unserved_at; /* 0 = its class is served. In `dead` it is not written */
+    bool keep_ms;                 /* times that came as integers of milliseconds stay such */
 };
 void envelope_write_failure(const struct envelope *envelope, const struct envelope_failure *failure,
                             struct wall_time now, struct buffer *out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Changes gather here; their values one behind the other in `values`, which grows, so they are places until the end. */
-enum { CHANGES_MAX = 12 };
+enum { CHANGES_MAX = 13 };
 struct changes {
     struct envelope_change items[CHANGES_MAX];
     size_t starts[CHANGES_MAX];
@@ -91,6 +91,9 @@ void envelope_write_failure(const struct envelope *envelope, const struct envelo
         envelope_append_string(fence, failure->fence, strlen(failure->fence));
     change_begin(&changes, "hf_parked"); /* it waits no longer */
     change_begin(&changes, "hf_line");
+    struct buffer *unserved = change_begin(&changes, "hf_unserved_at");
+    if (failure->unserved_at.us != 0 && !failure->is_final)
+        envelope_append_time(unserved, failure->unserved_at);
     changes_finish(&changes);
     envelope_rewrite(envelope, changes.items, changes.count, out);
     buffer_fini(&changes.values);

@@ -91,10 +91,10 @@ void errands_log_refusal(struct errands *errands, const struct redis_result *res
         log_event(LOG_WARN, "queue_node_refused",
                   "node=%s error=WRONGTYPE keys=%s reason=%s advice=\"one of these keys holds a value of another "
                   "program; it is asked again\"",
-                  node, log_quote(keys, names), log_quote(result->reason, text));
+                  node, log_value(keys, names), log_value(result->reason, text));
     else
         log_event(LOG_WARN, "queue_node_refused", "node=%s error=%s reason=%s advice=\"it is asked again\"", node,
-                  redis_error_name(result->error), log_quote(result->reason, text));
+                  redis_error_name(result->error), log_value(result->reason, text));
 }
 
 static void refusal_log(struct errand *errand, const struct redis_result *result)

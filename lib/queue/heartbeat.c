@@ -21,7 +21,7 @@
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* What the script takes in front of what there may be any number of. */
-enum { KEYS_FIXED = 16, ARGUMENTS_FIXED = 19 };
+enum { KEYS_FIXED = 16, ARGUMENTS_FIXED = 20 };
 
 struct batch {
     bool is_open; /* sent, or about to be, and not answered */
@@ -104,6 +104,14 @@ static void text_encode(struct heartbeat *heartbeat, struct buffer *out)
     buffer_clear(&heartbeat->text);
 }
 
+/* One a line. */
+static void classes_encode(struct heartbeat *heartbeat, const struct heartbeat_facts *facts, struct buffer *out)
+{
+    for (size_t i = 0; i < facts->class_count; i++)
+        buffer_format(&heartbeat->text, "%s%s", i > 0 ? "\n" : "", facts->classes[i]);
+    text_encode(heartbeat, out);
+}
+
 static void runs_encode(struct heartbeat *heartbeat, const struct heartbeat_facts *facts, struct buffer *out)
 {
     size_t budget = HEARTBEAT_BYTES;
@@ -146,6 +154,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     redis_request_text(out, heartbeat->options.others);
     redis_request_integer(out, batch->timed);
     redis_request_text(out, RUNTIMES_OTHERS_NAME);
+    classes_encode(heartbeat, facts, out);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
     buffer_append(out, batch->times.bytes, batch->times.length);
@@ -247,7 +256,7 @@ static void beat_refused(struct heartbeat *heartbeat, const struct redis_result 
     char why[LOG_QUOTE_MAX];
     if (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN && may_complain(heartbeat))
         log_event(LOG_WARN, "heartbeat_refused", "error=%s reason=%s advice=\"it is sent again\"",
-                  redis_error_name(result->error), log_quote(result->reason, why));
+                  redis_error_name(result->error), log_value(result->reason, why));
 }
 
 static void beat_answered(struct redis_call *call, const struct redis_result *result)

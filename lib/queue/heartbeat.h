@@ -65,6 +65,8 @@ struct heartbeat_facts {
     enum heartbeat_mode mode;
     const struct heartbeat_queue *queues;
     size_t queue_count;
+    const char *const *classes; /* that it serves */
+    size_t class_count;
     const char *const *labels;
     size_t label_count;
     const struct heartbeat_run *runs;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libholdfast: puts tasks into the queues that Holdfast workers (and Sidekiq) serve, from any C or C++ program.
  *
  *     #include <holdfast/holdfast.h>                      cc program.c $(pkg-config --cflags --libs holdfast)

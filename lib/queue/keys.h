@@ -49,8 +49,9 @@ struct queue_keys {
     char *places_prefix;  /* "hf:2:places:" */
     char *freed_prefix;   /* "hf:2:freed:" */
     char *contended;
-    char *heirs;          /* "hf:2:heirs" */
-    char *meeting_prefix; /* "hf:2:meeting:": of the hosts of a dry run, in its space */
+    char *unserved, *unserved_prefix; /* "hf:2:unserved", and with a class behind it */
+    char *heirs;                      /* "hf:2:heirs" */
+    char *meeting_prefix;             /* "hf:2:meeting:": of the hosts of a dry run, in its space */
     /* of workers of scheme 1, which had no leases; only operators' commands look at them */
     char *former_processes, *former_claims_prefix, *former_bell_prefix;
     char *space;

@@ -31,8 +31,8 @@ static void move_done(struct errand *errand, const struct redis_reply *reply)
     unsigned number = (unsigned)(slot - queue->slots);
     enum queue_answer answer = done_answer(slot);
     long long code = reply->kind == REDIS_INTEGER ? reply->integer : MOVE_LOST;
-    bool is_cancelled = slot->opens && code == MOVE_NOT, is_refused = slot->pushes && code == MOVE_NOT;
-    slot->sets_right = slot->opens = slot->pushes = false;
+    bool is_cancelled = slot->opens && code == MOVE_NOT, is_refused = slot->may_refuse && code == MOVE_NOT;
+    slot->sets_right = slot->opens = slot->may_refuse = false;
     if (code != MOVE_DONE && !is_cancelled && !is_refused) {
         queue_slot_lost(queue, number, NULL, 0);
         return;
@@ -90,6 +90,31 @@ void queue_postpone(struct queue *queue, unsigned number, enum queue_place place
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, place == QUEUE_DEAD ? DEAD_ENTRIES : 0);
     redis_request_text(out, task->is_ended ? "1" : "0");
+    errand_start(&slot->move);
+}
+
+void queue_unserved(struct queue *queue, unsigned number, const struct queue_unserved *task, const char *payload,
+                    size_t length)
+{
+    struct claim_slot *slot = queue_slot_ask(queue, number);
+    struct buffer *out = &slot->move.request;
+    slot->may_refuse = true;
+    buffer_clear(out);
+    redis_request_script(out, &queue_script_unserved, 5, 11);
+    redis_request_text(out, queue->keys.process);
+    redis_request_text(out, queue->keys.retry);
+    redis_request_text(out, queue->keys.processes);
+    redis_request_text(out, queue->keys.unserved);
+    queue_keys_request(queue->keys.unserved_prefix, task->class_name, out);
+    slot_encode(slot, number, out);
+    redis_request_seconds(out, task->delay_ns / NS_PER_US);
+    redis_request_bytes(out, payload, length);
+    redis_request_text(out, task->class_name);
+    redis_request_text(out, task->jid);
+    redis_request_text(out, queue->keys.space);
+    redis_request_text(out, task->may_fail ? "1" : "0");
+    redis_request_seconds(out, task->failed_delay_ns / NS_PER_US);
+    redis_request_text(out, queue->keys.process_prefix);
     errand_start(&slot->move);
 }
 
@@ -182,7 +207,7 @@ void queue_finish_with(struct queue *queue, unsigned number, const struct queue_
     struct buffer *out = &slot->move.request;
     size_t keys = 0, arguments = 0;
     groups_count(extras, &keys, &arguments);
-    slot->pushes = true;
+    slot->may_refuse = true;
     buffer_clear(out);
     redis_request_script(out, &queue_script_finish_with, 6 + keys, 7 + arguments);
     redis_request_text(out, queue->keys.process);

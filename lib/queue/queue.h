@@ -47,8 +47,8 @@ enum queue_answer {
     QUEUE_KEPT,      /* of queue_park and queue_skip (waiting.h): it may be tried again, or has to be parked; the slot
                         still has it */
     QUEUE_FULL,      /* of queue_park: too many wait; the slot still has it */
-    QUEUE_REFUSED,   /* of queue_finish_with: a key that a task should go to holds something else; the slot still has
-                        its task, and nothing was pushed */
+    QUEUE_REFUSED, /* of queue_finish_with: a key that a task should go to holds something else, nothing was pushed; of
+                        queue_unserved: it is to fail. The slot still has its task */
 };
 
 #define QUEUE_LEASE_DEFAULT_NS (15 * NS_PER_S)
@@ -124,6 +124,17 @@ enum queue_place { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
 /* Moves the slot's task, as `payload`, to be looked at again after `delay_ns`. */
 void queue_postpone(struct queue *queue, unsigned slot, enum queue_place place, int64_t delay_ns,
                     const struct queue_task_name *task, const char *payload, size_t length);
+/* A task of a class that this process does not serve. */
+struct queue_unserved {
+    const char *jid, *class_name;
+    int64_t delay_ns;
+    bool may_fail;           /* its grace is over */
+    int64_t failed_delay_ns; /* after which it comes back if it fails; 0 = it does not */
+};
+/* Moves it, as `payload`, into `retry` for `delay_ns`, and notes that it waits for its class. QUEUE_REFUSED: it may
+ * fail, and no living process announces the class. */
+void queue_unserved(struct queue *queue, unsigned slot, const struct queue_unserved *task, const char *payload,
+                    size_t length);
 /* Puts the slot's task back at the head of the queue it came from. */
 void queue_give_back(struct queue *queue, unsigned slot, const char *name);
 /* The last question before a task runs: is it to be cancelled? With `finishes` it ends here, before it runs, so that

@@ -20,7 +20,7 @@ struct claim_slot {
     bool holds;         /* the place holds a task that the process knows of */
     bool opens;         /* the call is queue_open, */
     bool opens_empty;   /* and ends the task */
-    bool pushes;        /* the call is queue_finish_with */
+    bool may_refuse;    /* the call is queue_finish_with or queue_unserved */
     struct errand move; /* the moves of one task */
     struct errand absolve;
     bool absolving;

@@ -143,7 +143,7 @@ static void next_one(struct recovery *recovery)
     if (recovery->back + recovery->buried > 0) {
         char text[LOG_QUOTE_MAX];
         log_event(LOG_WARN, "process_recovered", "identity=%s tasks=%u buried=%u advice=\"its lease had ended\"",
-                  log_quote(identity(recovery), text), recovery->back, recovery->buried);
+                  log_value(identity(recovery), text), recovery->back, recovery->buried);
     }
     recovery->back = recovery->buried = 0;
     recovery->with_records = false;
@@ -156,8 +156,8 @@ static void next_one(struct recovery *recovery)
 static void task_tell(const struct recovery *recovery, const char *jid, bool is_buried)
 {
     char text[LOG_QUOTE_MAX], from[LOG_QUOTE_MAX];
-    log_event(LOG_INFO, is_buried ? "task_buried" : "task_recovered", "jid=%s from=%s", log_quote(jid, text),
-              log_quote(identity(recovery), from));
+    log_event(LOG_INFO, is_buried ? "task_buried" : "task_recovered", "jid=%s from=%s", log_value(jid, text),
+              log_value(identity(recovery), from));
 }
 
 /* Goes on with the same process while that gets anywhere. */

@@ -383,7 +383,7 @@ static void tell_down(struct redis_node *node)
 {
     char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     log_event(node->told_down ? LOG_DEBUG : LOG_WARN, "node_down", "node=%s reason=%s",
-              log_quote(node->options.name, name), log_quote(node->reason, reason));
+              log_value(node->options.name, name), log_value(node->reason, reason));
     if (node->told_down)
         return;
     node->told_down = true;
@@ -424,7 +424,7 @@ static bool sentinel_failed(struct redis_node *node, struct sentinel *sentinel)
 {
     char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX], last[sizeof node->reason];
     log_event(sentinel->is_told ? LOG_DEBUG : LOG_WARN, "sentinel_skipped", "node=%s reason=%s",
-              log_quote(node->options.name, name), log_quote(node->reason, reason));
+              log_value(node->options.name, name), log_value(node->reason, reason));
     sentinel->is_told = true;
     if (sentinel_search_skip(&node->search))
         return true;

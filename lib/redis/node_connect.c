@@ -280,8 +280,8 @@ static void become_up(struct redis_node *node)
     node->timer_at = INSTANT_NEVER;
 
     char name[LOG_QUOTE_MAX], address[LOG_QUOTE_MAX];
-    log_event(LOG_INFO, "node_up", "node=%s address=%s", log_quote(node->options.name, name),
-              log_quote(node->address, address));
+    log_event(LOG_INFO, "node_up", "node=%s address=%s", log_value(node->options.name, name),
+              log_value(node->address, address));
     if (node->options.changed != NULL)
         node->options.changed(node->options.context, node, REDIS_NODE_UP, "connected");
 }

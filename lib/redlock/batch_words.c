@@ -258,7 +258,7 @@ static void name_clash_tell(struct redlock_lock *lock, unsigned node, bool is_st
     lock->group->clash_told = now;
     log_event(LOG_WARN, "lock_name_clash", "node=%s key=%s advice=\"%s is under the lock's key: use another prefix\"",
               redis_node_name(lock->group->nodes[node].node),
-              log_quote_bytes(lock->keys.bytes, lock->keys.length, text),
+              log_value_bytes(lock->keys.bytes, lock->keys.length, text),
               is_string_there ? "a key without a ttl, which is no lock," : "a value of another kind");
 }
 
@@ -297,7 +297,7 @@ static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
     const char *name = redis_node_name(group->nodes[node].node);
     struct instant now = loop_now(group->loop);
     char key[LOG_QUOTE_MAX];
-    log_quote_bytes(lock->keys.bytes, lock->key_ends[0], key);
+    log_value_bytes(lock->keys.bytes, lock->key_ends[0], key);
     lock->was_refused = true;
     snprintf(group->refusal, sizeof group->refusal,
              "too few lock nodes grant it: on %s what is under hf:fence: and the key is no token: delete it, if nobody "

@@ -63,7 +63,7 @@ bool group_node_refused(struct group_node *node, const struct redis_result *resu
     char why[LOG_QUOTE_MAX];
     node->refusal_told = now;
     log_event(LOG_WARN, "lock_node_refused", "node=%s error=%s reason=%s", name, redis_error_name(result->error),
-              log_quote(result->reason, why));
+              log_value(result->reason, why));
     return true;
 }
 

@@ -2,13 +2,12 @@
  *
  *   group.c       N nodes and what is shared by the locks over them
  *   inspection.c  which of them may vote; sight.c: what they are asked for that
- *   lock.c        one lock: values, timers, what callers do; lock_news.c: what callers are told
+ *   lock.c        one lock: values, timers, what callers do, what other threads see; lock_news.c: what callers are told
  *   lock_wait.c   whose turn it is in this process, and when the next pass is worth its while (turns.c, wakes.c)
  *   lock_swap.c   a held lock goes to the next one of the process without being free in between (swap.c)
  *   batch.c       what is said to the nodes, many locks in one script call; batch_words.c: the words
  *   owed.c        releases that a node must still get when it comes back
  *   node_counts.c what a node was asked and said
- *   validity.c    what other threads see of a lock
  *   client.c      the blocking client
  *
  * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants

@@ -85,8 +85,8 @@ static void trouble_log(struct redlock_lock *lock, const char *event, const char
     char resource[LOG_QUOTE_MAX], owner[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX];
     struct key_span key = lock_key(lock, 0);
     log_event(LOG_WARN, event, "key=%s keys=%u owner=%s nodes_up=%u reason=%s",
-              log_quote_bytes(key.bytes, key.length, resource), lock->key_count, log_quote(lock->owner, owner),
-              redlock_group_nodes_up(lock->group), log_quote(reason, why));
+              log_value_bytes(key.bytes, key.length, resource), lock->key_count, log_value(lock->owner, owner),
+              redlock_group_nodes_up(lock->group), log_value(reason, why));
 }
 
 /* What it was when it was told, less what has passed since. */

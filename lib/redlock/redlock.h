@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* redlock.h: a distributed lock over N independent Redis masters (the Redlock algorithm), with background extension.
  *
  * What it promises. While clocks run at roughly the right rate, at most one holder has a resource, and a minority of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* redlock_nodes.h: the lock group, which is what N independent servers are to each other: making it, looking at it,
  * and changing its members; and who holds one lock, and taking it away. For the operator's commands, and for programs
  * that use libredlock without them.

@@ -265,7 +265,7 @@ static void refusal_log(struct wake_node *node, const char *reason)
     char why[LOG_QUOTE_MAX];
     log_event(node->told_refused ? LOG_DEBUG : LOG_WARN, "lock_hints_refused",
               "node=%s reason=%s advice=\"allow the channels hf:free:*, or waiting for a lock is slower\"",
-              redis_node_name(node->connection), log_quote(reason, why));
+              redis_node_name(node->connection), log_value(reason, why));
     node->told_refused = true;
 }
 

@@ -34,7 +34,8 @@ static void tasks_of_a_megabyte_cost_memory_by_threads_only(void **state)
 {
     (void)state;
     free(fleet_ask(&fleet, "EVAL \"%s\" 1 queue:jobs %u picky", PUSH_LARGE, LARGE_TASKS / 2));
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = LARGE_THREADS});
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.threads = LARGE_THREADS, .worker = "log_tasks = \"all\";"});
     test_await(fleet_number(&fleet, "ZCARD dead") == LARGE_TASKS / 2); /* refused by its handler: written whole */
     free(fleet_ask(&fleet, "DEL dead"));
     free(fleet_ask(&fleet, "EVAL \"%s\" 1 queue:jobs %u unknown", PUSH_LARGE, LARGE_TASKS / 2));

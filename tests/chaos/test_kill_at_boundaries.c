@@ -38,7 +38,7 @@ static const struct point points[] = {
     {"park", BY_WORK},      {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
     {"client", BY_WORK},    {"grant", BY_WORK},       {"grant", BY_WORK},           {"extend", BY_WORK},
     {"release", BY_WORK},   {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
-    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},       {"confirm", BY_WORK},
+    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},       {"confirm", BY_WORK},         {"unserved", BY_WORK},
 };
 
 enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, ALL = OF_POINTS + 2 * PAIRS_MAX };
@@ -103,6 +103,12 @@ static void task_push_parent(unsigned point, unsigned number)
     task_push(point, number, "work", args, "");
 }
 
+static void task_push_unserved(unsigned point, unsigned number)
+{
+    account_expect(account, number, ACCOUNT_DIES);
+    task_push(point, number, "stranger", "", ",\"retry\":0");
+}
+
 /* One of every kind in turn. */
 static void task_of_kind(unsigned point, unsigned number)
 {
@@ -145,7 +151,8 @@ static unsigned first_of(unsigned point)
 }
 
 /* One waits for a lock that somebody holds, one holds its lock long enough to extend it, one fails under a lock, some
- * want the same lock, so that its holder claims an heir, and one follows from another. */
+ * want the same lock, so that its holder claims an heir, one follows from another, and one is of a class that nobody
+ * serves. */
 static void tasks_push(unsigned point, unsigned from, unsigned to)
 {
     char alone[64], same[64];
@@ -162,6 +169,8 @@ static void tasks_push(unsigned point, unsigned from, unsigned to)
             task_push_parent(point, first_of(point) + i);
         else if (i == 17)
             continue; /* follows from the one before */
+        else if (i == 18)
+            task_push_unserved(point, first_of(point) + i);
         else if (i == 15)
             task_push(point, first_of(point) + i, "work", "2,\"fail\"", same);
         else
@@ -183,7 +192,7 @@ static void resource_hold(bool held)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-#define LEASED "lease = \"1s\";"
+#define LEASED "lease = \"1s\"; unknown_class_grace = \"1s\";"
 
 static unsigned worker_of(unsigned point, const char *name, const char *side)
 {

@@ -21,7 +21,7 @@ static void given_worker(const char *identity, const char *queues)
     given_lease(identity, 600);
     given("SADD processes %s", identity);
     given("EVAL \"redis.call('HSET', KEYS[1], 'info', ARGV[1], 'beat', redis.call('TIME')[1], 'busy', 0)\" 1 %s "
-          "'{\"version\":\"holdfast 0.1.0\",\"queues\":[%s]}'",
+          "'{\"version\":\"holdfast 0.9.0\",\"queues\":[%s]}'",
           identity, queues);
     given("HSET hf:2:process:%s queues default", identity);
 }
@@ -40,6 +40,21 @@ static void a_healthy_node_gives_no_findings(void **state)
     admin_good("doctor", "--json");
     assert_string_equal(result.out, "{\"healthy\":true,\"errors\":0,\"warnings\":0,\"notes\":0,\"findings\":[]}\n");
     given("CONFIG SET appendonly no");
+}
+
+static void a_class_that_nobody_serves_is_found(void **state)
+{
+    (void)state;
+    given("CONFIG SET appendonly yes");
+    given_worker("h:1:a", "\"default\"");
+    given("ZADD hf:2:unserved 9000000000 tomorrow");
+    given("ZADD hf:2:unserved:tomorrow 9000000000 a 9000000000 b");
+    admin_good("doctor"); /* h:1:a does not say what it serves */
+    given("HSET h:1:a hf_classes echo");
+    admin("doctor", "--json");
+    given("CONFIG SET appendonly no");
+    FINDS("class-unserved");
+    assert_contains(result.out, "\"what\":\"no worker serves the class tomorrow: 2 tasks wait\"");
 }
 
 static void what_the_node_forgets_is_found(void **state)
@@ -166,7 +181,7 @@ static void queues_and_entries_that_lead_nowhere_are_found(void **state)
     given("SET retry foreign");
     admin("doctor", "--json");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.out, "\"what\":\"the queue lonely has 1 task, and no process serves it\"");
+    assert_contains(result.out, "\"what\":\"no worker serves the queue lonely: 1 task waits\"");
     assert_contains(result.out, "\"id\":\"queue-paused\",\"what\":\"the queue default is paused\"");
     FINDS("queue-key-clash");
     assert_contains(result.out, "\"what\":\"the key retry holds a string, where a zset should be\"");
@@ -205,6 +220,11 @@ static void a_grave_that_is_nearly_full_is_a_note(void **state)
     assert_contains(result.out,
                     "\"severity\":\"note\",\"id\":\"dead-nearly-full\",\"what\":\"dead has 9,001 entries; it "
                     "keeps 9999, for 180 days\"");
+    LACKS("dead-full");
+    given(FILL, 9002, 9999);
+    admin("doctor", "--json");
+    FINDS("dead-full");
+    LACKS("dead-nearly-full");
 }
 
 static void keys_that_belong_to_nobody_are_found(void **state)
@@ -257,7 +277,7 @@ static void lock_nodes_are_asked_too(void **state)
     admin("doctor", "--json");
     assert_int_equal(result.exit_code, 1);
     FINDS("lock-node-unreachable");
-    assert_contains(result.out, "\"what\":\"0 of 1 lock nodes grant locks\"");
+    assert_contains(result.out, "\"what\":\"0 of 1 lock nodes vote: tasks with locks are not started (lock1: ");
     assert_lacks(result.out, "Locks go on");
     struct redis_server *full = redis_server_start(&(struct redis_server_options){.config = "maxmemory 1\n"});
     admin_config_write(redis_server_port(server));
@@ -420,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         admin_test(a_healthy_node_gives_no_findings),
+        admin_test(a_class_that_nobody_serves_is_found),
         admin_test(what_the_node_forgets_is_found),
         admin_test(a_replica_and_a_master_that_does_not_wait_are_found),
         admin_test(settings_that_may_not_be_asked_for_are_unknown),

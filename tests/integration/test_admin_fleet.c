@@ -15,9 +15,9 @@ static void given_shown(const char *identity, const char *host, const char *vers
 static void given_fleet(void)
 {
     given("ZADD hf:2:processes 9000000000 a:7:aa 1000 b:7:bb 9000000000 c:7:cc");
-    given_shown("a:7:aa", "a", "holdfast 0.1.0", "false");
+    given_shown("a:7:aa", "a", "holdfast 0.9.0", "false");
     given_shown("d:7:dd", "d", "7.3.10", "true");
-    given_shown("e:7:ee", "e", "holdfast 0.1.0", "false");
+    given_shown("e:7:ee", "e", "holdfast 0.9.0", "false");
     given("HSET hf:2:process:b:7:bb queues \"default\\nmail\" 0 0123456789abcdef");
     given("HSET hf:2:process:c:7:cc gone \"2default\"");
 }
@@ -32,7 +32,7 @@ static void status_tells_each_process_with_its_lease(void **state)
     assert_contains(result.out,
                     "\"processes\":["
                     "{\"identity\":\"a:7:aa\",\"state\":\"alive\",\"lease_end\":9000000000.0,\"host\":\"a\",\"pid\":7,"
-                    "\"version\":\"holdfast 0.1.0\",\"busy\":3,\"concurrency\":8,\"quiet\":false,\"rss_kb\":2048,"
+                    "\"version\":\"holdfast 0.9.0\",\"busy\":3,\"concurrency\":8,\"quiet\":false,\"rss_kb\":2048,"
                     "\"beat\":1000.5,\"queues\":[\"default\",\"mail\"]},"
                     "{\"identity\":\"b:7:bb\",\"state\":\"lost\",\"lease_end\":1000.0,\"host\":\"\",\"pid\":0,"
                     "\"version\":\"\",\"busy\":0,\"concurrency\":0,\"quiet\":false,\"rss_kb\":0,\"beat\":null,"
@@ -40,7 +40,8 @@ static void status_tells_each_process_with_its_lease(void **state)
                     "{\"identity\":\"c:7:cc\",\"state\":\"recovered\",");
     assert_contains(result.out, "{\"identity\":\"d:7:dd\",\"state\":\"foreign\",\"lease_end\":null,");
     assert_contains(result.out, "{\"identity\":\"e:7:ee\",\"state\":\"unleased\",");
-    assert_contains(result.out, "\"healthy\":false,\"reason\":\"nobody recovers the claims of b:7:bb\",");
+    assert_contains(result.out, "\"health\":{\"well\":false,\"findings\":[\"the lease of b:7:bb ended ");
+    assert_contains(result.out, " ago and nobody recovers its claims\"],\"workers\":1,\"lock_nodes\":{\"nodes\":0,");
     admin_good("status");
     assert_contains(result.out, "PROCESS  STATE ");
     assert_contains(result.out, "\na:7:aa   alive  ");
@@ -72,7 +73,8 @@ static void status_tells_queues_sets_and_totals(void **state)
     admin_good("status");
     assert_contains(result.out, "processed 1,234,567 (today 0)   failed 12 (today 0)\n");
     assert_contains(result.out, "its key holds no list\n");
-    assert_contains(result.out, "scheduled 2   retry ?   dead 1\n");
+    assert_contains(result.out, "scheduled 2   waiting for locks 0   retry ?   dead 1\n");
+    assert_contains(result.out, "   1 connection\n");
 }
 
 /* The keys of this minute and of the last: the test may cross the end of one. */
@@ -99,11 +101,11 @@ static void check_is_one_line_and_an_exit_code(void **state)
     (void)state;
     admin("status", "--check");
     assert_int_equal(result.exit_code, 1);
-    assert_string_equal(result.out, "not healthy: 0 processes take tasks, at least 1 should\n");
+    assert_string_equal(result.out, "not well: no worker takes tasks; 0 tasks in queues, 0 waiting for locks\n");
     admin_good("status", "--check", "--min-processes", "0");
     given_lease("a:7:aa", 600);
     admin_good("status", "--check");
-    assert_string_equal(result.out, "healthy: 1 process, 0 tasks waiting\n");
+    assert_string_equal(result.out, "well: 1 worker, 0 tasks in queues, 0 waiting for locks\n");
 
     given("ZADD dead 1 a 2 b");
     given("SADD queues slow asleep");
@@ -114,11 +116,76 @@ static void check_is_one_line_and_an_exit_code(void **state)
     admin_good("status", "--check", "--max-dead", "2");
     admin("status", "--check", "--max-dead", "1", "--max-latency", "10s");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.out, "not healthy: the oldest task of queue slow has waited ");
-    assert_contains(result.out, "; 2 dead tasks, at most 1 are accepted\n");
+    assert_contains(result.out, "not well: the oldest task of queue slow has waited ");
+    assert_contains(result.out, "; 2 dead tasks, at most 1 are accepted; 1 worker, ");
     assert_lacks(result.out, "asleep");
     admin("status", "--max-dead", "1");
     assert_int_equal(result.exit_code, 2);
+}
+
+static void given_unserved(const char *class_name, int64_t seconds, const char *jids)
+{
+    given(
+        "EVAL \"local n = tonumber(redis.call('TIME')[1]) + ARGV[2] redis.call('ZADD', 'hf:2:unserved', n, ARGV[1]) "
+        "for jid in string.gmatch(ARGV[3], '%%S+') do redis.call('ZADD', 'hf:2:unserved:' .. ARGV[1], n, jid) end\" 0 "
+        "%s %lld '%s'",
+        class_name, (long long)seconds, jids);
+}
+
+static void status_tells_classes_that_nobody_serves(void **state)
+{
+    (void)state;
+    given_lease("a:7:aa", 600);
+    given("HSET a:7:aa hf_classes \"echo\\nmail\"");
+    given_unserved("mail", 60, "m");
+    given_unserved("former", -60, "f");
+    given_unserved("tomorrow", -60, "two");
+    given_unserved("tomorrow", 60, "one");
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "not well: no worker serves the class tomorrow: 1 task waits; 1 worker, ");
+    given_unserved("later", 60, "a b");
+    admin_good("status", "--json");
+    assert_contains(result.out,
+                    ",\"unserved\":[{\"class\":\"later\",\"tasks\":2},{\"class\":\"tomorrow\",\"tasks\":1}],");
+    admin_good("status");
+    assert_contains(result.out,
+                    "no worker serves the class later: 2 tasks wait; no worker serves the class tomorrow: 1 ");
+    given("HDEL a:7:aa hf_classes"); /* of an older version: it may serve anything */
+    admin_good("status", "--check");
+}
+
+/* So many of this age, in seconds; the newest is at the left end. */
+static void given_tasks(const char *queue, int count, int age)
+{
+    given("SADD queues %s", queue);
+    given("EVAL \"for _ = 1, ARGV[2] do redis.call('LPUSH', 'queue:' .. ARGV[1], "
+          "string.format('{\\\"class\\\":\\\"a\\\",\\\"args\\\":[],"
+          "\\\"enqueued_at\\\":%%.3f}', redis.call('TIME')[1] - ARGV[3])) end\" 0 %s %d %d",
+          queue, count, age);
+}
+
+/* Nothing was done lately, so ten that were pushed lately are enough where the oldest has waited. */
+static void a_queue_grows_when_more_is_pushed_than_done(void **state)
+{
+    (void)state;
+    given_lease("a:7:aa", 600);
+    given_tasks("quick", 20, 1);
+    given_tasks("long", 30, 300);
+    given_tasks("slow", 1, 300);
+    given_tasks("slow", 9, 1);
+    admin_good("status", "--check");
+    given_tasks("slow", 1, 1);
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "not well: the queue slow grows: its oldest task has waited 5m, and within a minute 10 "
+                                "or more were pushed there, while all workers did 0; 1 worker, ");
+    admin_good("status", "--json");
+    assert_contains(result.out, "\"growing\":[\"slow\"]}");
+    admin("doctor", "--json");
+    assert_contains(result.out, "\"severity\":\"warning\",\"id\":\"queue-grows\",\"what\":\"the queue slow grows: ");
+    given("SADD paused slow");
+    admin_good("status", "--check");
 }
 
 static void a_lease_that_ended_just_now_is_no_trouble_yet(void **state)
@@ -174,7 +241,7 @@ static void names_that_cannot_be_read_are_said_to_be_unknown(void **state)
     admin_good("status", "--json");
     assert_contains(result.out, "\"queues\":null,");
     assert_contains(result.out, "\"processed\":null,\"failed\":0,");
-    assert_contains(result.out, "\"healthy\":false,\"reason\":\"the key queues holds no set; the claims of a:7:aa");
+    assert_contains(result.out, "\"well\":false,\"findings\":[\"the key queues holds no set\",\"the claims of a:7:aa");
     admin_good("status");
     assert_contains(result.out, "processed ? (today 0)");
     assert_contains(result.out, "alive, claims ?");
@@ -210,7 +277,7 @@ static void check_sees_what_keeps_workers_from_working(void **state)
     given("SET schedule x");
     admin("status", "--check", "--max-latency", "10s");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.out, "not healthy: the key schedule holds no sorted set; an entry of retry has been due ");
+    assert_contains(result.out, "not well: the key schedule holds no sorted set; an entry of retry has been due ");
     given("DEL schedule");
     admin_good("status", "--check");
     given("CONFIG SET maxmemory 1");
@@ -224,7 +291,7 @@ static void check_sees_what_keeps_workers_from_working(void **state)
     assert_int_equal(fclose(file), 0);
     admin("status", "--check");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.out, "not healthy: only 0 of 1 lock nodes grant locks, which is no majority: ");
+    assert_contains(result.out, "not well: 0 of 1 lock nodes vote: tasks with locks are not started (");
 }
 
 static void a_node_that_is_away_is_temporary(void **state)
@@ -246,7 +313,7 @@ static void a_large_fleet_is_read_in_pieces(void **state)
           "redis.call('LPUSH', 'queue:q' .. i, 'x', 'y') end\" 0");
     given("CONFIG RESETSTAT");
     admin_good("status", "--check");
-    assert_string_equal(result.out, "healthy: 1000 processes, 2000 tasks waiting\n");
+    assert_string_equal(result.out, "well: 1,000 workers, 2,000 tasks in queues, 0 waiting for locks\n");
     assert_int_equal(redis_server_calls(server, "keys"), 0);
     assert_int_equal(redis_server_calls(server, "smembers"), 0);
     assert_int_equal(redis_server_calls(server, "lrange"), 0);
@@ -337,6 +404,11 @@ static void pausing_tells_the_living_at_once(void **state)
     assert_string_equal(result.out, "nosuch was not paused\ndefault is resumed\n1 process was told\n");
     admin("pause");
     assert_int_equal(result.exit_code, 2);
+    admin("pause", "mial");
+    assert_int_equal(result.exit_code, 0);
+    assert_string_equal(result.out, "mial is paused\n1 process was told\n");
+    assert_string_equal(result.error, "holdfast pause: no process serves the queue mial, and no task was ever pushed "
+                                      "to it (did you mean mail?)\n");
     given("DEL paused");
     given("SET paused foreign");
     admin("pause", "x");
@@ -389,14 +461,14 @@ static void waiting_ends_when_they_have_done_so_or_in_time(void **state)
 {
     (void)state;
     given_fleet();
-    admin_good("quiet", "d", "--wait", "20s"); /* it is quiet already */
-    admin("quiet", "a", "--wait", "300ms");
+    admin_good("quiet", "d", "--wait=20s"); /* it is quiet already */
+    admin("quiet", "a", "--wait=300ms");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "1 of 1 have not gone quiet in time");
-    admin("stop", "d", "--wait", "300ms");
+    admin("stop", "d", "--wait=300ms");
     assert_int_equal(result.exit_code, 1);
 
-    const char *const arguments[] = {"stop", "d:7:dd", "--wait", "25s", "-c", admin_config, NULL};
+    const char *const arguments[] = {"stop", "d:7:dd", "--wait=25s", "-c", admin_config, NULL};
     given("DEL d:7:dd-signals");
     struct program program = program_start(arguments, -1);
     test_await(queue_probe_number(server, "LLEN d:7:dd-signals") == 1);
@@ -415,6 +487,8 @@ int main(void)
         admin_test(status_tells_queues_sets_and_totals),
         admin_test(status_tells_the_rate_of_the_last_full_minute),
         admin_test(check_is_one_line_and_an_exit_code),
+        admin_test(status_tells_classes_that_nobody_serves),
+        admin_test(a_queue_grows_when_more_is_pushed_than_done),
         admin_test(a_lease_that_ended_just_now_is_no_trouble_yet),
         admin_test(what_processes_say_cannot_steer_the_terminal),
         admin_test(foreign_values_under_the_keys_are_survived),

@@ -61,6 +61,7 @@ static void good_nodes_are_good(void **state)
     for (int i = 0; i < 4; i++)
         servers[i] = redis_server_start(&(struct redis_server_options){.config = "appendonly yes\n"});
     snprintf(config, sizeof config,
+             "worker = { jobs = [\"transfer\"]; };\n"
              "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
              "lock_nodes = ( { host = \"127.0.0.1\"; port = %u; },\n { host = \"127.1\"; port = %u; },\n"
              " { unix_path = \"%s\"; } );\n",

@@ -32,7 +32,7 @@ static void given_waiting(const char *list, int waiters)
 {
     given("ZADD hf:2:contended %d %s", 1000 - waiters, list);
     for (int i = 0; i < waiters; i++)
-        given("ZADD hf:2:waiting:%s %d jid%d", list, i, i);
+        given_parked(list, i, 9000000000 + i);
 }
 
 static void counts_are_told_by_class_and_kind(void **state)
@@ -89,7 +89,7 @@ static void lists_with_waiters_are_told_the_longest_first(void **state)
     given_waiting("class:render", 3);
     given("ZADD hf:2:contended 1 resource:empty 2 resource:foreign 3 strange");
     given("SET hf:2:waiting:resource:foreign x");
-    given("ZADD hf:2:waiting:strange 1 a");
+    given_parked("strange", 1, 9e9);
     admin_good("contention", "--json");
     assert_contains(result.out, "\"waiting\":[{\"for\":\"resource\",\"name\":\"acct:8\",\"tasks\":5},"
                                 "{\"for\":\"class\",\"name\":\"render\",\"tasks\":3},"
@@ -104,7 +104,7 @@ static void names_cannot_steer_a_terminal_and_foreign_keys_are_told(void **state
     (void)state;
     given_count(1, "a\\x1b[2J|x\\xe2\\x80\\xae:|acquired", 1);
     given("ZADD hf:2:contended 1 \"resource:\\x1b[31mred\\n\"");
-    given("ZADD hf:2:waiting:\"resource:\\x1b[31mred\\n\" 1 a");
+    given_parked("\"resource:\\x1b[31mred\\n\"", 1, 9e9);
     given("EVAL \"redis.call('ZADD', 'hf:2:contended', 1, string.rep('x', 5000)) return 1\" 0");
     admin_good("contention", "--days", "2");
     assert_lacks(result.out, "\x1b");

@@ -49,9 +49,9 @@ static unsigned handed_over(unsigned worker, unsigned *longest)
     char *log = fleet_log(&fleet, worker), *rest = log, *line;
     unsigned count = 0, row = 0;
     while ((line = strsep(&rest, "\n")) != NULL) {
-        if (strstr(line, " task_locked ") == NULL)
+        if (strstr(line, " task_started ") == NULL)
             continue;
-        bool came_so = strstr(line, "handed_over=yes") != NULL;
+        bool came_so = strstr(line, " handed_from=") != NULL;
         row = came_so ? row + 1 : 0;
         count += came_so;
         if (longest != NULL && row > *longest)
@@ -122,7 +122,7 @@ static void a_lock_that_is_handed_over_has_a_new_value_and_a_new_token(void **st
     test_await(waiting_count("resource:r") == 1);
     operator_runs("cancel", "first");
     test_await(fleet_noted_all(&fleet, "begin second") == 1);
-    test_await(fleet_logged(&fleet, worker, "task_locked jid=second"));
+    test_await(fleet_logged(&fleet, worker, "task_started jid=second"));
     lock_value(after);
     assert_string_not_equal(before, after);
     assert_contains(before, "first");
@@ -201,7 +201,7 @@ static void who_locks_more_than_the_holder_takes_its_lock_anew(void **state)
     assert_string_equal(order, "first both second ");
     assert_runs_alone();
     assert_int_equal(handed_over(0, NULL), 0);
-    test_await(fleet_logged(&fleet, worker, "task_locked jid=both"));
+    test_await(fleet_logged(&fleet, worker, "task_started jid=both"));
     free(order);
 }
 
@@ -256,7 +256,7 @@ static void behind_a_hot_resource_others_start_when_each_was_parked_once(void **
     contended_push("other", "[0]", "s");
     contended_start(&(struct fleet_setup){.threads = 1, .lock = LOCK("1m", "")});
     test_await(fleet_noted_all(&fleet, "end other") == 1);
-    assert_int_equal(parked_before("task_locked jid=other"), CROWD);
+    assert_int_equal(parked_before("task_started jid=other"), CROWD);
     assert_int_equal(waiting_count("resource:r1"), CROWD);
 }
 

@@ -92,7 +92,7 @@ static void page_is_whole(void)
 static void all_is_counted_and_nothing_is_left(void **state)
 {
     (void)state;
-    run_well("--local --for 3s --rate 60/s --resources 5 --zipf 1.1 --hold exp:5ms --threads 4 --processes 2 --json "
+    run_well("--private --for 3s --rate 60/s --resources 5 --zipf 1.1 --hold exp:5ms --threads 4 --processes 2 --json "
              "--save %s/saved.json --html %s/page.html",
              place, place);
     assert_in_range(found.pushed, 100, 300);
@@ -126,7 +126,7 @@ static void all_is_counted_and_nothing_is_left(void **state)
 static char *arrivals_run(unsigned seed)
 {
     struct buffer text = {0};
-    run_well("--local=1 --for 1s --rate 120/s --resources 4 --hold fixed:1ms --threads 4 --json --seed %u", seed);
+    run_well("--private=1 --for 1s --rate 120/s --resources 4 --hold fixed:1ms --threads 4 --json --seed %u", seed);
     assert_int_equal(found.resource_count, 4);
     buffer_format(&text, "%llu:", (unsigned long long)found.pushed);
     for (unsigned name = 0; name < 4; name++)
@@ -152,7 +152,7 @@ static void a_seed_gives_the_same_arrivals_again(void **state)
 static struct program long_run(void)
 {
     struct program program =
-        run_start("--local=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json "
+        run_start("--private=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json "
                   "--fault 500ms:stop:lock2:10ms");
     test_await(has_said(&program, "lock2 was stopped")); /* so the load lasts, and there is something to tell */
     test_await(processes_left() == 1 + 1 + 2 * 2 + 4);   /* itself, its janitor, workers and their zygotes, servers */
@@ -220,7 +220,7 @@ static void nothing_is_left_of_one_that_is_killed(void **state)
 static void nothing_is_left_of_one_that_is_killed_while_its_nodes_start(void **state)
 {
     (void)state;
-    struct program program = run_start("--local --for 60s --rate 200/s --json");
+    struct program program = run_start("--private --for 60s --rate 200/s --json");
     test_await(files_left() == 1);
     kill(program.pid, SIGKILL);
     assert_int_equal(run_end(&program), -1);
@@ -232,7 +232,7 @@ static void nothing_is_left_of_one_that_is_killed_while_its_nodes_start(void **s
 static void faults_are_survived_and_told(void **state)
 {
     (void)state;
-    run_well("--local --for 3s --rate 40/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
+    run_well("--private --for 3s --rate 40/s --resources 10 --hold exp:5ms --threads 4 --processes 2 --json "
              "--fault 500ms:stop:lock2:500ms --fault 1100ms:kill:lock3:300ms --fault 1600ms:wipe:lock1");
     assert_int_equal(found.fault_count, 3);
     for (unsigned i = 0; i < found.fault_count; i++)
@@ -252,7 +252,8 @@ static void a_frozen_worker_is_told(void **state)
 {
     (void)state;
     file_write("short.conf", "queue_node = { host = \"127.0.0.1\"; };\nlock = { ttl = \"1s\"; };\n");
-    run_well("-c %s/short.conf --local=3 --for 4s --closed 8 --resources 1 --hold fixed:50ms --threads 2 --processes 2 "
+    run_well("-c %s/short.conf --private=3 --for 4s --closed 8 --resources 1 --hold fixed:50ms --threads 2 "
+             "--processes 2 "
              "--json --fault 1s:freeze:worker1:2500ms",
              place);
     file_remove("short.conf");
@@ -278,7 +279,7 @@ static void a_check_that_crashes_is_told_with_its_class(void **state)
                   "classes = ( { class = \"fragile\"; } );\n",
                   plugins);
     file_write("fragile.conf", buffer_text(&text));
-    run_well("-c %s/fragile.conf --local=1 --for 2s --rate 50/s --class fragile --hold fixed:1ms --json", place);
+    run_well("-c %s/fragile.conf --private=1 --for 2s --rate 50/s --class fragile --hold fixed:1ms --json", place);
     file_remove("fragile.conf");
     assert_contains(found.crashed_checks, "fragile (SIGABRT) for ");
     assert_contains(printed.error, "the check() of the class fragile crashes");
@@ -295,7 +296,7 @@ static void a_check_that_crashes_is_told_with_its_class(void **state)
 static void each_point_is_measured(void **state)
 {
     (void)state;
-    run_well("--local=1 --for 6s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
+    run_well("--private=1 --for 6s --rate 100/s --resources 20 --hold fixed:2ms --json --what-if threads=2,4");
     assert_int_equal(found.point_count, 2);
     assert_int_equal(found.points[0].threads, 2);
     assert_int_equal(found.points[1].threads, 4);
@@ -307,7 +308,7 @@ static void each_point_is_measured(void **state)
 static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
 {
     (void)state;
-    struct program program = run_start("--local=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
+    struct program program = run_start("--private=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
                                        "--fault 500ms:stop:lock1:10ms");
     test_await(has_said(&program, "lock1 was stopped"));
     signal_until_it_ends(&program);
@@ -325,8 +326,7 @@ static void assert_misused(const char *mistake, const char *arguments)
     struct buffer message = {0};
     buffer_format(&message,
                   "holdfast dry-run: %s\n"
-                  "Usage: holdfast dry-run [-c FILE] [--shadow | LOAD] [--threads N] [--processes N] [--html FILE] | "
-                  "compare A.json B.json\n"
+                  "Usage: holdfast dry-run [OPTIONS] [compare A.json B.json]\n"
                   "`holdfast dry-run --help` says more.\n",
                   mistake);
     assert_refused(2, buffer_text(&message), "%s", arguments);
@@ -336,26 +336,27 @@ static void assert_misused(const char *mistake, const char *arguments)
 static void misuse_is_told(void **state)
 {
     (void)state;
-    assert_misused("--for: yesterday is not a duration; write for example 20ms, 10s or 5m", "--for yesterday");
-    assert_misused("--fault: 500ms:freeze: write WHEN:WHAT:WHOM and how: 5s:stop:lock2:3s, 5s:kill:lock2:3s, "
+    assert_misused("--for: \"yesterday\" is not a duration; write for example 20ms, 10s or 5m", "--for yesterday");
+    assert_misused("--fault: \"500ms:freeze\": write WHEN:WHAT:WHOM and how: 5s:stop:lock2:3s, 5s:kill:lock2:3s, "
                    "6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, 5s:freeze:worker1:4s or "
                    "5s:kill:worker2",
                    "--for 1s --fault 500ms:freeze");
-    assert_misused("--join: 0123 is not the id of a run: 12 hexadecimal digits, as the host that began it shows them",
-                   "--join 0123");
+    assert_misused(
+        "--join: \"0123\" is not the id of a run: 12 hexadecimal digits, as the host that began it shows them",
+        "--join 0123");
     assert_misused("--join wants the configuration with the nodes of the run: -c FILE", "--join 0123456789ab");
-    assert_misused("'compaer' is no option; the only word it knows is compare", "compaer");
+    assert_misused("\"compaer\" is no option; the only word it knows is compare", "compaer");
 }
 
 static void what_cannot_work_is_refused(void **state)
 {
     (void)state;
     assert_refused(1, "error: --resources-per-task 6: there are only 5 resources\n",
-                   "--local --for 1s --resources 5 --resources-per-task 6");
+                   "--private --for 1s --resources 5 --resources-per-task 6");
     assert_refused(1,
-                   "error: --local=4: an even number of lock nodes survives no more failures than one node less: use 3 "
-                   "or 5\n",
-                   "--local=4 --for 1s");
+                   "error: --private=4: an even number of lock nodes survives no more failures than one node less: "
+                   "use 3 or 5\n",
+                   "--private=4 --for 1s");
     assert_refused(1,
                    "error: --class transfer: there is no configuration that says something about it; without --class "
                    "the usual settings hold\n",
@@ -378,11 +379,11 @@ static void what_the_configuration_does_not_let_it_do_is_refused(void **state)
     assert_refused(1,
                    "error: --hold: a hold lasts 11s, and lock.max_hold ends it after 10s however often it is extended: "
                    "shorter holds, or a longer max_hold\n",
-                   "-c %s/limits.conf --local --for 60s --hold fixed:11s", place);
+                   "-c %s/limits.conf --private --for 60s --hold fixed:11s", place);
     assert_refused(1,
                    "error: --class transfr: the configuration says nothing about such a class; without --class the "
                    "usual settings hold\n",
-                   "-c %s/limits.conf --local --for 3s --class transfr", place);
+                   "-c %s/limits.conf --private --for 3s --class transfr", place);
     file_remove("limits.conf");
     assert_nothing_is_left();
 }

@@ -218,7 +218,7 @@ static void nodes_of_others_get_no_faults(void **state)
 {
     (void)state;
     assert_refused(1,
-                   "error: --fault stop:lock1: that is a node of others; only private nodes (--local) are stopped, "
+                   "error: --fault stop:lock1: that is a node of others; only private nodes (--private) are stopped, "
                    "killed, wiped, slowed or given another time\n",
                    "-c %s --for 3s --fault 1s:stop:lock1:1s", configuration);
 }

@@ -2,6 +2,7 @@
  * test_stop.c, what trouble does to them in test_trouble.c. */
 #include "tests/support/test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -189,6 +190,59 @@ static void a_class_nobody_serves_is_retried_and_not_counted(void **state)
     assert_lacks(entry, "retry_count");
     free(entry);
     assert_int_equal(fleet_left(&fleet), 1);
+}
+
+/* Counted from the first time on: the grace is none. */
+static void a_class_nobody_serves_fails_by_the_rules_of_its_task(void **state)
+{
+    (void)state;
+    fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"buried1\",\"retry\":false}");
+    fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"buried2\",\"retry\":0}");
+    fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"again\",\"retry\":3}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "unknown_class_grace = \"0s\";"});
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1 && fleet_number(&fleet, "ZCARD dead") == 2);
+    test_await(fleet_logged(&fleet, worker, "class_unserved class=tomorrow tasks=3 "));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    assert_int_equal(fleet_left(&fleet), 3);
+    char *again = fleet_ask(&fleet, "ZRANGE retry 0 -1"), *buried1 = fleet_ask(&fleet, "ZRANGE dead 0 0"),
+         *buried2 = fleet_ask(&fleet, "ZRANGE dead 1 1");
+    const char *const entries[] = {again, buried1, buried2};
+    for (size_t i = 0; i < 3; i++) {
+        assert_contains(entries[i], "\"error_class\":\"HF::UnknownClass\"");
+        assert_contains(entries[i], "\"failed_at\":");
+        assert_contains(entries[i], "\"retry_count\":0");
+    }
+    assert_contains(again, "\"jid\":\"again\"");
+    assert_contains(again, "\"hf_unserved_at\":");
+    assert_contains(buried1, "\"jid\":\"buried");
+    assert_lacks(buried1, "hf_unserved_at");
+    free(again);
+    free(buried1);
+    free(buried2);
+    char *waiting = fleet_ask(&fleet, "ZRANGE hf:2:unserved:tomorrow 0 -1");
+    assert_string_equal(waiting, "again");
+    free(waiting);
+    char *log = fleet_log(&fleet, worker);
+    assert_null(strstr(strstr(log, "class_unserved") + 1, "class_unserved"));
+    assert_lacks(log, "ending=unknown_class");
+    free(log);
+}
+
+static void a_class_that_others_announce_is_not_counted_however_long_it_takes(void **state)
+{
+    (void)state;
+    free(fleet_ask(&fleet, "ZADD hf:2:processes 9000000000 other:1:a"));
+    free(fleet_ask(&fleet, "HSET other:1:a hf_classes \"today\\ntomorrow\""));
+    fleet_push(&fleet, "{\"class\":\"tomorrow\",\"args\":[],\"jid\":\"u1\",\"retry\":false,\"hf_unserved_at\":1.5}");
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.worker = "unknown_class_grace = \"1s\";"});
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
+    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
+    assert_contains(entry, "\"hf_unserved_at\":1.5");
+    assert_lacks(entry, "retry_count");
+    free(entry);
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
 }
 
 static void what_is_not_json_is_buried_and_can_be_recovered(void **state)
@@ -405,6 +459,8 @@ int main(void)
         fleet_test(drain_ends_at_once_when_there_is_nothing),
         fleet_test(drain_does_what_is_due_and_leaves_what_is_for_others),
         fleet_test(a_class_nobody_serves_is_retried_and_not_counted),
+        fleet_test(a_class_nobody_serves_fails_by_the_rules_of_its_task),
+        fleet_test(a_class_that_others_announce_is_not_counted_however_long_it_takes),
         fleet_test(what_is_not_json_is_buried_and_can_be_recovered),
         fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
         fleet_test(a_failure_is_retried_with_the_fields_of_the_job_format),

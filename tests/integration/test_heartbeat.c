@@ -16,7 +16,8 @@ static void the_process_is_shown_as_the_data_model_says(void **state)
     assert_reply(server, IDENTITY, "SMEMBERS processes");
     assert_reply(server, "hash", "TYPE " IDENTITY);
     assert_between(55, 60, "TTL " IDENTITY);
-    assert_reply(server, "7", "HLEN " IDENTITY);
+    assert_reply(server, "8", "HLEN " IDENTITY);
+    assert_reply(server, "echo\nmail", "HGET " IDENTITY " hf_classes");
     assert_reply(server,
                  "{\"hostname\":\"hostc\",\"started_at\":1795251800.1,\"pid\":4242,\"tag\":\"holdfast\","
                  "\"concurrency\":8,\"queues\":[\"cjobs\",\"low\"],\"labels\":[\"c\",\"red \\\"hot\\\"\"],"

@@ -77,11 +77,13 @@ static void locked_work_is_reported_as_it_was(void **state)
 {
     (void)state;
     char paths[400];
-    static const struct fleet_setup setup = {.worker = "log_level = \"debug\";", .arguments = "--drain"};
+    static const struct fleet_setup setup = {.worker = "log_tasks = \"all\";", .arguments = "--drain"};
+    static const struct fleet_setup as_json = {.worker = "log_tasks = \"all\"; log_format = \"json\";",
+                                               .arguments = "--drain"};
     for (unsigned i = 0; i < ALONE; i++)
         fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[5],\"jid\":\"a%u\",\"resource\":\"r%u\"}", i,
                    i % RESOURCES + 1);
-    fleet_drain(1, &setup); /* whoever else is there may be idle */
+    fleet_drain(1, &as_json); /* whoever else is there may be idle */
     fleet_push_many(&fleet, "guarded", TASKS - ALONE, 5, RESOURCES);
     fleet_drain(2, &setup);
     logs_of(paths, 3);
@@ -116,9 +118,7 @@ static void unlocked_work_is_seen_to_overlap(void **state)
     (void)state;
     char paths[400];
     fleet_push_many(&fleet, "note", 40, 20, 1);
-    fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"debug\";",
-                                         .classes = "{ class = \"note\"; lock = \"none\"; }",
-                                         .arguments = "--drain"});
+    fleet_drain(1, &(struct fleet_setup){.classes = "{ class = \"note\"; lock = \"none\"; }", .arguments = "--drain"});
     logs_of(paths, 1);
     struct program_result result = report("%s", paths);
     assert_int_equal(result.exit_code, 0);
@@ -139,11 +139,33 @@ static void a_log_that_says_too_little_is_told(void **state)
     (void)state;
     char paths[400];
     fleet_push_many(&fleet, "guarded", 4, 1, 1);
-    fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"info\";", .arguments = "--drain"});
+    fleet_drain(1, &(struct fleet_setup){.worker = "log_level = \"warn\";", .arguments = "--drain"});
     logs_of(paths, 1);
     struct program_result result = report("%s", paths);
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.error, "worker.log_level");
+    program_result_free(&result);
+}
+
+/* Of a thousand quick tasks most are added up; the report says so, and when that was. */
+static void seconds_that_were_summed_up_are_told(void **state)
+{
+    (void)state;
+    char paths[400];
+    fleet_push_many(&fleet, "note", 1000, 0, 0);
+    fleet_drain(1, &(struct fleet_setup){.threads = 8, .arguments = "--drain"});
+    logs_of(paths, 1);
+    struct program_result result = report("%s --json", paths);
+    assert_int_equal(result.exit_code, 0);
+    unsigned summed = 0;
+    for (const char *at = strstr(result.out, "\"summed\":["); (at = strstr(at, "\"tasks\":")) != NULL; at++)
+        summed += (unsigned)number_behind(at, "", "tasks");
+    assert_int_equal(total(result.out, "holds") + summed, 1000);
+    assert_true(total(result.out, "holds") >= 100);
+    if (summed > 0) { /* else the machine took ten seconds and more */
+        assert_contains(result.error, " more tasks went well from 2");
+        assert_contains(result.error, "worker.log_tasks = \"all\" tells of each");
+    }
     program_result_free(&result);
 }
 
@@ -170,9 +192,8 @@ static void what_is_no_log_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        fleet_test(locked_work_is_reported_as_it_was),
-        fleet_test(unlocked_work_is_seen_to_overlap),
-        fleet_test(a_log_that_says_too_little_is_told),
+        fleet_test(locked_work_is_reported_as_it_was),  fleet_test(unlocked_work_is_seen_to_overlap),
+        fleet_test(a_log_that_says_too_little_is_told), fleet_test(seconds_that_were_summed_up_are_told),
         fleet_test(what_is_no_log_is_refused),
     };
     return cmocka_run_group_tests(tests, one_fleet_set_up, one_fleet_tear_down);

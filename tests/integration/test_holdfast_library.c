@@ -318,7 +318,7 @@ static void test_a_replica_that_becomes_a_master(void **state)
     assert_reply(server, "2", "LLEN queue:default");
 }
 
-/* --wait of the command line is the same: nothing that a server says makes a push wait longer. */
+/* --node-timeout of the command line is the same: nothing that a server says makes a push wait longer. */
 static void test_hostile_servers_are_no_longer_than_bounded(void **state)
 {
     (void)state;

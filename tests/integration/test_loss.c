@@ -327,14 +327,19 @@ static void the_token_of_a_running_task_is_told(void **state)
     push("hold", LISTENING, "first", "r");
     test_await(is_noted("begin first host0"));
     uint64_t token = token_of("begin first host0");
-    snprintf(text, sizeof text, "task_locked jid=first slot=0 resource=r resources=1 fence=%" PRIu64, token);
+    snprintf(text, sizeof text, "task_started jid=first class=hold queue=jobs slot=0 fence=%" PRIu64 " locked=", token);
     test_await(fleet_logged(&fleet, worker, text));
     snprintf(text, sizeof text, "\"hf_fence\":\"%" PRIu64 "\"", token);
     test_await(is_shown(text));
     lock_delete("lock:r", 3);
-    snprintf(text, sizeof text, "slot=0 fence=%" PRIu64, token);
-    test_await(fleet_logged(&fleet, worker, text));
-    assert_record("retry", "first", text + strlen("slot=0 fence="));
+    test_await(fleet_logged(&fleet, worker, "warn task_ended ending=lock_lost jid=first"));
+    snprintf(text, sizeof text, " fence=%" PRIu64, token);
+    char *log = fleet_log(&fleet, worker), *ended = strstr(log, "task_ended ending=lock_lost jid=first");
+    *strchr(ended, '\n') = '\0';
+    assert_contains(ended, text);
+    assert_contains(ended, " lost=yes ");
+    free(log);
+    assert_record("retry", "first", text + strlen(" fence="));
 }
 
 /* --- where the task goes ------------------------------------------------------------------------------------------ */

@@ -72,15 +72,66 @@ static void what_contradicts_itself_does_not_start_and_says_where(void **state)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 }
 
+/* Its class is left out; the worker serves the others. */
 static void correctness_is_not_to_be_had_from_one_node(void **state)
 {
     (void)state;
     char nodes[128];
-    snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(fleet.locks.servers[0]));
+    struct redis_server *alone = redis_server_start(NULL); /* those of the fleet are of a group */
+    snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
     struct fleet_setup setup = {.lock_nodes = nodes, .classes = "{ class = \"note\"; mode = \"correctness\"; }"};
     unsigned worker = fleet_work(&fleet, &setup);
-    assert_int_equal(fleet_wait(&fleet, worker), 1);
-    assert_true(fleet_logged(&fleet, worker, "needs at least 3 lock_nodes, and there are 1; add nodes"));
+    push("careful", "[0]", "other", "");
+    test_await(fleet_noted(&fleet, "end other") == 1);
+    assert_true(fleet_logged(&fleet, worker,
+                             "does not serve the class note: its mode is correctness, which needs at least 3 "
+                             "lock_nodes, and there are 1"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    redis_server_destroy(alone);
+}
+
+static unsigned reloaded(const struct fleet_setup *before, const struct fleet_setup *after)
+{
+    unsigned worker = fleet_work(&fleet, before);
+    test_await(fleet_logged(&fleet, worker, "worker_started"));
+    fleet_configure(&fleet, worker, after);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, " reloaded "));
+    return worker;
+}
+
+/* A new list of lock nodes waits for a restart, so it decides nothing before. */
+static void a_reload_goes_by_the_lock_nodes_that_run(void **state)
+{
+    (void)state;
+    char nodes[128];
+    struct redis_server *alone = redis_server_start(NULL);
+    snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
+    struct fleet_setup many = {.classes = "{ class = \"note\"; mode = \"correctness\"; }"}, one = many;
+    one.lock_nodes = nodes;
+    unsigned worker = reloaded(&many, &one);
+    assert_false(fleet_logged(&fleet, worker, "does not serve the class note"));
+    fleet_signal(&fleet, worker, SIGTERM);
+    assert_int_equal(fleet_wait(&fleet, worker), 0);
+    worker = reloaded(&one, &many);
+    push("note", "[0]", "unserved", "");
+    test_await(fleet_logged(&fleet, worker, "class_unserved class=note"));
+    redis_server_destroy(alone);
+}
+
+static void a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_another_mode(void **state)
+{
+    (void)state;
+    char nodes[128];
+    struct redis_server *alone = redis_server_start(NULL);
+    snprintf(nodes, sizeof nodes, "{ host = \"127.0.0.1\"; port = %u; }", redis_server_port(alone));
+    struct fleet_setup careful = {.lock_nodes = nodes, .classes = "{ class = \"note\"; mode = \"correctness\"; }"};
+    struct fleet_setup quick = {.lock_nodes = nodes, .classes = "{ class = \"note\"; mode = \"efficiency\"; }"};
+    (void)reloaded(&careful, &quick);
+    push("note", "[0]", "served", "");
+    test_await(fleet_noted(&fleet, "end served") == 1);
+    redis_server_destroy(alone);
 }
 
 static void a_reload_into_a_contradiction_changes_nothing(void **state)
@@ -199,6 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         fleet_test(what_contradicts_itself_does_not_start_and_says_where),
         fleet_test(correctness_is_not_to_be_had_from_one_node),
+        fleet_test(a_reload_goes_by_the_lock_nodes_that_run),
+        fleet_test(a_class_that_was_left_out_is_served_after_a_reload_that_gives_it_another_mode),
         fleet_test(a_reload_into_a_contradiction_changes_nothing),
         fleet_test(a_hold_above_what_keys_may_live_is_refused),
         fleet_test(what_is_locked_is_made_of_the_arguments),

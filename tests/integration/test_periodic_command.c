@@ -27,7 +27,7 @@ static void it_lists_ticks_and_what_the_node_knows(void **state)
     assert_contains(result.out, "-02-29T02:30:00+01:00\"}]}");
     assert_contains(result.out, "{\"name\":\"echo @hourly\",\"cron\":\"@hourly\",\"zone\":\"UTC\",\"class\":\"echo\","
                                 "\"queue\":\"low\",\"last_pushed\":null,\"known_since\":1795194374.0,\"next\":[");
-    admin_good("periodic", "-n", "1");
+    admin_good("periodic", "--next", "1");
     assert_contains(result.out, "NAME            LAST PUSHED");
     assert_contains(result.out, "-02-29T01:30:00Z  ");
     assert_contains(result.out, "-02-29 02:30:00 +01:00  Europe/Vienna\n");

@@ -119,7 +119,8 @@ static void replace_while_it_runs(const char *classes)
     test_await(fleet_noted(&fleet, "begin 1 old"));
     install("release_2", "release");
     reload(worker);
-    assert_true(fleet_logged(&fleet, worker, "plugin_loaded name=release version=2 build=\"of a test\" generation=2"));
+    assert_true(
+        fleet_logged(&fleet, worker, "plugin_loaded name=release version=\"2\" build=\"of a test\" generation=2"));
     push("release", "new", "");
     test_await(fleet_noted(&fleet, "end 2 new"));
     assert_int_equal(fleet_noted(&fleet, "end 1 old"), 0);
@@ -258,8 +259,8 @@ static void a_lock_is_handed_on_to_a_task_of_a_new_class(void **state)
     fleet_push(&fleet, "{\"class\":\"wild\",\"args\":[],\"jid\":\"heir\",\"resource\":\"r\"}");
     test_await(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r") == 1);
     let_them_go();
-    test_await(fleet_logged(&fleet, worker, "task_locked jid=heir"));
-    assert_true(fleet_logged(&fleet, worker, "class=wild handed_over=yes"));
+    test_await(fleet_logged(&fleet, worker, "task_started jid=heir"));
+    assert_true(fleet_logged(&fleet, worker, " handed_from=holder resource=r"));
     test_await(fleet_left(&fleet) == 0);
     stop(worker);
 }

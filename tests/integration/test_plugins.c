@@ -8,7 +8,7 @@
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
 
-enum { FILES_MAX = 8, PATH_SIZE = PRIVATE_DIRECTORY_MAX + 32 };
+enum { FILES_MAX = 16, PATH_SIZE = PRIVATE_DIRECTORY_MAX + 32 };
 
 static char directory[PRIVATE_DIRECTORY_MAX];
 static char files[FILES_MAX][PATH_SIZE];
@@ -28,8 +28,8 @@ static int leave(void **state)
 {
     (void)state;
     program_result_free(&result);
-    for (unsigned i = 0; i < file_count; i++)
-        unlink(files[i]);
+    while (file_count > 0)
+        remove(files[--file_count]);
     return rmdir(directory);
 }
 
@@ -45,10 +45,18 @@ static const char *file_write(const char *name, const char *text, mode_t mode)
     return path;
 }
 
-static const char *plugin_put(const char *plugin, const char *name)
+static void directory_make(const char *name)
+{
+    char *path = files[file_count++];
+    snprintf(path, PATH_SIZE, "%s/%s", directory, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+/* Of the build tree. */
+static const char *file_copy(const char *built, const char *name, mode_t mode)
 {
     char from[600], bytes[4096], *path = files[file_count++];
-    snprintf(from, sizeof from, "%s/tests/plugins/%s.so", test_build(), plugin);
+    snprintf(from, sizeof from, "%s/%s", test_build(), built);
     snprintf(path, PATH_SIZE, "%s/%s", directory, name);
     FILE *in = fopen(from, "re"), *out = fopen(path, "we");
     assert_non_null(in);
@@ -57,8 +65,15 @@ static const char *plugin_put(const char *plugin, const char *name)
         assert_int_equal(fwrite(bytes, 1, length, out), length);
     fclose(in);
     assert_int_equal(fclose(out), 0);
-    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(path, mode), 0);
     return path;
+}
+
+static const char *plugin_put(const char *plugin, const char *name)
+{
+    char built[80];
+    snprintf(built, sizeof built, "tests/plugins/%s.so", plugin);
+    return file_copy(built, name, 0644);
 }
 
 static void holdfast(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -129,6 +144,45 @@ static void what_is_wrong_with_a_configuration_is_told_with_the_list(void **stat
     holdfast("plugins list -c %s", config_write("{ class = \"good.first\"; lock = \"wrong\"; }"));
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "lock");
+    assert_contains(result.out, "good.first");
+}
+
+/* --- where plugins are ------------------------------------------------------------------------------------------ */
+
+#define NODES "queue_node = { host = \"127.0.0.1\"; port = 1; }; lock_nodes = ({ host = \"127.0.0.1\"; port = 1; });"
+
+/* A directory for one's own plugins that is not there, or that `make install` has made, is in nobody's way. */
+static void an_installation_needs_no_plugin_of_ones_own(void **state)
+{
+    (void)state;
+    static const char *const directories[] = {"bin", "lib", "lib/holdfast", "lib/holdfast/examples"};
+    char bin[PATH_SIZE], *build = strdup(test_build());
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++)
+        directory_make(directories[i]);
+    file_copy("holdfast", "bin/holdfast", 0755);
+    file_copy("jobs/echo.so", "lib/holdfast/examples/echo.so", 0644);
+    const char *named = file_write("named.conf", NODES "worker = { jobs = [\"echo\"]; };", 0600);
+    const char *program =
+        file_write("program.conf", NODES "classes = ({ class = \"a\"; program = \"/bin/true\"; });", 0600);
+    const char *nothing = file_write("nothing.conf", NODES, 0600);
+    snprintf(bin, sizeof bin, "%s/bin", directory);
+    setenv("HOLDFAST_BUILD", bin, 1);
+    for (int has_directory = 0; has_directory < 2; has_directory++) {
+        if (has_directory)
+            directory_make("lib/holdfast/jobs");
+        holdfast("check --no-nodes -c %s", named);
+        assert_string_equal(result.error, "");
+        holdfast("check --no-nodes -c %s", program);
+        assert_string_equal(result.error, "");
+        holdfast("check --no-nodes -c %s", nothing);
+        assert_contains(result.error, "nothing.conf: this worker has nothing to run: name plugins in worker.jobs, or");
+    }
+    setenv("HOLDFAST_BUILD", build, 1);
+    plugin_put("good", "lib/holdfast/jobs/good.so");
+    setenv("HOLDFAST_BUILD", bin, 1);
+    holdfast("plugins -c %s", nothing);
+    setenv("HOLDFAST_BUILD", build, 1);
+    free(build);
     assert_contains(result.out, "good.first");
 }
 
@@ -281,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(everything_that_runs_tasks_is_listed),
         TEST(what_is_wrong_with_a_configuration_is_told_with_the_list),
+        TEST(an_installation_needs_no_plugin_of_ones_own),
         TEST(a_handler_that_must_not_run_inside_does_not),
         TEST(limits_of_processes_are_of_no_use_in_a_thread),
         TEST(a_program_that_others_could_change_is_refused),

@@ -14,7 +14,7 @@
 #include "tests/support/node_talk.h"
 #include "tests/support/private_directory.h"
 #include "tests/support/test.h"
-#include "worker/dry_run/stage/server_program.h"
+#include "worker/servers/server_program.h"
 
 static struct private_nodes *start(const struct private_nodes_options *options)
 {
@@ -314,7 +314,7 @@ static void the_first_server_that_is_new_enough_is_taken(void **state)
     assert_contains(program.path, "/valkey-server");
     setenv("REDIS_SERVER", "/no/such server", 1);
     assert_false(server_program_find(&program, &error));
-    assert_contains(error.text, "REDIS_SERVER=/no/such server: no such program");
+    assert_contains(error.text, "REDIS_SERVER=/no/such server: there is no such program");
     unsetenv("REDIS_SERVER");
     place_leave(&place);
 }

@@ -14,11 +14,11 @@ static void test_a_node_that_is_down(void **state)
 {
     (void)state;
     snprintf(port, sizeof port, "%u", free_port());
-    push(WORDS("echo", "--wait", "100ms"));
+    push(WORDS("echo", "--node-timeout", "100ms"));
     assert_exit(75);
     assert_contains(result.error, "cannot be reached");
     assert_string_equal(result.out, "");
-    push_text(WORDS("-", "--wait", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
+    push_text(WORDS("-", "--node-timeout", "100ms"), "{\"class\":\"t\",\"args\":[]}\n");
     assert_exit(75);
     assert_contains(result.error, "cannot be reached");
     assert_contains(result.out, "0 tasks pushed");
@@ -29,7 +29,7 @@ static void test_a_node_that_comes_up_meanwhile(void **state)
     (void)state;
     const char *arguments[ARGUMENTS_MAX];
     redis_server_kill(server);
-    complete(WORDS("echo", "--wait", "20s"), arguments);
+    complete(WORDS("echo", "--node-timeout", "20s"), arguments);
     struct program program = program_start(arguments, -1);
     redis_server_restart(server);
     result = program_wait(&program);
@@ -41,20 +41,20 @@ static void test_a_node_that_does_not_answer(void **state)
 {
     (void)state;
     redis_server_pause(server);
-    push(WORDS("echo", "--wait", "100ms"));
+    push(WORDS("echo", "--node-timeout", "100ms"));
     redis_server_resume(server);
     assert_exit(75);
     assert_contains(result.error, "cannot be reached");
 }
 
-/* Whatever it says, it is no Redis server, and --wait ends. */
+/* Whatever it says, it is no Redis server, and --node-timeout ends. */
 static void test_a_node_that_says_ok_to_everything(void **state)
 {
     (void)state;
     struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
     snprintf(port, sizeof port, "%u", hostile_server_port(hostile));
     struct instant before = instant_now();
-    push(WORDS("echo", "--wait", "200ms"));
+    push(WORDS("echo", "--node-timeout", "200ms"));
     assert_true(instant_since(before, instant_now()) < TEST_PATIENCE_NS / 3);
     assert_exit(75);
     assert_contains(result.error, "cannot be reached");
@@ -97,7 +97,7 @@ static void test_a_connection_that_comes_back(void **state)
     struct relay *relay = relay_start(redis_server_port(server));
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     snprintf(port, sizeof port, "%u", relay_port(relay));
-    complete(WORDS("t", "-", "--wait", "20s"), arguments);
+    complete(WORDS("t", "-", "--node-timeout", "20s"), arguments);
     struct program program = program_start(arguments, fds[0]);
     assert_int_equal(write(fds[1], "[1]\n", 4), 4);
     test_await(queue_probe_number(server, "LLEN queue:default") == 1);
@@ -199,7 +199,7 @@ static void test_the_node_of_a_configuration(void **state)
 static void test_a_unix_socket_and_a_database(void **state)
 {
     (void)state;
-    const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "-n", "2", NULL};
+    const char *arguments[] = {"push", "echo", "--socket", redis_server_unix_path(server), "--database", "2", NULL};
     result = program_run_arguments(arguments, -1);
     assert_exit(0);
     char *keyspace = redis_server_command(server, "INFO keyspace");

@@ -143,6 +143,75 @@ static void assert_give_back(const char *expected, const char *has, const char *
     assert_reply(server, expected, "EVALSHA %s 2 claims queue:a 0 %s %s", queue_script_give_back.sha1, has, next);
 }
 
+static void assert_unserved(const char *expected, const char *has, const char *next, const char *may_fail)
+{
+    assert_reply(server, expected,
+                 "EVALSHA %s 5 claims retry hf:2:others hf:2:unserved hf:2:unserved:c 0 %s %s 30 changed c jid \"\" "
+                 "%s 0 hf:2:process:",
+                 queue_script_unserved.sha1, has, next, may_fail);
+}
+
+static void test_a_repeated_wait_for_a_class_moves_once(void **state)
+{
+    (void)state;
+    load_scripts();
+    push("a", "one");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_unserved("1", ID("A"), ID("B"), "0");
+    assert_unserved("1", ID("A"), ID("B"), "0");
+    assert_unserved("0", ID("A"), ID("C"), "0");
+    assert_places("retry changed");
+    assert_reply(server, "jid", "ZRANGE hf:2:unserved:c 0 -1");
+    assert_reply(server, "c", "ZRANGE hf:2:unserved 0 -1");
+    assert_reply(
+        server, "1",
+        "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 60 and ttl <= 91 and 1\" 1 hf:2:unserved:c");
+    assert_reply(server, "1",
+                 "EVAL \"local ttl = redis.call('TTL', KEYS[1]) return ttl > 60 and ttl <= 91 and 1\" 1 hf:2:unserved");
+}
+
+/* Who waits cannot be noted there; the task moves all the same, and what is there stays. */
+static void test_a_wait_for_a_class_survives_foreign_values(void **state)
+{
+    (void)state;
+    load_scripts();
+    free(redis_server_command(server, "SET hf:2:unserved x"));
+    push("a", "one");
+    assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+    assert_unserved("1", ID("A"), ID("B"), "0");
+    assert_places("retry changed");
+    assert_reply(server, "x", "GET hf:2:unserved");
+}
+
+/* Whoever has a lease and does not say what it serves may serve anything. */
+static void test_a_task_fails_when_no_living_process_announces_its_class(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *answer;
+    } cases[] = {{"DEL p", "1"},
+                 {"HSET p hf_classes \"bb\\nc\\nd\"", "1"},
+                 {"HSET p hf_classes c", "1"},
+                 {"HSET p hf_classes \"bc\\ncc\"", "2"},
+                 {"HSET p hf_classes \"\"", "2"},
+                 {"HSET hf:2:process:p gone 1", "2"},
+                 {"ZADD hf:2:others 1 p", "2"}};
+    load_scripts();
+    free(redis_server_command(server, "ZADD hf:2:others 99999999999 p"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        free(redis_server_command(server, "DEL retry queue:a claims hf:2:unserved:c hf:2:process:p"));
+        free(redis_server_command(server, "HSET claims queues a"));
+        push("a", "one");
+        assert_claim(ID("A") "a\none", "0", NO_ID, ID("A"), "1");
+        free(redis_server_command(server, "HSET p hf_classes c"));
+        free(redis_server_command(server, "%s", cases[i].given));
+        assert_unserved(cases[i].answer, ID("A"), ID("B"), "1");
+        assert_unserved(cases[i].answer, ID("A"), ID("B"), "1");
+        assert_places(cases[i].answer[0] == '1' ? "retry changed" : "claims one");
+        assert_reply(server, cases[i].answer[0] == '1' ? "1" : "0", "ZCARD hf:2:unserved:c");
+    }
+}
+
 static void test_a_repeated_give_back_moves_once(void **state)
 {
     (void)state;
@@ -343,6 +412,9 @@ int main(void)
         queue_test(test_one_call_mixes_repeats_and_new_claims),
         queue_test(test_a_repeated_postponement_moves_once),
         queue_test(test_a_late_postponement_changes_nothing),
+        queue_test(test_a_repeated_wait_for_a_class_moves_once),
+        queue_test(test_a_wait_for_a_class_survives_foreign_values),
+        queue_test(test_a_task_fails_when_no_living_process_announces_its_class),
         queue_test(test_a_repeated_give_back_moves_once),
         queue_test(test_a_late_give_back_changes_nothing),
         queue_test(test_a_repeated_leave_finds_nothing),

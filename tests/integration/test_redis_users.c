@@ -153,11 +153,11 @@ static void the_lock_group_is_made_and_changed_with_exactly_these_rights(void **
     snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, worker);
     snprintf(password, sizeof password, "%s/password", fleet.directory);
     password_write(password, "change-me-nodes");
-    run("nodes -c %s --user holdfast-nodes --password-file %s init --max-ttl 1s", config, password);
+    run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s init --max-ttl 1s", config, password);
     run("nodes -c %s", config);
     lock_cluster_ask(&fleet.locks, 1, "FLUSHALL");
     run("nodes -c %s heal --wait", config);
-    run("nodes -c %s --user holdfast-nodes --password-file %s replace lock3 127.0.0.1:%u", config, password,
+    run("nodes -c %s --lock-user holdfast-nodes --lock-password-file %s replace lock3 127.0.0.1:%u", config, password,
         redis_server_port(successor));
     for (unsigned i = 0; i < fleet.locks.count; i++)
         assert_nothing_was_refused(fleet.locks.servers[i]);

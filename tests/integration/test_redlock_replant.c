@@ -49,6 +49,20 @@ static void await_extensions(unsigned more)
     loop_await(loop, mine.extended >= before + more);
 }
 
+/* The loop goes on meanwhile, so that a hold lasts however long a server takes to end, or to start. */
+static void node_kill(unsigned node)
+{
+    redis_server_kill_begin(cluster.servers[node]);
+    loop_await(loop, redis_server_is_gone(cluster.servers[node]));
+}
+
+static void node_restart(unsigned node)
+{
+    node_kill(node);
+    redis_server_restart_begin(cluster.servers[node]);
+    loop_await(loop, redis_server_is_back(cluster.servers[node]));
+}
+
 /* In one step, so that nothing comes in between: the node forgets everything, and then knows this. */
 static void forget_but(unsigned node, const char *command)
 {
@@ -66,8 +80,7 @@ static void a_hold_survives_all_its_nodes_restarted_empty_one_after_the_other(vo
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)token);
     loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
     for (unsigned i = 0; i < NODES; i++) {
-        redis_server_restart(cluster.servers[i]);
-        assert_false(node_has(i, "lock:r"));
+        node_restart(i);
         loop_await(loop, node_has(i, "lock:r") || mine.losses > 0);
         assert_int_equal(mine.losses, 0);
         assert_true(node_has(i, "lock:q"));
@@ -105,10 +118,10 @@ static void a_node_that_never_granted_this_hold_gets_nothing(void **state)
 {
     (void)state;
     terms_change(SHORT_TTL_MS, false);
-    redis_server_kill(cluster.servers[0]);
+    node_kill(0);
     loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
     hold("r");
-    redis_server_restart(cluster.servers[0]);
+    node_restart(0);
     loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
     await_extensions(4);
     assert_false(node_has(0, "lock:r"));
@@ -122,10 +135,10 @@ static void a_node_that_was_away_for_longer_than_the_ttl_gets_nothing(void **sta
     terms_change(SHORT_TTL_MS, false);
     hold("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
-    redis_server_kill(cluster.servers[0]);
+    node_kill(0);
     struct instant gone = instant_now();
     loop_await(loop, instant_since(gone, instant_now()) > REDLOCK_MS(SHORT_TTL_MS));
-    redis_server_restart(cluster.servers[0]);
+    node_restart(0);
     loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
     await_extensions(4);
     assert_false(node_has(0, "lock:r"));

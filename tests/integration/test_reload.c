@@ -56,8 +56,50 @@ static void the_level_of_the_log_changes(void **state)
     test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"seen\"}");
     test_await(fleet_logged(&fleet, worker, "task_ended ending=done jid=seen"));
-    assert_false(fleet_logged(&fleet, worker, "jid=unseen"));
+    assert_false(fleet_logged(&fleet, worker, "task_started jid=unseen"));
     stop(worker);
+}
+
+static void the_format_of_the_log_changes(void **state)
+{
+    (void)state;
+    static const struct fleet_setup as_json = {.worker = "log_format = \"json\";"};
+    unsigned worker = start(NULL);
+    fleet_configure(&fleet, worker, &as_json);
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(
+        fleet_logged(&fleet, worker, "\"level\":\"info\",\"msg\":\"reloaded\",\"changed\":1,\"after_restart\":0}\n"));
+    reload(worker, &(struct fleet_setup){.worker = NULL});
+    assert_true(fleet_logged(&fleet, worker, "info reloaded changed=1 after_restart=0\n"));
+    stop(worker);
+    worker = start(&as_json);
+    stop(worker);
+    char *log = fleet_log(&fleet, worker);
+    for (const char *line = log; *line != '\0'; line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, "{\"time\":\"2", 10);
+    free(log);
+}
+
+/* Tasks that were only added up are told at the level that they were added up at. With one thread, the line of the last
+ * task comes after those of the others. */
+static void a_reload_that_silences_the_log_loses_no_task(void **state)
+{
+    (void)state;
+    enum { TASKS = 300 };
+    unsigned worker = start(&(struct fleet_setup){.threads = 1}), summed = 0;
+    for (unsigned i = 0; i < TASKS; i++)
+        fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"t%u\"}", i);
+    fleet_push(&fleet, "{\"class\":\"fail\",\"args\":[0,\"\"],\"jid\":\"last\",\"retry\":false}");
+    test_await(fleet_logged(&fleet, worker, " task_ended ending=discarded jid=last "));
+    fleet_configure(&fleet, worker, &(struct fleet_setup){.threads = 1, .worker = "log_level = \"warn\";"});
+    fleet_signal(&fleet, worker, SIGHUP);
+    test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"worker.log_level\""));
+    stop(worker);
+    char *log = fleet_log(&fleet, worker);
+    for (const char *at = log; (at = strstr(at, " tasks_summed done=")) != NULL;)
+        summed += (unsigned)strtoul(at += strlen(" tasks_summed done="), NULL, 10);
+    free(log);
+    assert_int_equal(logged(worker, " task_ended ending=done ") + summed, TASKS);
 }
 
 /* By what the worker does: a handler that listens is stopped at once. */
@@ -118,7 +160,7 @@ static void a_file_with_an_error_changes_nothing(void **state)
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"quiet\"}");
     test_await(fleet_noted(&fleet, "end quiet") == 1);
     stop(worker);
-    assert_false(fleet_logged(&fleet, worker, "task_ended"));
+    assert_false(fleet_logged(&fleet, worker, "task_started"));
 }
 
 /* The file alone is good, but not with the lock nodes that run: their timeout waits for a restart, the ttl would not.
@@ -152,6 +194,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         fleet_test(a_reload_without_a_change_changes_nothing),
         fleet_test(the_level_of_the_log_changes),
+        fleet_test(the_format_of_the_log_changes),
+        fleet_test(a_reload_that_silences_the_log_loses_no_task),
         fleet_test(the_stop_timeout_changes),
         fleet_test(the_settings_of_a_class_change_for_tasks_that_come),
         fleet_test(what_cannot_change_is_named),

@@ -206,6 +206,78 @@ static void waiting_costs_little(void **state)
     assert_ends(&program, 0, "1\n", "");
 }
 
+/* --- holdfast push --wait ---------------------------------------------------------------------------------------- */
+
+/* Starts it; `jid` is that of the task when it is in its queue. */
+static struct program push_start(const char *wait, const char *more, char jid[25])
+{
+    struct program program =
+        program_start((const char *const[]){"push", "-c", admin_config, "echo", wait, more, NULL}, -1);
+    test_await(queue_probe_number(server, "LLEN queue:default") == 1);
+    char *task = redis_server_command(server, "LINDEX queue:default 0");
+    const char *found = strstr(task, "\"jid\":\"");
+    assert_non_null(found);
+    snprintf(jid, 25, "%.24s", found + strlen("\"jid\":\""));
+    free(task);
+    return program;
+}
+
+static void given_a_result(const char *jid)
+{
+    given("SET hf:2:result:%s '{\"jid\":\"%s\",\"class\":\"echo\",\"ended_at\":1000.25,\"result\":\"done\"}'", jid,
+          jid);
+}
+
+static void push_waits_for_its_result(void **state)
+{
+    (void)state;
+    char jid[25];
+    struct program program = push_start("--wait", NULL, jid);
+    await_looks(2);
+    given("DEL queue:default");
+    given_a_result(jid);
+    assert_ends(&program, 0, "\"done\"\n", "");
+}
+
+static void push_prints_one_object(void **state)
+{
+    (void)state;
+    char jid[25], expected[128];
+    struct program program = push_start("--wait=1h", "--json", jid);
+    given_a_result(jid);
+    snprintf(expected, sizeof expected,
+             "{\"jid\":\"%s\",\"state\":\"done\",\"ended_at\":1000.25,\"result\":\"done\"}\n", jid);
+    assert_ends(&program, 0, expected, "");
+}
+
+static void push_names_the_task_when_it_gives_up(void **state)
+{
+    (void)state;
+    char jid[25], expected[64];
+    struct program program = push_start("--wait=300ms", NULL, jid);
+    snprintf(expected, sizeof expected, "`holdfast result %s --wait`", jid);
+    assert_ends(&program, NONE_YET, "", expected);
+}
+
+static void push_names_the_setting_when_no_result_was_kept(void **state)
+{
+    (void)state;
+    char jid[25];
+    struct program program = push_start("--wait", NULL, jid);
+    given("DEL queue:default");
+    assert_ends(&program, NONE_TO_COME, "", "(result_ttl of the class is 0)");
+}
+
+static void push_waits_for_nothing_that_is_not_pushed(void **state)
+{
+    (void)state;
+    given("SET queue:default text");
+    admin("push", "echo", "--wait");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "");
+    assert_int_equal(redis_server_calls(server, "get"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +294,11 @@ int main(void)
         admin_test(waiting_ends_when_its_time_is_over),
         admin_test(waiting_can_be_interrupted),
         admin_test(waiting_costs_little),
+        admin_test(push_waits_for_its_result),
+        admin_test(push_prints_one_object),
+        admin_test(push_names_the_task_when_it_gives_up),
+        admin_test(push_names_the_setting_when_no_result_was_kept),
+        admin_test(push_waits_for_nothing_that_is_not_pushed),
     };
     return run_admin_tests(tests);
 }

@@ -17,7 +17,7 @@ static void given_process(const char *identity, int busy)
     given_lease(identity, 3600);
     given("SADD processes %s", identity);
     given("HSET %s info '{\"hostname\":\"a\",\"pid\":7,\"concurrency\":8,\"queues\":[\"default\"],\"version\":"
-          "\"holdfast 0.1.0\"}' busy %d beat 1000.5 quiet false rss 2048 concurrency 8",
+          "\"holdfast 0.9.0\"}' busy %d beat 1000.5 quiet false rss 2048 concurrency 8",
           identity, busy);
 }
 
@@ -36,8 +36,9 @@ static void given_fleet(void)
               "");
     given_run("a:7:aa", 2, 10, "nonsense", "");
     given("ZADD hf:2:contended 1 resource:acct:1 2 class:render 3 resource:gone");
-    given("ZADD hf:2:waiting:resource:acct:1 1 w1 2 w2");
-    given("ZADD hf:2:waiting:class:render 1 w3");
+    given_parked("resource:acct:1", 1, 9000000001);
+    given_parked("resource:acct:1", 2, 9000000002);
+    given_parked("class:render", 1, 9000000003);
     given("SADD queues default");
     given("LPUSH queue:default nonsense");
     given("MSET stat:processed 1000 stat:failed 10");
@@ -88,7 +89,7 @@ static void names_from_the_node_cannot_steer_a_terminal(void **state)
     given_run("a:7:aa", 0, 1, "{\\\"class\\\":\\\"\\\\u001b[2J\\\",\\\"jid\\\":\\\"\\\\u009b2J\\\"}",
               ",\"hf_fence\":\"\\u001b[31m\"");
     given("ZADD hf:2:contended 1 \"resource:\\x1b[2J\"");
-    given("ZADD \"hf:2:waiting:resource:\\x1b[2J\" 1 a");
+    given_parked("\"resource:\\x1b[2J\"", 1, 9e9);
     given("SADD queues \"\\x1b]0;x\\x07\"");
     admin_good("top");
     assert_lacks(result.out, "\x1b");
@@ -98,17 +99,23 @@ static void names_from_the_node_cannot_steer_a_terminal(void **state)
     assert_lacks(result.out, "\x1b");
 }
 
-static void lock_nodes_that_are_away_are_told(void **state)
+static void given_a_lock_node_that_is_away(void)
 {
-    (void)state;
     FILE *file = fopen(admin_config, "ae");
     fprintf(file, "lock_nodes = ( { name = \"nobody\"; host = \"127.0.0.1\"; port = 1; } );\n");
     assert_int_equal(fclose(file), 0);
+}
+
+static void lock_nodes_that_are_away_are_told(void **state)
+{
+    (void)state;
+    given_a_lock_node_that_is_away();
     admin_good("top", "--json");
     assert_contains(result.out, "\"lock_nodes\":[{\"name\":\"nobody\",\"address\":\"127.0.0.1:1\",\"reached\":false,"
                                 "\"votes\":false,\"state\":\"unseen\",");
     admin_good("top");
     assert_contains(result.out, "\nnobody     unseen        - ");
+    assert_contains(result.out, "\nnot well: no worker takes tasks; 0 of 1 lock nodes vote: tasks with locks are not ");
 }
 
 static void misuse_and_a_node_that_is_away_end_it(void **state)
@@ -415,6 +422,101 @@ static void no_color_is_obeyed(void **state)
     assert_lacks(buffer_text(&shown), "\x1b[2m");
 }
 
+static void keys_send(const char *keys)
+{
+    screen_forget();
+    assert_int_equal(write(screen_file, keys, strlen(keys)), (ssize_t)strlen(keys));
+}
+
+static bool server_says(const char *expected, const char *command)
+{
+    char *answer = redis_server_command(server, "%s", command);
+    bool is_so = strcmp(answer, expected) == 0;
+    free(answer);
+    return is_so;
+}
+
+static void a_task_is_cancelled_with_a_key_when_that_is_confirmed(void **state)
+{
+    (void)state;
+    given_fleet();
+    top_start(NULL);
+    screen_await("> transfer");
+    keys_send("c");
+    screen_await("cancel the task j1? [y/N]");
+    keys_send("n");
+    screen_await("q quit");
+    assert_true(server_says("0", "HEXISTS it-j1 cancelled"));
+    keys_send("cy");
+    screen_await("j1: is to be cancelled");
+    assert_true(server_says("1", "HEXISTS it-j1 cancelled"));
+}
+
+static void a_queue_is_paused_and_resumed_with_a_key(void **state)
+{
+    (void)state;
+    given_fleet();
+    top_start(NULL);
+    screen_await("> transfer");
+    keys_send("p");
+    screen_await("choose a queue first");
+    keys_send("\t\t\tp");
+    screen_await("pause default? [y/N]");
+    keys_send("y");
+    screen_await("default: done");
+    assert_true(server_says("1", "SISMEMBER paused default"));
+    screen_await("paused"); /* the next look */
+    keys_send("py");
+    test_await(server_says("0", "SISMEMBER paused default"));
+}
+
+static void a_lock_node_can_be_chosen_and_has_nothing_to_cancel(void **state)
+{
+    (void)state;
+    given_fleet();
+    given_a_lock_node_that_is_away();
+    top_start(NULL);
+    screen_await("> transfer");
+    keys_send("\t\t");
+    screen_await("> nobody");
+    keys_send("c");
+    screen_await("choose a task first");
+}
+
+static void what_was_asked_is_done_also_when_somebody_did_it_meanwhile(void **state)
+{
+    (void)state;
+    given_fleet();
+    top_start(NULL);
+    screen_await("> transfer");
+    keys_send("\t\t\tp");
+    screen_await("pause default? [y/N]");
+    given("SADD paused default");
+    screen_await("paused");
+    keys_send("y");
+    screen_await("default: done");
+    assert_true(server_says("1", "SISMEMBER paused default"));
+}
+
+static void a_task_is_opened_and_closed_with_keys(void **state)
+{
+    (void)state;
+    given_fleet();
+    given("RPUSH queue:default '{\"class\":\"transfer\",\"jid\":\"j1\",\"args\":[7]}'");
+    top_start(NULL);
+    screen_await("> transfer");
+    keys_send("\r");
+    screen_await("place         queue default, number 1 to run");
+    screen_await("q back");
+    keys_send("q");
+    screen_await("> transfer");
+    keys_send("/rend");
+    screen_await("> render");
+    assert_contains(buffer_text(&shown), "filter: rend_");
+    keys_send("\rc");
+    screen_await("cancel the task j2?");
+}
+
 #define live_test(function) cmocka_unit_test_setup_teardown(function, admin_set_up, live_tear_down)
 
 int main(void)
@@ -434,6 +536,11 @@ int main(void)
         live_test(a_queue_node_that_goes_away_is_shown_and_waited_for),
         live_test(it_can_be_ended_while_the_node_does_not_answer),
         live_test(no_color_is_obeyed),
+        live_test(a_task_is_cancelled_with_a_key_when_that_is_confirmed),
+        live_test(a_queue_is_paused_and_resumed_with_a_key),
+        live_test(a_lock_node_can_be_chosen_and_has_nothing_to_cancel),
+        live_test(what_was_asked_is_done_also_when_somebody_did_it_meanwhile),
+        live_test(a_task_is_opened_and_closed_with_keys),
     };
     return run_admin_tests(tests);
 }

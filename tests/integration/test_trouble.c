@@ -28,7 +28,8 @@ static void tasks_do_not_notice_that_a_lock_node_is_killed(void **state)
 {
     (void)state;
     fleet_push_many(&fleet, "guarded", 300, 4, 40);
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain", .worker = "log_tasks = \"failures\";"});
     test_await(fleet_noted_all(&fleet, "end ") >= 50);
     redis_server_kill(fleet.locks.servers[1]);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
@@ -42,7 +43,8 @@ static void tasks_do_not_notice_that_a_lock_node_hangs(void **state)
 {
     (void)state;
     fleet_push_many(&fleet, "guarded", 300, 4, 40);
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain"});
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain", .worker = "log_tasks = \"failures\";"});
     test_await(fleet_noted_all(&fleet, "end ") >= 50);
     redis_server_pause(fleet.locks.servers[0]);
     assert_int_equal(fleet_wait(&fleet, worker), 0);

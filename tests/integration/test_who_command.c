@@ -355,8 +355,8 @@ static void what_is_no_resource_is_refused(void **state)
     result = program_run_arguments((const char *const[]){"who", "-c", path, NULL}, -1);
     assert_int_equal(result.exit_code, 2);
     assert_contains(result.error, "name the resource");
-    assert_int_equal(run_with("who", "--user=x", "r"), 2);
-    assert_contains(result.error, "--user wants --password-file");
+    assert_int_equal(run_with("who", "--lock-user=x", "r"), 2);
+    assert_contains(result.error, "--lock-user needs --lock-password-file");
 }
 
 int main(void)

@@ -81,6 +81,16 @@ static inline void given_lease(const char *identity, int seconds)
           identity, seconds);
 }
 
+/* A task that waits in this list, by the name w1, w2 ..., and comes back from `schedule` at this time. */
+static inline void given_parked(const char *list, int number, double due)
+{
+    given("EVAL \"local due = string.format('%%.6f', ARGV[3]) redis.call('ZADD', 'hf:2:waiting:' .. ARGV[1], ARGV[2], "
+          "'w' .. ARGV[2]) redis.call('HSET', 'hf:2:places:' .. ARGV[1], 'w' .. ARGV[2], due .. "
+          "'\\\\n0123\\\\nq\\\\n-\\\\nC') "
+          "redis.call('ZADD', 'schedule', due, ARGV[1] .. ARGV[2])\" 0 %s %d %.6f",
+          list, number, due);
+}
+
 #define admin_test(function)   cmocka_unit_test_setup_teardown(function, admin_set_up, admin_tear_down)
 #define run_admin_tests(tests) cmocka_run_group_tests(tests, one_server_set_up, one_server_tear_down)
 

@@ -14,6 +14,7 @@ static struct wall_time now;
 static const struct wall_time at_nine = {INT64_C(1795251907250000)};
 
 static const struct heartbeat_queue two_queues[] = {{"cjobs", 2}, {"low", 1}, {"cjobs", 2}};
+static const char *const classes[] = {"echo", "mail"};
 static const char *const labels[] = {"c", "red \"hot\""};
 
 static struct envelope envelope;
@@ -68,6 +69,8 @@ static inline int heartbeat_setup(void **state)
         .mode = HEARTBEAT_WEIGHTED,
         .queues = two_queues,
         .queue_count = 3,
+        .classes = classes,
+        .class_count = sizeof classes / sizeof classes[0],
         .labels = labels,
         .label_count = 2,
     };

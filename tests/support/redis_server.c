@@ -27,7 +27,7 @@
 #include "base/random.h"
 #include "redis/reader.h"
 #include "redis/request.h"
-#include "worker/dry_run/stage/server_program.h"
+#include "worker/servers/server_program.h"
 
 static const int64_t start_limit_ns = 60 * NS_PER_S;
 enum { COMMAND_LIMIT_S = 100, START_ATTEMPTS = 10 };
@@ -342,6 +342,34 @@ void redis_server_restart(struct redis_server *server)
         pause_ms(100); /* the port may be in use for a moment, by a client that tried to reach us */
     }
     give_up(server, "the server does not start again");
+}
+
+void redis_server_kill_begin(struct redis_server *server)
+{
+    if (server->pid != 0)
+        kill(server->pid, SIGKILL);
+}
+
+bool redis_server_is_gone(struct redis_server *server)
+{
+    return server->pid == 0 || has_ended(server);
+}
+
+void redis_server_restart_begin(struct redis_server *server)
+{
+    redis_server_kill(server);
+    unlink(server->unix_path);
+    spawn(server);
+}
+
+bool redis_server_is_back(struct redis_server *server)
+{
+    struct buffer text = {0};
+    if (has_ended(server))
+        spawn(server); /* its port was in use for a moment */
+    bool answers = run_command(server, "PING", &text) && strstr(buffer_text(&text), "PONG") != NULL;
+    buffer_fini(&text);
+    return answers;
 }
 
 void redis_server_pause(struct redis_server *server)

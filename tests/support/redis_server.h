@@ -33,6 +33,11 @@ void redis_server_pause(struct redis_server *server);   /* SIGSTOP; returns when
 void redis_server_resume(struct redis_server *server);  /* SIGCONT */
 void redis_server_kill(struct redis_server *server);    /* SIGKILL; its port refuses connections afterwards */
 void redis_server_restart(struct redis_server *server); /* on the same port, killed before if it still runs */
+/* The same in two steps each, for a test whose loop has to go on: the second is asked until it says yes. */
+void redis_server_kill_begin(struct redis_server *server);
+bool redis_server_is_gone(struct redis_server *server);
+void redis_server_restart_begin(struct redis_server *server);
+bool redis_server_is_back(struct redis_server *server);
 /* Whatever a test did to it: it runs, answers, has memory and holds nothing. */
 void redis_server_heal(struct redis_server *server);
 

@@ -21,6 +21,7 @@ static struct plugin_handler handler; /* neither, unless a test makes it */
 static const char *const *trace;
 static size_t trace_count;
 static const char *fence;
+static struct wall_time unserved_at;
 static bool started, is_final;
 
 static int set_up(void **state)
@@ -31,6 +32,7 @@ static int set_up(void **state)
     handler = (struct plugin_handler){.class_name = "c"};
     trace = NULL;
     fence = "";
+    unserved_at = (struct wall_time){0};
     trace_count = 0;
     started = is_final = false;
     return 0;
@@ -73,6 +75,7 @@ static void write_record(const char *task, bool counts)
                                            .counts = counts,
                                            .is_final = is_final,
                                            .fence = fence,
+                                           .unserved_at = unserved_at,
                                            .keep_ms = config.worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = trace,
                                            .backtrace_count = trace_count},

@@ -7,12 +7,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
 #include "tests/support/private_directory.h"
 #include "worker/dry_run/plan/plan_json.h"
 #include "worker/dry_run/options/plan_options.h"
-
-typedef bool (*plan_take)(struct dry_run_plan *plan, const char *text, struct error *error);
 
 static struct dry_run_plan plan;
 static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
@@ -34,22 +34,36 @@ static inline int tear_down(void **state)
     return rmdir(directory);
 }
 
-static inline void take(plan_take function, const char *text)
+static inline const struct option_row *option(const char *name)
+{
+    for (const struct option_row *row = plan_options; row->type != OPTION_END; row++)
+        if (strcmp(row->name, name) == 0)
+            return row;
+    fail_msg("no option %s", name);
+    return NULL;
+}
+
+static inline void take(const char *name, const char *text)
 {
     struct error error = ERROR_NONE;
-    if (!function(&plan, text, &error))
+    if (!option(name)->take(&plan, text, &error))
         fail_msg("%s: %s", text, error.text);
     assert_false(error_is_set(&error));
 }
 
 /* Refused with that reason, and without a byte that could steer a terminal; the plan is as it was. */
-static inline void assert_refused(plan_take function, const char *text, const char *reason)
+static inline void assert_refused(const char *name, const char *text, const char *reason)
 {
     struct error error = ERROR_NONE;
-    struct buffer before = {0}, after = {0};
+    struct buffer before = {0}, after = {0}, word = {0};
+    struct options_found found;
+    buffer_format(&word, "--%s=%s", name, text);
+    char *words[] = {(char[]){"dry-run"}, memory_text(buffer_text(&word)), NULL};
     plan_json_write(&plan, &before);
-    if (function(&plan, text, &error))
+    if (options_read(plan_options, 2, words, &plan, &found, &error) != OPTIONS_WRONG)
         fail_msg("taken: %s", text);
+    free(words[1]);
+    buffer_fini(&word);
     assert_contains(error.text, reason);
     for (const char *at = error.text; *at != '\0'; at++)
         assert_true((unsigned char)*at >= ' ' && *at != 0x7f);

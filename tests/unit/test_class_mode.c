@@ -13,7 +13,7 @@
 #define THREE "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; } );\n"
 #define ONE   "lock_nodes = ( { host = \"a\"; } );\n"
 
-static struct plugins *plugins;
+static struct plugins *plugins, *few; /* `few` are those of a worker with few lock nodes */
 
 static int load(void **state)
 {
@@ -23,6 +23,7 @@ static int load(void **state)
     char *names[] = {name};
     snprintf(directory, sizeof directory, "%s/tests/plugins", test_build());
     plugins = plugins_load(directory, names, 1, &findings);
+    few = plugins_load(directory, names, 1, &findings);
     return (int)findings.errors;
 }
 
@@ -30,6 +31,7 @@ static int unload(void **state)
 {
     (void)state;
     plugins_close(plugins);
+    plugins_close(few);
     return 0;
 }
 
@@ -107,9 +109,6 @@ static void correctness_needs_nodes_and_tokens_and_never_gives_in(void **state)
     struct findings findings;
     find(CONFIG_NODES THREE, &findings);
     assert_int_equal(findings.errors + findings.warnings, 0);
-    assert_error(CONFIG_NODES ONE, test_build(),
-                 "modes.so: the class modes.careful has the mode correctness, which needs at least 3 lock_nodes, and "
-                 "there are 1; add nodes or, when");
     assert_error(CONFIG_NODES THREE "lock = { fence = false; };\n", test_build(),
                  "the class modes.careful has the mode correctness and no fencing tokens; set fence = \"yes\" for it");
     assert_error(CAREFUL("fence = \"no\";"), "t.conf:4: ", "no fencing tokens");
@@ -125,6 +124,27 @@ static void correctness_needs_nodes_and_tokens_and_never_gives_in(void **state)
                  "t.conf:4: ", "lock and mode contradict each other; keep one");
     assert_error(CONFIG_NODES THREE "classes = (\n { class = \"modes.free\"; lock = \"required\"; } );\n",
                  "t.conf:4: ", "lock = \"required\": the handler of modes.free says that its tasks are never locked");
+}
+
+/* Only that class: with one lock node the worker serves the others. */
+static void correctness_without_enough_nodes_is_refused_for_its_class(void **state)
+{
+    (void)state;
+    struct findings findings = {0};
+    struct config *config = config_place_read(CONFIG_NODES ONE, &findings);
+    size_t count = plugins_handler_count(few);
+    startup_leave_out(config, few, &findings);
+    startup_check(config, few, &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(findings.warnings, 1);
+    assert_non_null(findings_find(&findings,
+                                  "modes.so: this worker does not serve the class modes.careful: its mode is "
+                                  "correctness, which needs at least 3 lock_nodes, and there are 1"));
+    assert_null(plugins_find(few, "modes.careful"));
+    assert_non_null(plugins_find(few, "modes.silent"));
+    assert_int_equal(plugins_handler_count(few), count - 1);
+    config_free(config);
+    findings_fini(&findings);
 }
 
 static void everything_else_is_allowed(void **state)
@@ -327,6 +347,7 @@ int main(void)
         CONFIG_TEST(the_configuration_says_the_mode_before_the_handler),
         CONFIG_TEST(a_handler_that_says_nothing_gets_what_the_locks_are_good_for),
         CONFIG_TEST(correctness_needs_nodes_and_tokens_and_never_gives_in),
+        CONFIG_TEST(correctness_without_enough_nodes_is_refused_for_its_class),
         CONFIG_TEST(everything_else_is_allowed),
         CONFIG_TEST(nothing_is_held_for_longer_than_keys_live),
         CONFIG_TEST(templates_are_checked_with_their_place),

@@ -32,9 +32,12 @@ static void help_and_version_are_printed(void **state)
     assert_prints("-h", "holdfast COMMAND");
     assert_prints("help", "Exit codes:");
     assert_prints("--version", "holdfast 0.");
-    assert_prints("check --help", "Usage: holdfast check -c FILE");
+    assert_prints("check --help", "Usage: holdfast check [OPTIONS]");
     assert_prints("check -h", "Options:");
-    assert_prints("help check", "Usage: holdfast check -c FILE");
+    assert_prints("help check", "Usage: holdfast check [OPTIONS]");
+    assert_prints("help --man", "holdfast-check.1\n");
+    assert_prints("help --man=holdfast-check.1", ".TH \"holdfast-check\" 1 ");
+    assert_prints("help --completion=bash", "complete -F _holdfast holdfast\n");
 }
 
 static void mistyped_commands_are_suggested(void **state)
@@ -52,13 +55,16 @@ static void mistyped_options_are_suggested(void **state)
     assert_misused("check --jsno", "unknown or ambiguous option --jsno (did you mean --json?)");
     assert_misused("check --frobnicate=3", "unknown or ambiguous option --frobnicate\n");
     assert_misused("check -x", "unknown option -x");
-    assert_misused("check --json=1", "this option takes no value: --json");
+    assert_misused("check --json=1", "the option --json takes no value");
     assert_misused("check -c", "a value is missing after -c");
     assert_misused("check --config", "a value is missing after --config");
     assert_misused("check -c a b", "unexpected argument b");
-    assert_misused("check", "-c FILE is missing");
+    assert_misused("check a", "unexpected argument a");
     assert_misused("check -c x --json --print-config", "give either --json or --print-config");
-    assert_misused("config", "give one of -c FILE, --sample and --manual");
+    assert_misused("config --sample --manual", "go without other options");
+    assert_misused("help push --man", "give one of COMMAND, --manual, --man and --completion");
+    assert_misused("help --man=holdfast-pusch.1", "there is no page holdfast-pusch.1");
+    assert_misused("help --completion csh", "--completion wants bash, zsh or fish, not 'csh'");
 }
 
 static void options_may_be_written_in_every_gnu_way(void **state)

@@ -20,7 +20,7 @@ static void defaults_fill_what_is_left_out(void **state)
     assert_true(config->worker.stop_timeout_ns == 25 * NS_PER_S);
     assert_int_equal(config->worker.max_task_size, 1 << 20);
     assert_true(config->worker.host[0] != '\0');
-    assert_contains(config->worker.jobs_directory, "jobs");
+    assert_string_equal(config->worker.jobs_directory, ""); /* nothing is installed here */
     assert_string_equal(config->queue_node.host, "q");
     assert_int_equal(config->queue_node.port, 6379);
     assert_true(config->queue_node.call_timeout_ns == NS_PER_S);
@@ -154,6 +154,16 @@ static void wrong_types_are_errors(void **state)
 static void values_out_of_range_are_errors(void **state)
 {
     (void)state;
+    static const char *const graces[] = {"forever", "31d", "-1s"};
+    for (size_t i = 0; i < sizeof graces / sizeof graces[0]; i++) {
+        char text[128], error[200];
+        snprintf(text, sizeof text, CONFIG_NODES "worker = { unknown_class_grace = \"%s\"; };", graces[i]);
+        snprintf(error, sizeof error,
+                 "t.conf:2: worker.unknown_class_grace: %s is not allowed here; expected a duration from \"0\" to "
+                 "\"30d\"",
+                 graces[i]);
+        config_place_expect_error(text, error);
+    }
     config_place_expect_error(
         CONFIG_NODES "worker = { threads = 0; };\n",
         "t.conf:2: worker.threads: 0 is not allowed here; expected a whole number from 1 to 1024");
@@ -171,6 +181,8 @@ static void values_out_of_range_are_errors(void **state)
         CONFIG_NODES "worker = { log_level = \"loud\"; };\n",
         "t.conf:2: worker.log_level: loud is not allowed here; expected \"debug\", \"info\", \"warn\" or "
         "\"error\"");
+    config_place_expect_error(CONFIG_NODES "worker = { log_format = \"jsno\"; };\n",
+                              "t.conf:2: worker.log_format: jsno is not allowed here; expected \"text\" or \"json\"");
     config_place_expect_error(
         CONFIG_NODES "worker = { max_task_size = \"1GiB\"; };\n",
         "t.conf:2: worker.max_task_size: 1GiB is not allowed here; expected a size from \"1KiB\" to "
@@ -254,7 +266,7 @@ static void an_even_number_of_nodes_is_an_error(void **state)
     findings_fini(&findings);
     config = config_place_read(CONFIG_NODES "lock_nodes = ( { host = \"a\"; } );", &findings);
     assert_int_equal(findings.errors, 0);
-    assert_non_null(findings_find(&findings, "one lock node is not a Redlock"));
+    assert_int_equal(findings.warnings, 0); /* enough for locks that only save work */
     config_free(config);
     findings_fini(&findings);
 }

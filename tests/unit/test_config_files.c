@@ -116,7 +116,8 @@ static void files_that_another_group_could_change_are_refused(void **state)
     }
     assert_refused("t.conf", "t.conf: others may write it (mode 664)");
     assert_int_equal(chown("t.conf", 12345, 12345), 0);
-    assert_refused("t.conf", "t.conf: belongs to user 12345; it decides which code runs, so it has to belong to root");
+    assert_refused("t.conf",
+                   "t.conf: belongs to user 12345; it decides which code runs, so for root it has to belong to root");
     assert_int_equal(chown("t.conf", 0, 0) | chmod("t.conf", 0644), 0);
     assert_int_equal(chown(".", 12345, 12345), 0);
     assert_refused("t.conf", ".: belongs to user 12345; it holds what must not be replaced");

@@ -1,4 +1,4 @@
-/* What the doctor makes of INFO and CONFIG, and what is healthy: no server. */
+/* What the doctor makes of INFO and CONFIG: no server. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -44,78 +44,6 @@ static void what_may_lose_tasks_is_found(void **state)
                               "maxmemory_policy:volatile-lru\r\n",
                               &none),
                         "eviction cluster server-too-old");
-}
-
-static const char *judged(const struct status *status, const struct status_bounds *bounds)
-{
-    static struct buffer out;
-    buffer_fini(&out);
-    out = (struct buffer){0};
-    status_judge(status, bounds, (struct wall_time){1000 * US_PER_S}, &out);
-    return buffer_text(&out);
-}
-
-static void what_is_healthy_is_bounded(void **state)
-{
-    (void)state;
-    char name[] = "q", identity[] = "h:1:a";
-    struct backlog_queue queue = {.name = name, .length = 1, .latency_us = 2000000};
-    struct fleet_process process = {.identity = identity, .state = FLEET_ALIVE};
-    struct status status = {.dead = 5,
-                            .fleet = {.items = &process, .count = 1},
-                            .backlog = {.items = &queue, .count = 1, .knows_listed = true, .knows_paused = true}};
-    struct status_bounds bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
-    assert_string_equal(judged(&status, &bounds), "");
-    bounds = (struct status_bounds){.max_latency_ns = 2 * NS_PER_S, .max_dead = 5, .min_processes = 1};
-    assert_string_equal(judged(&status, &bounds), "");
-    bounds = (struct status_bounds){.max_latency_ns = 1 * NS_PER_S, .max_dead = 4, .min_processes = 2};
-    assert_string_equal(judged(&status, &bounds), "1 process take tasks, at least 2 should; the oldest task of queue q "
-                                                  "has waited 2.0 s; 5 dead tasks, at most 4 are accepted");
-    queue.is_paused = true;
-    process.is_quiet = true;
-    bounds = (struct status_bounds){.max_latency_ns = 1 * NS_PER_S, .max_dead = -1, .min_processes = 1};
-    assert_string_equal(judged(&status, &bounds), "0 processes take tasks, at least 1 should");
-}
-
-static void what_keeps_workers_from_working_is_not_healthy(void **state)
-{
-    (void)state;
-    char name[] = "q", identity[] = "h:1:a";
-    struct backlog_queue queue = {.name = name, .length = 1};
-    struct fleet_process process = {.identity = identity, .state = FLEET_ALIVE};
-    const struct status good = {.fleet = {.items = &process, .count = 1},
-                                .backlog = {.items = &queue, .count = 1, .knows_listed = true, .knows_paused = true},
-                                .memory_used = 2000,
-                                .memory_max = 2000,
-                                .overdue_us = {3000000, 2000000},
-                                .lock_nodes = 3,
-                                .lock_nodes_away = 1,
-                                .lock_reason = "gone"};
-    struct status_bounds bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
-    assert_string_equal(judged(&good, &bounds), "");
-    struct status status = good;
-    status.lock_nodes_away = 2;
-    assert_string_equal(judged(&status, &bounds), "only 1 of 3 lock nodes grant locks, which is no majority: gone");
-    status.lock_nodes = 4; /* two of four are no majority either */
-    assert_string_equal(judged(&status, &bounds), "only 2 of 4 lock nodes grant locks, which is no majority: gone");
-    status = good;
-    status.memory_used = 2001;
-    assert_string_equal(judged(&status, &bounds), "the queue node uses 2.0 KiB of 2.0 KiB and refuses writes");
-    status = good;
-    status.schedule = status.retry = status.dead = queue.length = -1;
-    status.backlog.knows_listed = status.backlog.knows_paused = false;
-    process.is_clash = true;
-    assert_string_equal(judged(&status, &bounds),
-                        "the key queues holds no set; the key paused holds no set; the key schedule holds no sorted "
-                        "set; the key retry holds no sorted set; the key dead holds no sorted set; the key of queue q "
-                        "holds no list; the claims of h:1:a cannot be read: their key holds no hash");
-    queue.length = 1;
-    process.is_clash = false;
-    bounds.max_latency_ns = 2 * NS_PER_S;
-    assert_string_equal(judged(&good, &bounds),
-                        "an entry of schedule has been due for 3.0 s and was not moved to its queue");
-    bounds.max_latency_ns = 3 * NS_PER_S;
-    assert_string_equal(judged(&good, &bounds), "");
 }
 
 static void processes_may_say_anything(void **state)
@@ -169,8 +97,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_lose_tasks_is_found),
-        cmocka_unit_test(what_is_healthy_is_bounded),
-        cmocka_unit_test(what_keeps_workers_from_working_is_not_healthy),
         cmocka_unit_test(processes_may_say_anything),
         cmocka_unit_test(the_slew_of_the_kernel_is_tick_and_frequency),
         cmocka_unit_test(the_token_of_a_running_task_is_believed_of_that_task_only),

@@ -190,9 +190,9 @@ static void nodes_that_do_not_fit(void **state)
     assert_error(NULL, "there is no configuration that names nodes");
     make_local();
     plan.local_nodes = 4;
-    assert_error(NULL, "--local=4: an even number of lock nodes survives no more failures than one node less: use 3");
+    assert_error(NULL, "--private=4: an even number of lock nodes survives no more failures than one node less: use 3");
     plan.local_nodes = 17;
-    assert_error(NULL, "--local=17: from 1 to 15 lock nodes");
+    assert_error(NULL, "--private=17: from 1 to 15 lock nodes");
     plan.local_nodes = 1;
     assert_fine(NULL);
     plan.hosts = 2;
@@ -339,7 +339,7 @@ static void shadows_that_do_not_fit(void **state)
     assert_error(&config, "--shadow: the configuration names no lock nodes");
     config.lock_node_count = 3;
     make_local();
-    assert_error(&config, "--shadow with --local");
+    assert_error(&config, "--shadow with --private");
     plan.is_local = false;
     plan.node_share = 0;
     assert_error(&config, "the share of a node's time");
@@ -370,7 +370,7 @@ static void only_private_nodes_are_hurt(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         set_fault((struct dry_run_fault){.kind = kinds[i], .at_ns = 5 * NS_PER_S, .number = 1});
         plan.is_local = false;
-        assert_error(&config, "that is a node of others; only private nodes (--local)");
+        assert_error(&config, "that is a node of others; only private nodes (--private)");
         make_shadow();
         assert_error(&config, "that is a node of others");
         plan.kind = DRY_RUN_REHEARSAL;

@@ -3,7 +3,7 @@
 
 static void assert_fault(const char *text, struct dry_run_fault wanted)
 {
-    take(plan_take_fault, text);
+    take("fault", text);
     const struct dry_run_fault *fault = &plan.faults[plan.fault_count - 1];
     assert_int_equal(fault->kind, wanted.kind);
     assert_int_equal(fault->at_ns, wanted.at_ns);
@@ -42,17 +42,17 @@ static void hostile_faults_are_refused(void **state)
         {"::::::", "write WHEN:WHAT:WHOM and how"},
         {"5s:slow:lock1:1ms:1s:1s", "write WHEN:WHAT:WHOM and how"},
         {"::", "is not when it is done"},
-        {"5:stop:lock1:3s", "5 is not when it is done"},
+        {"5:stop:lock1:3s", "\"5\" is not when it is done"},
         {"-5s:stop:lock1:3s", "is not when it is done"},
         {"48h:stop:lock1:3s", "is not when it is done"},
-        {"5s:stop:lock:3s", "lock is nobody"},
-        {"5s:stop:lock0:3s", "lock0 is nobody"},
-        {"5s:stop:lock999:3s", "lock999 is nobody"},
-        {"5s:stop:node1:3s", "node1 is nobody"},
-        {"5s:stop:queue1:3s", "queue1 is nobody"},
-        {"5s:freeze:worker:3s", "worker is nobody"},
+        {"5s:stop:lock:3s", "\"lock\" is nobody"},
+        {"5s:stop:lock0:3s", "\"lock0\" is nobody"},
+        {"5s:stop:lock999:3s", "\"lock999\" is nobody"},
+        {"5s:stop:node1:3s", "\"node1\" is nobody"},
+        {"5s:stop:queue1:3s", "\"queue1\" is nobody"},
+        {"5s:freeze:worker:3s", "\"worker\" is nobody"},
         {"5s:stop::3s", "is nobody"},
-        {"5s:break:lock1:3s", "break is not a fault: stop, kill, wipe, slow, clock and freeze are"},
+        {"5s:break:lock1:3s", "\"break\" is not a fault: stop, kill, wipe, slow, clock and freeze are"},
         {"5s:\33[2J:lock1:3s", "is not a fault"},
         {"5s:stop:worker1:3s", "that cannot be done to a worker"},
         {"5s:wipe:worker1", "that cannot be done to a worker"},
@@ -75,7 +75,7 @@ static void hostile_faults_are_refused(void **state)
         {"5s:stop:lock1111111111111111111111111111111111111111111111:3s", "write WHEN:WHAT:WHOM and how"},
     };
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++)
-        assert_refused(plan_take_fault, hostile[i].text, hostile[i].reason);
+        assert_refused("fault", hostile[i].text, hostile[i].reason);
     assert_int_equal(plan.fault_count, 0);
 }
 
@@ -83,18 +83,18 @@ static void there_are_only_so_many_faults(void **state)
 {
     (void)state;
     for (int i = 0; i < DRY_RUN_FAULTS_MAX; i++)
-        take(plan_take_fault, "5s:wipe:lock1");
-    assert_refused(plan_take_fault, "5s:wipe:lock1", "there are 64 faults already");
+        take("fault", "5s:wipe:lock1");
+    assert_refused("fault", "5s:wipe:lock1", "there are 64 faults already");
 }
 
 static void points_of_a_what_if(void **state)
 {
     (void)state;
-    take(plan_take_what_if, "threads=8,16,1024");
+    take("what-if", "threads=8,16,1024");
     assert_int_equal(plan.point_count, 3);
     assert_int_equal(plan.points[0], 8);
     assert_int_equal(plan.points[2], 1024);
-    take(plan_take_what_if, "threads=4");
+    take("what-if", "threads=4");
     assert_int_equal(plan.point_count, 1);
     static const char *const hostile[] = {"",
                                           "threads",
@@ -114,7 +114,7 @@ static void points_of_a_what_if(void **state)
                                           "threads=99999999999999999999",
                                           "threads=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++)
-        assert_refused(plan_take_what_if, hostile[i], "hreads");
+        assert_refused("what-if", hostile[i], "hreads");
 }
 
 int main(void)

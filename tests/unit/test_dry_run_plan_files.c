@@ -16,7 +16,7 @@ static void popularity_from_a_file(void **state)
     (void)state;
     static const char text[] = "# who is wanted\n\naccount:1 5\n  a name with blanks\t 0.5 \r\naccount:2 1e2";
     write_file(text, sizeof text - 1);
-    take(plan_take_popularity, path);
+    take("popularity", path);
     const struct popularity *popularity = &plan.popularity;
     assert_int_equal(popularity->kind, POPULARITY_WEIGHTS);
     assert_int_equal(popularity->count, 3);
@@ -25,8 +25,8 @@ static void popularity_from_a_file(void **state)
     assert_string_equal(popularity->names[2], "a name with blanks");
     assert_near(popularity->weights[0], 100);
     assert_near(popularity->weights[2], 0.5);
-    assert_refused(plan_take_resources, "5", "have names and weights already");
-    take(plan_take_zipf, "1"); /* as many, without those names */
+    assert_refused("resources", "5", "have names and weights already");
+    take("zipf", "1"); /* as many, without those names */
     assert_null(plan.popularity.names);
     assert_int_equal(plan.popularity.count, 3);
 }
@@ -35,15 +35,15 @@ static void a_number_of_resources_and_a_file_contradict_each_other(void **state)
 {
     (void)state;
     write_file("a 1\n", 4);
-    take(plan_take_resources, "5");
-    assert_refused(plan_take_popularity, path, "leave --resources out");
+    take("resources", "5");
+    assert_refused("popularity", path, "leave --resources out");
 }
 
-static void assert_file_refused(plan_take function, const char *text, size_t length, const char *reason)
+static void assert_file_refused(const char *function, const char *text, size_t length, const char *reason)
 {
     char argument[sizeof path + 8];
     write_file(text, length);
-    snprintf(argument, sizeof argument, "%s%s", function == plan_take_hold ? "file:" : "", path);
+    snprintf(argument, sizeof argument, "%s%s", strcmp(function, "hold") == 0 ? "file:" : "", path);
     assert_refused(function, argument, reason);
 }
 
@@ -52,29 +52,29 @@ static void assert_file_refused(plan_take function, const char *text, size_t len
 static void hostile_files_of_resources_are_refused_by_line(void **state)
 {
     (void)state;
-    FILE_REFUSED(plan_take_popularity, "", "has no resources in it");
-    FILE_REFUSED(plan_take_popularity, "# only this\n\n", "has no resources in it");
-    FILE_REFUSED(plan_take_popularity, "a 1\nb\n", "file:2: b: a line has the name of a resource and its weight");
-    FILE_REFUSED(plan_take_popularity, "a 1\n\nb x\n", "file:3: x is no weight");
-    FILE_REFUSED(plan_take_popularity, "a 0\n", "file:1: 0 is no weight");
-    FILE_REFUSED(plan_take_popularity, "a -1\n", "is no weight");
-    FILE_REFUSED(plan_take_popularity, "a inf\n", "is no weight");
-    FILE_REFUSED(plan_take_popularity, "a 1e16\n", "is no weight");
-    FILE_REFUSED(plan_take_popularity, "a 1e999\n", "is no weight");
-    FILE_REFUSED(plan_take_popularity, "a 0x1\n", "is no weight");
-    FILE_REFUSED(plan_take_popularity, "a 1\nb 2\na 3\n", "a is there twice");
-    FILE_REFUSED(plan_take_popularity, "hf:x 1\n", "cannot be the name of a resource");
-    FILE_REFUSED(plan_take_popularity, "a\xff 1\n", "cannot be the name of a resource");
-    FILE_REFUSED(plan_take_popularity, "a\33[31m 1\n", "cannot be the name of a resource");
-    FILE_REFUSED(plan_take_popularity, "a\0b 1\n", "file:1: there is a byte 0");
+    FILE_REFUSED("popularity", "", "has no resources in it");
+    FILE_REFUSED("popularity", "# only this\n\n", "has no resources in it");
+    FILE_REFUSED("popularity", "a 1\nb\n", "file:2: b: a line has the name of a resource and its weight");
+    FILE_REFUSED("popularity", "a 1\n\nb x\n", "file:3: x is no weight");
+    FILE_REFUSED("popularity", "a 0\n", "file:1: 0 is no weight");
+    FILE_REFUSED("popularity", "a -1\n", "is no weight");
+    FILE_REFUSED("popularity", "a inf\n", "is no weight");
+    FILE_REFUSED("popularity", "a 1e16\n", "is no weight");
+    FILE_REFUSED("popularity", "a 1e999\n", "is no weight");
+    FILE_REFUSED("popularity", "a 0x1\n", "is no weight");
+    FILE_REFUSED("popularity", "a 1\nb 2\na 3\n", "a is there twice");
+    FILE_REFUSED("popularity", "hf:x 1\n", "cannot be the name of a resource");
+    FILE_REFUSED("popularity", "a\xff 1\n", "cannot be the name of a resource");
+    FILE_REFUSED("popularity", "a\33[31m 1\n", "cannot be the name of a resource");
+    FILE_REFUSED("popularity", "a\0b 1\n", "file:1: there is a byte 0");
     char large[1200];
     memset(large, 'a', sizeof large);
-    assert_file_refused(plan_take_popularity, large, sizeof large, "file:1: the line has more than 1024 bytes");
+    assert_file_refused("popularity", large, sizeof large, "file:1: the line has more than 1024 bytes");
     memcpy(large + 600, " 1\n", 3);
-    assert_file_refused(plan_take_popularity, large, 603, "cannot be the name of a resource");
+    assert_file_refused("popularity", large, 603, "cannot be the name of a resource");
     (void)unlink(path);
-    assert_refused(plan_take_popularity, path, "No such file");
-    assert_refused(plan_take_popularity, directory, "Is a directory");
+    assert_refused("popularity", path, "No such file");
+    assert_refused("popularity", directory, "Is a directory");
 }
 
 /* --- holds -------------------------------------------------------------------------------------------------------- */
@@ -86,26 +86,26 @@ static void holds_from_a_file(void **state)
     char argument[sizeof path + 8];
     write_file(text, sizeof text - 1);
     snprintf(argument, sizeof argument, "file:%s", path);
-    take(plan_take_hold, argument);
+    take("hold", argument);
     assert_int_equal(plan.hold.kind, DISTRIBUTION_MEASURED);
     assert_int_equal(plan.hold.quantile_count, 3);
     assert_near(plan.hold.quantiles[0], 0.001);
     assert_near(plan.hold.quantiles[2], 0.004);
-    take(plan_take_hold, "fixed:1ms"); /* what it had is freed */
+    take("hold", "fixed:1ms"); /* what it had is freed */
     assert_null(plan.hold.quantiles);
 }
 
 static void hostile_files_of_holds_are_refused_by_line(void **state)
 {
     (void)state;
-    FILE_REFUSED(plan_take_hold, "", "has no durations in it");
-    FILE_REFUSED(plan_take_hold, "5ms\n7\n", "file:2: \"7\" has no unit");
-    FILE_REFUSED(plan_take_hold, "5ms\n\n\33[31m\n", "file:3: ");
-    FILE_REFUSED(plan_take_hold, "5ms 6ms\n", "is no duration; write for example 5ms");
-    FILE_REFUSED(plan_take_hold, "25h\n", "a hold lasts at most 24h");
-    FILE_REFUSED(plan_take_hold, "5m\0s\n", "there is a byte 0");
-    assert_refused(plan_take_hold, "file:", "No such file");
-    assert_refused(plan_take_hold, "file:/does/not/exist", "/does/not/exist: No such file");
+    FILE_REFUSED("hold", "", "has no durations in it");
+    FILE_REFUSED("hold", "5ms\n7\n", "file:2: \"7\" has no unit");
+    FILE_REFUSED("hold", "5ms\n\n\33[31m\n", "file:3: ");
+    FILE_REFUSED("hold", "5ms 6ms\n", "is no duration; write for example 5ms");
+    FILE_REFUSED("hold", "25h\n", "a hold lasts at most 24h");
+    FILE_REFUSED("hold", "5m\0s\n", "there is a byte 0");
+    assert_refused("hold", "file:", "No such file");
+    assert_refused("hold", "file:/does/not/exist", "/does/not/exist: No such file");
 }
 
 int main(void)

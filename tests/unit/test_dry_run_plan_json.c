@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/dry_run/plan/plan_json.h"
+#include "tests/unit/plan_text.h"
 
 /* Written, read and written again: the same bytes. `again` is the caller's. */
 static void assert_survives(const struct dry_run_plan *plan, struct dry_run_plan *again)
@@ -13,7 +13,7 @@ static void assert_survives(const struct dry_run_plan *plan, struct dry_run_plan
     struct buffer first = {0}, second = {0};
     struct error error = ERROR_NONE;
     plan_json_write(plan, &first);
-    if (!plan_json_read(first.bytes, first.length, again, &error))
+    if (!plan_text_read(first.bytes, first.length, again, &error))
         fail_msg("%s: %s", error.text, buffer_text(&first));
     plan_json_write(again, &second);
     assert_string_equal(buffer_text(&first), buffer_text(&second));
@@ -128,7 +128,7 @@ static void what_is_not_there_is_as_usual(void **state)
     struct dry_run_plan plan, usual;
     struct error error = ERROR_NONE;
     plan_init(&usual);
-    if (!plan_json_read(text, sizeof text - 1, &plan, &error))
+    if (!plan_text_read(text, sizeof text - 1, &plan, &error))
         fail_msg("%s", error.text);
     assert_int_equal(plan.threads, 4);
     assert_int_equal(plan.population, 8); /* it is complete */
@@ -213,7 +213,7 @@ static void what_would_not_fit_is_refused(void **state)
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         struct dry_run_plan plan;
         struct error error = ERROR_NONE;
-        if (plan_json_read(hostile[i].text, strlen(hostile[i].text), &plan, &error))
+        if (plan_text_read(hostile[i].text, strlen(hostile[i].text), &plan, &error))
             fail_msg("taken: %s", hostile[i].text);
         assert_true(error_is_set(&error));
         assert_contains(error.text, hostile[i].reason);
@@ -264,7 +264,7 @@ static void damaged_plans_are_answered(void **state)
         buffer_append(&damaged, text.bytes, text.length);
         for (int64_t left = random_between(1, 3); left > 0; left--)
             damaged.bytes[random_between(0, (int64_t)text.length - 1)] = "0129.-eE\"[]{}, ntf"[random_between(0, 17)];
-        if (plan_json_read(damaged.bytes, damaged.length, &read, &error)) {
+        if (plan_text_read(damaged.bytes, damaged.length, &read, &error)) {
             assert_survives(&read, &again);
             plan_fini(&again);
             taken++;

@@ -109,7 +109,7 @@ static void what_did_not_end_or_had_no_lock_does_not_count(void **state)
     struct error error = ERROR_NONE;
     history_order(history);
     assert_false(recorded_from_history(&recorded, history, &error));
-    assert_contains(error.text, "worker.log_level is \"debug\"");
+    assert_contains(error.text, "worker.log_tasks is \"all\"");
     add_hold(0, 7, "a", NULL);
     read_history();
     assert_int_equal(recorded.tasks, 1);
@@ -167,11 +167,13 @@ static void a_log_is_read(void **state)
 {
     (void)state;
     write_file("2026-11-22T01:00:00.000Z info worker_started identity=north:17:abc\n"
-               "2026-11-22T01:00:00.100Z debug task_locked jid=a1 resource=account:1 resources=1 waited_ms=0\n"
-               "2026-11-22T01:00:00.105Z debug task_ended jid=a1 ending=done class=transfer\n"
+               "2026-11-22T01:00:00.105Z info task_ended ending=done jid=a1 class=transfer ran_ms=4 fence=7 "
+               "locked=2026-11-22T01:00:00.100Z released=2026-11-22T01:00:00.105Z held_ms=5.250 resource=account:1\n"
                "this is no line of a log \033[31m\n"
-               "2026-11-22T01:00:01.100Z debug task_locked jid=a2 resource=account:2 resources=1 waited_ms=0\n"
-               "2026-11-22T01:00:01.103Z debug task_ended jid=a2 ending=done class=transfer\n");
+               "{\"time\":\"2026-11-22T01:00:01.103Z\",\"level\":\"info\",\"msg\":\"task_ended\",\"ending\":\"done\","
+               "\"jid\":\"a2\","
+               "\"class\":\"transfer\",\"ran_ms\":2.5,\"fence\":8,\"locked\":\"2026-11-22T01:00:01.100Z\","
+               "\"released\":\"2026-11-22T01:00:01.103Z\",\"held_ms\":2.750,\"resource\":\"account:2\"}\n");
     struct error error = ERROR_NONE;
     if (!recorded_read_file(&recorded, path, &error))
         fail_msg("%s", error.text);
@@ -181,11 +183,23 @@ static void a_log_is_read(void **state)
     assert_int_equal(recorded.popularity.count, 2);
 }
 
+static void a_log_that_was_summed_up_is_refused(void **state)
+{
+    (void)state;
+    write_file("2026-11-22T01:00:00.105Z info task_ended ending=done jid=a1 class=transfer ran_ms=4 fence=7 "
+               "locked=2026-11-22T01:00:00.100Z released=2026-11-22T01:00:00.105Z held_ms=5.250 resource=account:1\n"
+               "2026-11-22T01:00:01.105Z info tasks_summed done=300 skipped=0 snoozed=0 ran_ms=100 "
+               "since=2026-11-22T01:00:00.105Z until=2026-11-22T01:00:01.105Z\n");
+    struct error error = ERROR_NONE;
+    assert_false(recorded_read_file(&recorded, path, &error));
+    assert_contains(error.text, "record with worker.log_tasks = \"all\"");
+}
+
 static void files_that_hold_nothing_are_refused(void **state)
 {
     (void)state;
-    static const char *const hostile[] = {"", "\n\n\n", "task_locked jid=a resource=b\n",
-                                          "2026-11-22T01:00:00.000Z debug task_locked jid=a1 resource=account:1\n"};
+    static const char *const hostile[] = {"", "\n\n\n", "task_started jid=a resource=b\n",
+                                          "2026-11-22T01:00:00.000Z debug task_started jid=a1 resource=account:1\n"};
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         struct error error = ERROR_NONE;
         write_file(hostile[i]);
@@ -376,6 +390,7 @@ int main(void)
         WITH_RECORD(names_that_no_resource_can_have_are_left_out),
         WITH_RECORD(of_very_many_resources_the_most_wanted_are_kept),
         WITH_RECORD(a_log_is_read),
+        WITH_RECORD(a_log_that_was_summed_up_is_refused),
         WITH_RECORD(files_that_hold_nothing_are_refused),
         WITH_RECORD(a_result_is_repeated),
         WITH_RECORD(holds_of_one_step_are_spread_over_it),

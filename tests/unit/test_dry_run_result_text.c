@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/support/dry_run_sample.h"
-#include "worker/print/grid.h"
+#include "worker/print/table.h"
 #include "worker/dry_run/report/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/result_text.h"
@@ -46,8 +46,8 @@ static void assert_fits(const char *text, unsigned width)
         char line[4096];
         assert_non_null(end);
         snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
-        if (grid_text_width(line) > width || (end > text && end[-1] == ' '))
-            fail_msg("%u wide, at most %u, and no blank at the end: \"%s\"", grid_text_width(line), width, line);
+        if (table_text_width(line) > width || (end > text && end[-1] == ' '))
+            fail_msg("%u wide, at most %u, and no blank at the end: \"%s\"", table_text_width(line), width, line);
         for (const char *at = line; *at != '\0'; at++)
             assert_true((unsigned char)*at >= ' ' && *at != 0x7f);
         text = end + 1;

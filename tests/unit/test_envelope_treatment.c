@@ -239,7 +239,7 @@ static void members_of_workers_do_not_count(void **state)
     static const char added[] =
         ",\"jid\":\"j\",\"queue\":\"q\",\"enqueued_at\":1.5,\"failed_at\":1.5,\"retried_at\":1.5,\"retry_count\":1,"
         "\"error_class\":\"E\",\"error_message\":\"m\",\"error_backtrace\":\"b\",\"expires_at\":1.5,"
-        "\"hf_fence\":\"7\",\"hf_parked\":1.5,\"hf_line\":\"resource:r\"}";
+        "\"hf_fence\":\"7\",\"hf_parked\":1.5,\"hf_line\":\"resource:r\",\"hf_unserved_at\":1.5}";
     struct buffer text = {0};
     struct error error;
     buffer_append_text(&text, "{\"class\":\"c\",\"args\":[{\"k\":1}]");

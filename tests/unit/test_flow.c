@@ -55,8 +55,6 @@ static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
     struct flow flow = flow_claiming();
     assert_ends(flow_claimed(&flow, &(struct flow_task){0}), FLOW_INVALID, FLOW_MOVE_BURY);
     flow = flow_claiming();
-    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true}), FLOW_UNKNOWN_CLASS, FLOW_MOVE_RETRY);
-    flow = flow_claiming();
     assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_known = true, .must_lock = true}),
                 FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
     flow = flow_claiming();
@@ -65,6 +63,37 @@ static void what_must_not_run_leaves_by_the_move_that_fits(void **state)
     flow = flow_claiming();
     assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_expired = true}), FLOW_EXPIRED,
                 FLOW_MOVE_CLAIM);
+}
+
+/* It waits in the queue store, or fails as the queue store says: like any failure, but never without a record. */
+static void a_class_that_is_not_served_waits_or_fails(void **state)
+{
+    (void)state;
+    static const struct {
+        enum flow_result failed;
+        enum flow_ending ending;
+        enum flow_move move;
+    } ends[] = {{FLOW_RUN_FAILED, FLOW_FAILED, FLOW_MOVE_RETRY},
+                {FLOW_RUN_EXHAUSTED, FLOW_DEAD, FLOW_MOVE_BURY},
+                {FLOW_RUN_HOPELESS, FLOW_DEAD, FLOW_MOVE_BURY}};
+    const struct flow_task unknown = {.is_valid = true};
+    struct flow flow = flow_claiming();
+    struct flow_step step = flow_claimed(&flow, &unknown);
+    assert_int_equal(step.move, FLOW_MOVE_UNSERVED);
+    assert_true(step.release);
+    assert_false(step.ends);
+    step = flow_nothing(&flow);
+    assert_true(step.ends);
+    assert_int_equal(step.ending, FLOW_UNKNOWN_CLASS);
+    assert_int_equal(step.move, FLOW_MOVE_CLAIM);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        flow = flow_claiming();
+        flow_claimed(&flow, &unknown);
+        assert_ends(flow_unserved(&flow, ends[i].failed), ends[i].ending, ends[i].move);
+    }
+    flow = flow_claiming();
+    flow_claimed(&flow, &unknown);
+    assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
 }
 
 static void a_unique_task_ends_by_a_call_of_its_own(void **state)
@@ -383,6 +412,10 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
                : random % 4 == 1 ? flow_not_yet(flow, random / 4 % 2)
                : random % 4 == 2 ? flow_crowded(flow)
                                  : flow_nothing(flow);
+    case FLOW_UNSERVED:
+        return random % 3 == 0   ? flow_claim_lost(flow)
+               : random % 3 == 1 ? flow_unserved(flow, random / 4 % 2 ? FLOW_RUN_FAILED : FLOW_RUN_HOPELESS)
+                                 : flow_nothing(flow);
     case FLOW_SKIPPING:
         return random % 3 == 0   ? flow_claim_lost(flow)
                : random % 3 == 1 ? flow_not_yet(flow, random / 4 % 2)
@@ -442,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_locked_task_runs_only_when_its_lock_is_held),
         cmocka_unit_test(a_done_task_is_finished_and_the_next_claimed_in_one_move),
         cmocka_unit_test(what_must_not_run_leaves_by_the_move_that_fits),
+        cmocka_unit_test(a_class_that_is_not_served_waits_or_fails),
         cmocka_unit_test(a_unique_task_ends_by_a_call_of_its_own),
         cmocka_unit_test(a_task_that_leaves_something_has_ended_when_that_is_there),
         cmocka_unit_test(what_cannot_leave_what_it_wants_has_failed),

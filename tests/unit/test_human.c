@@ -92,8 +92,7 @@ static void rates_and_shares_have_few_digits(void **state)
 static void tables_are_aligned_by_characters_and_safe(void **state)
 {
     (void)state;
-    static const struct table_column columns[] = {{"NAME", false}, {"N", true}, {"", false}, {NULL, false}};
-    struct table *table = table_create(columns);
+    struct table *table = table_create("NAME|>N|");
     table_cell(table, TABLE_PLAIN, "%s",
                "gr\xc3\xbc\xc3\x9f"
                "e");

@@ -108,18 +108,6 @@ static void levels_below_the_chosen_one_are_left_out(void **state)
     assert_contains(content, "debug c x");
 }
 
-static void level_names_are_read(void **state)
-{
-    (void)state;
-    enum log_level level;
-    assert_true(log_level_parse("debug", &level) && level == LOG_DEBUG);
-    assert_true(log_level_parse("info", &level) && level == LOG_INFO);
-    assert_true(log_level_parse("warn", &level) && level == LOG_WARN);
-    assert_true(log_level_parse("error", &level) && level == LOG_ERROR);
-    assert_false(log_level_parse("INFO", &level));
-    assert_false(log_level_parse("", &level));
-}
-
 static void a_value_cannot_forge_a_line_even_if_nobody_quoted_it(void **state)
 {
     (void)state;
@@ -163,6 +151,119 @@ static void a_line_of_the_greatest_length_is_not_cut(void **state)
     assert_int_equal(second[-2], '0');
     assert_int_equal(strlen(second), LOG_LINE_MAX);
     assert_contains(second, "0 [cut]\n");
+}
+
+static void a_line_may_be_one_json_object(void **state)
+{
+    (void)state;
+    start(LOG_INFO, -1);
+    log_set_format(LOG_JSON);
+    log_event(LOG_WARN, "node_down", "node=%s tries=%d", "n1", 3);
+    log_event(LOG_INFO, "long", "text=\"%0*d\"", 2 * LOG_LINE_MAX, 0);
+    log_stop();
+    log_set_format(LOG_TEXT);
+    assert_int_equal(lines_in(logged()), 2);
+    assert_contains(content, "Z\",\"level\":\"warn\",\"msg\":\"node_down\",\"node\":\"n1\",\"tries\":3}\n");
+    assert_memory_equal(content, "{\"time\":\"2", 10);
+    assert_contains(content, "000 [cut]\"}\n");
+}
+
+/* --- the journal -------------------------------------------------------------------------------------------- */
+
+/* As systemd says which file is its stream. */
+static void journal_is(const char *file)
+{
+    struct stat facts;
+    char name[64];
+    assert_int_equal(stat(file, &facts), 0);
+    snprintf(name, sizeof name, "%ju:%ju", (uintmax_t)facts.st_dev, (uintmax_t)facts.st_ino);
+    assert_int_equal(setenv("JOURNAL_STREAM", name, 1), 0);
+}
+
+static void in_the_journal_each_line_has_its_priority(void **state)
+{
+    (void)state;
+    int fd = open(path, O_WRONLY | O_APPEND);
+    journal_is(path);
+    start(LOG_DEBUG, fd);
+    static const enum log_level levels[] = {LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR};
+    static const char *const begins[] = {"<7>2", "<6>2", "<4>2", "<3>2", "<6>{"};
+    for (size_t i = 0; i < 4; i++)
+        log_event(levels[i], "one", "%s", "");
+    log_set_format(LOG_JSON);
+    log_event(LOG_INFO, "two", "%s", "");
+    log_stop();
+    log_set_format(LOG_TEXT);
+    const char *line = logged();
+    for (size_t i = 0; i < 5; i++, line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, begins[i], 4);
+    assert_string_equal(line, "");
+    unsetenv("JOURNAL_STREAM");
+    close(fd);
+}
+
+static void what_is_not_the_journal_has_none(void **state)
+{
+    (void)state;
+    int fd = open(path, O_WRONLY | O_APPEND);
+    journal_is("/dev/null");
+    start(LOG_INFO, fd);
+    log_event(LOG_INFO, "to_a_descriptor", "%s", "");
+    log_stop();
+    start(LOG_INFO, -1);
+    log_event(LOG_INFO, "to_a_file", "%s", "");
+    log_stop();
+    assert_int_equal(lines_in(logged()), 2);
+    assert_null(strchr(content, '<'));
+    unsetenv("JOURNAL_STREAM");
+    close(fd);
+}
+
+static void a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_there_only(void **state)
+{
+    (void)state;
+    char journal[PRIVATE_DIRECTORY_MAX];
+    int fd = private_file_create(journal);
+    journal_is(journal);
+    start(LOG_INFO, fd);
+    log_event(LOG_INFO, "first", "%s", "");
+    log_reopen(path);
+    log_event(LOG_INFO, "second", "%s", "");
+    test_await(lines_in(logged()) == 1);
+    log_reopen("/nonexistent/log"); /* the log goes on in the file */
+    test_await(strstr(logged(), "log_reopen_failed") != NULL);
+    log_event(LOG_INFO, "third", "%s", "");
+    log_reopen("");
+    log_event(LOG_INFO, "fourth", "%s", "");
+    log_stop();
+    assert_int_equal(lines_in(logged()), 3);
+    assert_null(strchr(content, '<'));
+    assert_true(lseek(fd, 0, SEEK_SET) == 0);
+    content[read(fd, content, sizeof content - 1)] = '\0';
+    const char *second = strchr(content, '\n');
+    assert_non_null(second);
+    assert_memory_equal(content, "<6>", 3);
+    assert_memory_equal(second + 1, "<6>", 3);
+    assert_string_equal(behind_time(second + 4), "info fourth\n");
+    unsetenv("JOURNAL_STREAM");
+    unlink(journal);
+    close(fd);
+}
+
+/* A process without a log thread, such as one that tells of the death of its worker. */
+static void also_without_a_log_thread_the_journal_gets_priorities(void **state)
+{
+    (void)state;
+    int saved = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_APPEND);
+    journal_is(path);
+    dup2(fd, STDERR_FILENO);
+    log_event(LOG_ERROR, "before", "%s", "");
+    dup2(saved, STDERR_FILENO);
+    unsetenv("JOURNAL_STREAM");
+    close(saved);
+    close(fd);
+    assert_memory_equal(logged(), "<3>", 3);
+    assert_string_equal(behind_time(content + 3), "error before\n");
 }
 
 /* --- where they go ------------------------------------------------------------------------------------------ */
@@ -424,10 +525,14 @@ int main(void)
         TEST(an_event_needs_no_pairs),
         TEST(a_line_is_written_without_waiting_for_more),
         TEST(levels_below_the_chosen_one_are_left_out),
-        TEST(level_names_are_read),
         TEST(a_value_cannot_forge_a_line_even_if_nobody_quoted_it),
         TEST(a_long_line_is_cut_at_a_character_and_says_so),
         TEST(a_line_of_the_greatest_length_is_not_cut),
+        TEST(a_line_may_be_one_json_object),
+        TEST(in_the_journal_each_line_has_its_priority),
+        TEST(what_is_not_the_journal_has_none),
+        TEST(a_log_that_moves_from_the_journal_to_a_file_and_back_has_priorities_there_only),
+        TEST(also_without_a_log_thread_the_journal_gets_priorities),
         TEST(a_file_is_appended_to_and_private),
         TEST(a_file_that_cannot_be_opened_is_an_error),
         TEST(starting_twice_is_an_error),

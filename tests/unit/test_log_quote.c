@@ -1,11 +1,13 @@
 /* The two parts of the log that need no thread: quoting, and the ring of lines. */
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/log_ring.h"
 #include "base/random.h"
+#include "queue/json.h"
 
 /* --- quoting ------------------------------------------------------------------------------------------------ */
 
@@ -45,6 +47,20 @@ static void text_is_quoted_so_that_it_can_do_no_harm(void **state)
         char out[LOG_QUOTE_MAX];
         assert_ptr_equal(log_quote(cases[i].text, out), out);
         assert_string_equal(out, cases[i].expected);
+    }
+}
+
+static void a_value_that_is_a_number_is_quoted(void **state)
+{
+    (void)state;
+    static const struct quoted cases[] = {
+        {"17", "\"17\""}, {"-0.25", "\"-0.25\""}, {"0", "\"0\""},     {"1.2.3", "1.2.3"},
+        {"007", "007"},   {"1e5", "1e5"},         {"1.", "1."},       {"-x", "-x"},
+        {NULL, "-"},      {"-", "\"-\""},         {"a b", "\"a b\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[LOG_QUOTE_MAX];
+        assert_string_equal(log_value(cases[i].text, out), cases[i].expected);
     }
 }
 
@@ -100,6 +116,120 @@ static void any_bytes_become_one_harmless_text(void **state)
             if (*c == '\\' || *c == '"')
                 *c = ' ';
         assert_null(strchr(log_quote(out, again), '\\'));
+    }
+}
+
+/* --- a line as JSON ----------------------------------------------------------------------------------------- */
+
+#define TEXT_HEAD "2026-11-23T08:00:27.123Z info task_ended"
+#define JSON_HEAD "{\"time\":\"2026-11-23T08:00:27.123Z\",\"level\":\"info\",\"msg\":\"task_ended\""
+
+static struct text_span json_of(const char *line, char out[LOG_JSON_MAX])
+{
+    struct error error = ERROR_NONE;
+    struct text_span json = {out, log_json(line, strlen(line), out)};
+    assert_in_range(json.length, 1, LOG_JSON_MAX);
+    if (!json_check(json.bytes, json.length, &ENVELOPE_LIMITS_DEFAULT, &error))
+        fail_msg("%s: %.*s", error.text, (int)json.length, json.bytes);
+    return json;
+}
+
+static void pairs_become_members_with_the_same_names(void **state)
+{
+    (void)state;
+    static const struct quoted cases[] = {
+        {"", ""},
+        {" jid=a1 slot=3 ran_ms=1.250 left=-4", ",\"jid\":\"a1\",\"slot\":3,\"ran_ms\":1.250,\"left\":-4"},
+        {" jid=\"12\" fence=12", ",\"jid\":\"12\",\"fence\":12"},
+        {" no=007 exponent=1e5 dot=1. minus=--",
+         ",\"no\":\"007\",\"exponent\":\"1e5\",\"dot\":\"1.\",\"minus\":\"--\""},
+        {" none=- dash=\"-\" empty= blank=\"\"", ",\"none\":null,\"dash\":\"-\",\"empty\":\"\",\"blank\":\"\""},
+        {" a=\"say \\\"hi\\\" \\\\ x=1\"", ",\"a\":\"say \\\"hi\\\" \\\\ x=1\""},
+        {" a=\"\\x1B[31m\\u202E \\xFF\"", ",\"a\":\"\\u001B[31m\\u202E \xEF\xBF\xBD\""},
+        {" resource=a fence=1 resource=b resource=3", ",\"resource\":[\"a\",\"b\",3],\"fence\":1"},
+        {" a=1 stray b=2 =c", ",\"a\":1,\"text\":[\"stray\",\"=c\"],\"b\":2"},
+        {" a=1 [cut]", ",\"a\":1,\"text\":\"[cut]\""},
+        {" a=\"in the mid [cut]", ",\"a\":\"in the mid [cut]\""},
+        {" a=\"at the end\\", ",\"a\":\"at the end\\\\\""},
+        {" bare=a\"b\\c raw=\xFF", ",\"bare\":\"a\\\"b\\\\c\",\"raw\":\"\xEF\xBF\xBD\""},
+        {" a=\"\\z \\xG1 \\u12\"", ",\"a\":\"\\\\z \\\\xG1 \\\\u12\""},
+        {" a=\"x\"b=\"y\"", ",\"a\":\"x\",\"b\":\"y\""},
+        {" raw=a\tb\x01", ",\"raw\":\"a\xEF\xBF\xBD"
+                          "b\xEF\xBF\xBD\""},
+        {" time=5 level=a msg=b level=c", ",\"time_\":5,\"level_\":[\"a\",\"c\"],\"msg_\":\"b\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256], expected[256], out[LOG_JSON_MAX];
+        snprintf(line, sizeof line, "%s%s", TEXT_HEAD, cases[i].text);
+        snprintf(expected, sizeof expected, "%s%s}", JSON_HEAD, cases[i].expected);
+        struct text_span json = json_of(line, out);
+        assert_int_equal(json.length, strlen(expected));
+        assert_memory_equal(json.bytes, expected, json.length);
+    }
+}
+
+/* Characters, and bytes that are none, with what they are read back as. */
+static const struct quoted characters[] = {
+    {"a", "a"},
+    {"7", "7"},
+    {".", "."},
+    {"-", "-"},
+    {" ", " "},
+    {"=", "="},
+    {"\"", "\""},
+    {"\\", "\\"},
+    {"x", "x"},
+    {"u", "u"},
+    {"\n", "\n"},
+    {"\x01", "\x01"},
+    {"\x7F", "\x7F"},
+    {"\xC3\xAF", "\xC3\xAF"},
+    {"\xC2\x9B", "\xC2\x9B"},
+    {"\xE2\x80\xAE", "\xE2\x80\xAE"},
+    {"\xE2\x82\xAC", "\xE2\x82\xAC"},
+    {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
+    {"\xFF", "\xEF\xBF\xBD"},
+    {"\x80", "\xEF\xBF\xBD"},
+    {"\xC0", "\xEF\xBF\xBD"},
+};
+
+static void any_text_that_was_quoted_comes_back_from_json(void **state)
+{
+    (void)state;
+    struct buffer read = {0};
+    for (int round = 0; round < 20000; round++) {
+        char text[64] = "", expected[128] = "", quoted[LOG_QUOTE_MAX], line[512], out[LOG_JSON_MAX];
+        for (int64_t more = random_between(0, 12); more > 0; more--) {
+            const struct quoted *one = &characters[random_between(0, sizeof characters / sizeof *characters - 1)];
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s", one->text);
+            snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "%s", one->expected);
+        }
+        snprintf(line, sizeof line, TEXT_HEAD " first=%s value=%s last=3", log_value(text, quoted), quoted);
+        struct text_span json = json_of(line, out), value, name = {"value", 5};
+        assert_int_equal(json_object_member(json, name, &value), 1);
+        buffer_clear(&read);
+        if (!json_string_read(value, &read))
+            fail_msg("%s is no string in %s", quoted, out);
+        assert_int_equal(read.length, strlen(expected));
+        assert_memory_equal(read.bytes, expected, read.length);
+        name = (struct text_span){"last", 4};
+        assert_int_equal(json_object_member(json, name, &value), 1);
+    }
+    buffer_fini(&read);
+}
+
+/* Whatever a line looks like: of printable bytes, one that is not, and such as are no UTF-8. */
+static void any_line_becomes_sound_json_that_fits(void **state)
+{
+    (void)state;
+    static const char bytes[] = " ==\"\"\\\\abxu0189.-\xFF\xC3\xAF\x02";
+    for (int round = 0; round < 20000; round++) {
+        char line[LOG_LINE_MAX + 1] = TEXT_HEAD " ", out[LOG_JSON_MAX];
+        size_t length = (size_t)random_between(0, LOG_LINE_MAX - (int64_t)strlen(line));
+        size_t from = strlen(line), kinds = (size_t)random_between(1, sizeof bytes - 2);
+        for (size_t i = 0; i < length; i++)
+            line[from + i] = bytes[random_between(0, (int64_t)kinds)];
+        (void)json_of(line, out);
     }
 }
 
@@ -175,10 +305,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_quoted_so_that_it_can_do_no_harm),
+        cmocka_unit_test(a_value_that_is_a_number_is_quoted),
         cmocka_unit_test(bytes_may_hold_zeros),
         cmocka_unit_test(long_text_is_cut_between_characters_to_fit),
         cmocka_unit_test(any_bytes_become_one_harmless_text),
         cmocka_unit_test(text_for_a_terminal_is_defused),
+        cmocka_unit_test(pairs_become_members_with_the_same_names),
+        cmocka_unit_test(any_text_that_was_quoted_comes_back_from_json),
+        cmocka_unit_test(any_line_becomes_sound_json_that_fits),
         cmocka_unit_test(the_ring_gives_whole_lines_in_order_however_it_wraps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

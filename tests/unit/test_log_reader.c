@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
+#include "base/random.h"
 #include "worker/history/log_line.h"
 #include "worker/history/log_reader.h"
 
@@ -70,10 +72,10 @@ static void a_line_is_taken_apart(void **state)
 {
     (void)state;
     struct log_line line;
-    assert_true(parse(&line, AT "1.250Z debug task_locked jid=a1 text=\"a \\\"b\\\" \\\\ c=d\" empty= last=9"));
+    assert_true(parse(&line, AT "1.250Z debug task_started jid=a1 text=\"a \\\"b\\\" \\\\ c=d\" empty= last=9"));
     assert_int_equal(line.at.us, INT64_C(1795309201250000));
     assert_string_equal(line.level, "debug");
-    assert_string_equal(line.event, "task_locked");
+    assert_string_equal(line.event, "task_started");
     assert_string_equal(log_line_value(&line, "jid"), "a1");
     assert_string_equal(log_line_value(&line, "text"), "a \"b\" \\ c=d");
     assert_string_equal(log_line_value(&line, "empty"), "");
@@ -122,6 +124,76 @@ static void a_cut_line_loses_its_last_value_only(void **state)
     assert_string_equal(log_line_value(&line, "a"), "1");
 }
 
+#define JSON_AT "{\"time\":\"2026-11-22T01:00:01.250Z\",\"level\":\"info\",\"msg\":\"event\""
+
+static void a_line_of_json_says_the_same(void **state)
+{
+    (void)state;
+    struct log_line line;
+    assert_true(parse(&line, JSON_AT
+                      ",\"jid\":\"a\\\"1\\\\\",\"n\":-2.5,\"resource\":[\"r,1\",\"r]2\"],\"none\":null,\"x\":\"\"}"));
+    assert_int_equal(line.at.us, INT64_C(1795309201250000));
+    assert_string_equal(line.level, "info");
+    assert_string_equal(line.event, "event");
+    assert_string_equal(log_line_value(&line, "jid"), "a\"1\\");
+    assert_string_equal(log_line_value(&line, "n"), "-2.5");
+    assert_string_equal(log_line_value(&line, "resource"), "r,1");
+    assert_string_equal(line.pairs[6].key, "resource");
+    assert_string_equal(line.pairs[6].value, "r]2");
+    assert_string_equal(log_line_value(&line, "none"), "-");
+    assert_string_equal(log_line_value(&line, "x"), "");
+    assert_false(line.is_cut);
+    assert_true(
+        parse(&line, "{\"msg\": \"event\", \"a\": 1, \"time\": \"2026-11-22T01:00:01Z\", \"level\": \"warn\"}"));
+    assert_string_equal(log_line_value(&line, "a"), "1");
+    assert_true(parse(&line, JSON_AT ",\"a\":1,\"resource\":\"account:12\",\"text\":\"[cut]\"}"));
+    assert_true(line.is_cut);
+    assert_string_equal(log_line_value(&line, "a"), "1");
+    assert_string_equal(log_line_value(&line, "resource"), "");
+    assert_true(parse(&line, JSON_AT ",\"a\":1,\"text\":\"half [cut]\"}"));
+    assert_true(line.is_cut);
+    assert_string_equal(log_line_value(&line, "text"), "");
+    assert_true(parse(&line, JSON_AT ",\"resource\":[\"a\",\"b\",\"half [cut]\"]}"));
+    assert_true(line.is_cut);
+    assert_string_equal(line.pairs[line.pair_count - 1].value, "b");
+    assert_true(parse(&line, JSON_AT ",\"a\":1,\"b\":\"torn"));
+    assert_true(line.is_cut);
+    assert_string_equal(log_line_value(&line, "a"), "1");
+    static const char *const bad[] = {"{",
+                                      "{}",
+                                      "{\"time\":\"2026-11-22T01:00:01Z\"}",
+                                      "{\"time\":7,\"msg\":\"event\"}",
+                                      "{\"time\":\"2026-11-22T01:00:01Z\",\"msg\":\"<b>\"}",
+                                      "{{{{[[[[,,,,"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (parse(&line, bad[i]))
+            fail_msg("taken for a line: %s", bad[i]);
+}
+
+/* What the log writes is what is read, whatever the value. */
+static void a_value_is_read_the_same_from_text_and_from_json(void **state)
+{
+    (void)state;
+    static const char bytes[] = "a1. =\"\"\\\\{}[],:\xC3\xAF";
+    struct log_line as_text, as_json;
+    for (int round = 0; round < 20000; round++) {
+        char value[32] = "", quoted[LOG_QUOTE_MAX], text[LOG_LINE_MAX], json[LOG_JSON_MAX];
+        size_t length = (size_t)random_between(0, 20);
+        for (size_t i = 0; i < length; i++) {
+            size_t at = (size_t)random_between(0, sizeof bytes - 3);
+            strncat(value, bytes + at, at == sizeof bytes - 3 ? 2 : 1);
+        }
+        log_value(value, quoted);
+        int size = snprintf(text, sizeof text, AT "1.250Z info event first=%s second=%s last=5", quoted, quoted);
+        assert_true(log_line_parse(&as_text, text, (size_t)size));
+        assert_true(log_line_parse(&as_json, json, log_json(text, (size_t)size, json)));
+        assert_string_equal(log_line_value(&as_text, "second"), value);
+        assert_string_equal(log_line_value(&as_json, "second"), value);
+        assert_string_equal(log_line_value(&as_json, "last"), "5");
+        assert_int_equal(as_json.at.us, as_text.at.us);
+    }
+}
+
 static void numbers_are_read_to_the_thousandth(void **state)
 {
     (void)state;
@@ -138,37 +210,45 @@ static void numbers_are_read_to_the_thousandth(void **state)
     assert_int_equal(log_line_thousandths(&line, "none"), -1);
 }
 
+static unsigned odd_lines(const char *good, size_t length)
+{
+    static const char odd[] = "\"\\= \n\x80\xff{[]},:";
+    char text[256];
+    unsigned lines = 0;
+    for (size_t i = 0; i <= length; i++, lines++)
+        log_reader_line(reader, good, i);
+    for (size_t i = 0; i < length; i++)
+        for (size_t j = 0; j < sizeof odd; j++, lines++) {
+            memcpy(text, good, length);
+            text[i] = odd[j];
+            log_reader_line(reader, text, length);
+        }
+    return lines;
+}
+
 /* Every cut of a good line, and every byte of it replaced: nothing may be read beyond it (the sanitizers watch). */
 static void no_bytes_are_too_odd(void **state)
 {
     (void)state;
     static const char good[] =
-        AT "1.250Z debug task_locked jid=\"a\\\\ \\\"1\" resource=r fence=12 waited_ms=1.5 [cut]";
-    static const char odd[] = "\"\\= \n\x80\xff{[";
-    char text[sizeof good];
-    for (size_t length = 0; length < sizeof good; length++)
-        log_reader_line(reader, good, length);
-    for (size_t i = 0; i + 1 < sizeof good; i++)
-        for (size_t j = 0; j < sizeof odd; j++) {
-            memcpy(text, good, sizeof good);
-            text[i] = odd[j];
-            log_reader_line(reader, text, sizeof good - 1);
-        }
+        AT "1.250Z debug task_started jid=\"a\\\\ \\\"1\" resource=r fence=12 waited_ms=1.5 [cut]";
+    static const char good_json[] = "{\"time\":\"2026-11-22T01:00:01.250Z\",\"level\":\"info\",\"msg\":\"task_ended\","
+                                    "\"jid\":\"a\\\"\",\"resource\":[\"r\",7],"
+                                    "\"none\":null}";
+    unsigned lines = odd_lines(good, sizeof good - 1) + odd_lines(good_json, sizeof good_json - 1);
     finish();
-    assert_int_equal(log_reader_counts(reader).lines, sizeof good + (sizeof good - 1) * sizeof odd);
+    assert_int_equal(log_reader_counts(reader).lines, lines);
 }
 
 /* --- pairs -------------------------------------------------------------------------------------------------------- */
 
-static void locked_started_and_ended_are_one_hold(void **state)
+#define ENDED                                                                                                          \
+    "info task_ended ending=done jid=a1 class=transfer queue=q slot=0 waited_ms=40.5 ran_ms=15.000 fence=7 "           \
+    "locked=" AT "1.000Z lock_waited_ms=2.500 handed_from=a0 released=" AT "1.019Z held_ms=19.250 handed_to=a2 "       \
+    "resource=account:1 resource=account:2"
+
+static void hold_check(void)
 {
-    (void)state;
-    say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
-    say(AT
-        "1.000Z debug task_locked jid=a1 slot=0 resource=account:1 resources=2 fence=7 handed_over=yes waited_ms=2.5");
-    say(AT "1.001Z debug task_started jid=a1 class=transfer slot=0 resource=account:1 resource=account:2");
-    say(AT "1.020Z debug task_ended ending=done jid=a1 class=transfer queue=q slot=0 fence=7 held_ms=19 reason=\"\"");
-    finish();
     assert_int_equal(hold_total(), 1);
     const struct history_hold *hold = hold_at(0);
     assert_string_equal(hold->process, "north:17");
@@ -178,18 +258,100 @@ static void locked_started_and_ended_are_one_hold(void **state)
     assert_string_equal(hold->ending, "done");
     assert_int_equal(hold->resource_count, 2);
     assert_string_equal(hold->resources[1], "account:2");
-    assert_int_equal(span_ms(hold), 20);
+    assert_int_equal(span_ms(hold), 19);
     assert_int_equal(hold->waited_us, 2500);
-    assert_int_equal(hold->held_us, -1); /* whole milliseconds: the moments of the lines are as good */
+    assert_int_equal(hold->held_us, 19250);
     assert_true(hold->is_locked && hold->is_handed_over && !hold->is_lost && !hold->is_refused && !hold->is_open);
-    assert_int_equal(log_reader_counts(reader).used, 4);
+}
+
+static void the_line_of_its_end_is_a_hold(void **state)
+{
+    (void)state;
+    say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
+    say(AT "1.020Z " ENDED);
+    finish();
+    hold_check();
+    assert_int_equal(log_reader_counts(reader).used, 2);
+}
+
+static void with_the_line_of_its_start_it_is_the_same_hold(void **state)
+{
+    (void)state;
+    say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
+    say(AT "1.001Z debug task_started jid=a1 class=transfer queue=q slot=0 fence=7 locked=" AT
+           "1.000Z lock_waited_ms=2.500 handed_from=a0 resource=account:1 resource=account:2");
+    say(AT "1.020Z " ENDED);
+    finish();
+    hold_check();
+    assert_int_equal(log_reader_counts(reader).used, 3);
+}
+
+static void the_same_as_json_is_the_same_hold(void **state)
+{
+    (void)state;
+    char line[LOG_JSON_MAX];
+    say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
+    log_reader_line(reader, line, log_json(AT "1.020Z " ENDED, strlen(AT "1.020Z " ENDED), line));
+    finish();
+    hold_check();
+}
+
+static void a_run_without_a_lock_is_as_long_as_it_ran(void **state)
+{
+    (void)state;
+    say(AT
+        "1.250Z info task_ended ending=failed jid=a class=c queue=q slot=0 waited_ms=3.000 ran_ms=200.000 resource=r1");
+    say(AT "1.500Z info task_ended ending=given_back jid=b class=c queue=q slot=0 waited_ms=3.000 resource=r1");
+    finish();
+    assert_int_equal(hold_total(), 1);
+    assert_false(hold_at(0)->is_locked);
+    assert_string_equal(hold_at(0)->resources[0], "r1");
+    assert_int_equal(span_ms(hold_at(0)), 200);
+}
+
+/* Its loss and its refusal are told before its end, and again there. */
+static void a_lost_hold_is_one_without_its_start(void **state)
+{
+    (void)state;
+    say(AT "2.000Z warn lock_lost key=r1 keys=1 owner=north:17:0:a nodes_up=5 reason=\"too late\"");
+    say(AT "2.001Z warn write_refused jid=a resource=r1 fence=7 reason=\"token 9 was seen\"");
+    say(AT "2.002Z warn task_ended ending=dead jid=a class=c queue=q slot=0 ran_ms=9 fence=7 locked=" AT
+           "1.500Z lock_waited_ms=0 released=" AT "2.002Z held_ms=502 lost=yes refused=yes resource=r1");
+    finish();
+    assert_int_equal(hold_total(), 1);
+    assert_true(hold_at(0)->is_lost && hold_at(0)->is_refused);
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------- */
+
+#define SUMMED(from, to, done)                                                                                         \
+    AT "9Z info tasks_summed done=" done " skipped=2 snoozed=0 ran_ms=8 since=" AT from "Z until=" AT to               \
+       "Z advice=\"x\""
+
+static void seconds_that_were_summed_up_are_kept(void **state)
+{
+    (void)state;
+    say(SUMMED("1.000", "2.000", "300"));
+    say(SUMMED("2.400", "3.400", "5"));
+    log_reader_begin(reader, "south.log");
+    say(SUMMED("0.500", "1.500", "1"));
+    say(SUMMED("4.400", "5.400", "7"));
+    say(AT "9Z info tasks_summed done=3 since=never");
+    finish();
+    size_t count;
+    const struct history_gap *gaps = history_gaps(history, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(gaps[0].tasks, 306 + 3 * 2);
+    assert_int_equal((gaps[0].to.us - gaps[0].from.us) / 1000, 2900);
+    assert_int_equal(gaps[1].tasks, 9);
+    assert_int_equal(log_reader_counts(reader).broken, 1);
 }
 
 static void tasks_at_the_same_time_are_told_apart(void **state)
 {
     (void)state;
-    say(AT "1.000Z debug task_locked jid=a slot=0 resource=r1 resources=1 fence=-");
-    say(AT "1.001Z debug task_locked jid=b slot=1 resource=r2 resources=1 fence=9");
+    say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=-");
+    say(AT "1.001Z debug task_started jid=b slot=1 resource=r2 fence=9");
     say(AT "1.010Z debug task_ended ending=done jid=b class=c slot=1");
     say(AT "1.030Z debug task_ended ending=done jid=a class=c slot=0");
     finish();
@@ -201,7 +363,7 @@ static void tasks_at_the_same_time_are_told_apart(void **state)
     assert_int_equal(hold_at(0)->waited_us, -1);
 }
 
-static void a_run_without_a_lock_is_one_that_only_started(void **state)
+static void a_run_without_a_lock_may_tell_of_its_start(void **state)
 {
     (void)state;
     say(AT "1.000Z debug task_started jid=a class=c slot=0 resource=r1");
@@ -229,8 +391,8 @@ static void what_never_held_ends_without_a_hold(void **state)
 static void losses_and_refusals_belong_to_their_holds(void **state)
 {
     (void)state;
-    say(AT "1.000Z debug task_locked jid=a:b slot=0 resource=r1 resources=1 fence=7");
-    say(AT "1.100Z debug task_locked jid=c slot=1 resource=r2 resources=1 fence=8");
+    say(AT "1.000Z debug task_started jid=a:b slot=0 resource=r1 fence=7");
+    say(AT "1.100Z debug task_started jid=c slot=1 resource=r2 fence=8");
     say(AT "2.000Z warn lock_lost key=r1 keys=1 owner=north:17:0:a:b nodes_up=5 reason=\"too late\"");
     say(AT "2.001Z warn write_refused jid=a:b resource=r1 fence=7 reason=\"token 9 was seen\"");
     say(AT "2.002Z warn task_ended ending=lock_lost jid=a:b class=c slot=0");
@@ -253,7 +415,7 @@ static void losses_and_refusals_belong_to_their_holds(void **state)
 static void an_open_hold_ends_with_the_last_word_of_its_process(void **state)
 {
     (void)state;
-    say(AT "1.000Z debug task_locked jid=a slot=0 resource=r1 resources=1 fence=7");
+    say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
     say(AT "3.500Z info node_up node=lock1");
     log_reader_begin(reader, "south.log");
     say(AT "9.000Z info node_up node=lock1");
@@ -267,9 +429,9 @@ static void an_open_hold_ends_when_its_process_is_killed(void **state)
 {
     (void)state;
     say(AT "0.000Z info worker_started identity=north:17:abc threads=2");
-    say(AT "1.000Z debug task_locked jid=a slot=0 resource=r1 resources=1 fence=7");
+    say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
     say(AT "4.000Z info worker_started identity=north:18:abd threads=2");
-    say(AT "5.000Z debug task_locked jid=b slot=0 resource=r1 resources=1 fence=9");
+    say(AT "5.000Z debug task_started jid=b slot=0 resource=r1 fence=9");
     log_reader_begin(reader, "script.log");
     say(AT "0.500Z info demo_mark kind=killed host=north");
     say(AT "2.250Z info demo_mark kind=killed host=northern");
@@ -283,11 +445,11 @@ static void an_open_hold_ends_when_its_process_is_killed(void **state)
 }
 
 /* A task that comes back while the log still has it open: both are kept. */
-static void a_task_locked_twice_is_two_holds(void **state)
+static void a_task_started_twice_is_two_holds(void **state)
 {
     (void)state;
-    say(AT "1.000Z debug task_locked jid=a slot=0 resource=r1 resources=1 fence=7");
-    say(AT "2.000Z debug task_locked jid=a slot=1 resource=r1 resources=1 fence=8");
+    say(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7");
+    say(AT "2.000Z debug task_started jid=a slot=1 resource=r1 fence=8");
     say(AT "3.000Z debug task_ended ending=done jid=a class=c slot=1");
     finish();
     assert_int_equal(hold_total(), 2);
@@ -305,7 +467,7 @@ static void a_file_is_read_whatever_is_in_it(void **state)
     struct error error = ERROR_NONE;
     FILE *file = tmpfile();
     assert_non_null(file);
-    fputs(AT "1.000Z debug task_locked jid=a slot=0 resource=r1 resources=1 fence=7\n\n", file);
+    fputs(AT "1.000Z debug task_started jid=a slot=0 resource=r1 fence=7\n\n", file);
     fwrite(zero, 1, sizeof zero - 1, file);
     for (int i = 0; i < 300000; i++)
         fputc('x', file);
@@ -349,15 +511,22 @@ int main(void)
         reader_test(what_is_no_line_is_refused),
         reader_test(a_cut_line_loses_its_last_value_only),
         reader_test(numbers_are_read_to_the_thousandth),
+        reader_test(a_line_of_json_says_the_same),
+        reader_test(a_value_is_read_the_same_from_text_and_from_json),
         reader_test(no_bytes_are_too_odd),
-        reader_test(locked_started_and_ended_are_one_hold),
+        reader_test(the_line_of_its_end_is_a_hold),
+        reader_test(with_the_line_of_its_start_it_is_the_same_hold),
+        reader_test(the_same_as_json_is_the_same_hold),
+        reader_test(a_run_without_a_lock_is_as_long_as_it_ran),
+        reader_test(a_lost_hold_is_one_without_its_start),
+        reader_test(seconds_that_were_summed_up_are_kept),
         reader_test(tasks_at_the_same_time_are_told_apart),
-        reader_test(a_run_without_a_lock_is_one_that_only_started),
+        reader_test(a_run_without_a_lock_may_tell_of_its_start),
         reader_test(what_never_held_ends_without_a_hold),
         reader_test(losses_and_refusals_belong_to_their_holds),
         reader_test(an_open_hold_ends_with_the_last_word_of_its_process),
         reader_test(an_open_hold_ends_when_its_process_is_killed),
-        reader_test(a_task_locked_twice_is_two_holds),
+        reader_test(a_task_started_twice_is_two_holds),
         reader_test(a_file_is_read_whatever_is_in_it),
         reader_test(what_scripts_say_makes_parts_marks_and_facts),
     };

@@ -62,6 +62,28 @@ static void the_token_of_the_run_is_kept(void **state)
     assert_member("hf_fence", NULL);
 }
 
+/* Since when nobody serves its class: until somebody does, or it is dead. */
+static void the_first_unserved_meeting_is_kept(void **state)
+{
+    (void)state;
+    failure_set(&failure, "HF::UnknownClass", "m");
+    unserved_at.us = INT64_C(1795194000500000);
+    for (int counts = 0; counts < 2; counts++) {
+        write_record("{\"class\":\"c\",\"args\":[]}", counts);
+        assert_member("hf_unserved_at", "1795194000.5");
+        assert_member("failed_at", "1795194374.5");
+        assert_member("retry_count", counts ? "0" : NULL);
+        assert_int_equal(record.unserved_at.us, unserved_at.us);
+    }
+    is_final = true;
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_unserved_at\":1.5}", true);
+    assert_member("hf_unserved_at", NULL);
+    is_final = false;
+    unserved_at.us = 0;
+    write_record("{\"class\":\"c\",\"args\":[],\"hf_unserved_at\":1.5}", true);
+    assert_member("hf_unserved_at", NULL);
+}
+
 /* 1.18 (h): every form of `retry`, on the way to its end. */
 static void conformance_h_retry_in_every_form(void **state)
 {
@@ -304,6 +326,7 @@ int main(void)
         failure_test(conformance_e_args_keep_their_bytes),
         failure_test(conformance_g_unknown_members_survive),
         failure_test(the_token_of_the_run_is_kept),
+        failure_test(the_first_unserved_meeting_is_kept),
         failure_test(conformance_h_retry_in_every_form),
         failure_test(conformance_i_times_in_every_form),
         failure_test(records_of_tasks_at_their_limits_can_be_read),

@@ -210,6 +210,31 @@ static void batches_and_secrets_are_refused(void **state)
     assert_string_equal(rules_of(",\"encrypt\":true,\"bid\":\"abc\"").refused_class, "HF::Encrypted");
 }
 
+/* The grace counts from the first meeting that the task tells of, unless that lies ahead. */
+static void a_class_that_is_not_served_has_a_grace(void **state)
+{
+    (void)state;
+    const int64_t minute_us = 60 * US_PER_S, grace_ns = 600 * NS_PER_S;
+    const struct wall_time now = {INT64_C(1795194000000000)};
+    const struct {
+        int64_t since_us, grace_ns, expected_us;
+        bool is_over;
+    } cases[] = {
+        {0, grace_ns, now.us, false},
+        {now.us - 9 * minute_us, grace_ns, now.us - 9 * minute_us, false},
+        {now.us - 10 * minute_us, grace_ns, now.us - 10 * minute_us, true},
+        {now.us + 1, grace_ns, now.us, false},
+        {INT64_MAX, grace_ns, now.us, false},
+        {0, 0, now.us, true},
+        {now.us + minute_us, 0, now.us, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct task_unserved found = task_rules_unserved((struct wall_time){cases[i].since_us}, cases[i].grace_ns, now);
+        assert_int_equal(found.since.us, cases[i].expected_us);
+        assert_int_equal(found.is_over, cases[i].is_over);
+    }
+}
+
 #define rules_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -224,6 +249,7 @@ int main(void)
         rules_test(at_most_once_is_the_configurations_word_or_the_handlers),
         rules_test(a_class_may_let_its_tasks_expire),
         rules_test(batches_and_secrets_are_refused),
+        rules_test(a_class_that_is_not_served_has_a_grace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "worker/print/grid.h"
+#include "worker/print/table.h"
 #include "worker/commands/rate_window.h"
 #include "worker/commands/top_screen.h"
 
@@ -66,7 +66,7 @@ static struct top_facts facts_of(unsigned count)
                    .backlog = {.items = queues, .count = count, .knows_listed = true, .knows_paused = true},
                    .schedule = 3,
                    .retry = 1,
-                   .dead = -1,
+                   .dead = 4,
                    .processed = 1000000,
                    .failed = 12},
         .tasks = tasks,
@@ -84,8 +84,8 @@ static unsigned assert_fits(struct buffer *out, unsigned width, unsigned height)
     unsigned lines = 0;
     char *copy = memory_text(buffer_text(out)), *rest = copy;
     for (char *line; (line = strsep(&rest, "\n")) != NULL && rest != NULL; lines++) {
-        if (grid_text_width(line) > width)
-            fail_msg("%u columns, not %u: %s", grid_text_width(line), width, line);
+        if (table_text_width(line) > width)
+            fail_msg("%u columns, not %u: %s", table_text_width(line), width, line);
         if (line[0] != '\0' && line[strlen(line) - 1] == ' ')
             fail_msg("blanks at the end: %s", line);
     }
@@ -98,7 +98,7 @@ static const char *screen(const struct top_facts *facts, unsigned width, unsigne
 {
     static struct buffer out;
     buffer_clear(&out);
-    top_screen_write(facts, width, height, false, &out);
+    top_screen_write(facts, NULL, width, height, false, &out);
     assert_fits(&out, width, height);
     return buffer_text(&out);
 }
@@ -112,7 +112,7 @@ static void a_small_fleet_fits_whole_into_200_columns(void **state)
     assert_string_equal(
         screen(&facts, 200, 60),
         "1,234 tasks/s   3/8 busy   1 process   2026-11-21T12:00:00Z   0.2 failed/s\n"
-        "queued 1,234   dead ?   retry 1   scheduled 3   processed 1,000,000   failed 12\n"
+        "queued 1,234   dead 4   retry 1   scheduled 3   processed 1,000,000   failed 12\n"
         "\n"
         "PROCESS                  STATE  BUSY    MEMORY  BEAT       QUEUES\n"
         "host1:4242:0123456789ab  alive   3/8  30.0 MiB  3.0 s ago  default,mail\n"
@@ -128,6 +128,17 @@ static void a_small_fleet_fits_whole_into_200_columns(void **state)
         "\n"
         "QUEUE    TASKS  LATENCY\n"
         "default  1,234    3.2 s\n");
+}
+
+static void what_is_not_well_is_told_above(void **state)
+{
+    struct top_facts facts = facts_of(1);
+    (void)state;
+    facts.status.dead = -1;
+    assert_contains(screen(&facts, 200, 60),
+                    "\nqueued 1,234   dead ?   retry 1   scheduled 3   processed 1,000,000   failed 12\n"
+                    "not well: the key dead holds no sorted set; 1 worker, 1,234 tasks in queues, 0 waiting for locks\n"
+                    "\nPROCESS  ");
 }
 
 static void at_80_columns_names_are_cut_and_numbers_are_not(void **state)
@@ -146,7 +157,7 @@ static void at_40_columns_what_matters_most_stays(void **state)
     (void)state;
     const char *text = screen(&facts, 40, 24);
     assert_contains(text, "1,234 tasks/s   3/8 busy   1 process\n");
-    assert_contains(text, "queued 1,234   dead ?   retry 1\n");
+    assert_contains(text, "queued 1,234   dead 4   retry 1\n");
     assert_contains(text, "\ntransfer  12 s  acct:42");
     assert_contains(text, "WAITERS");
     assert_contains(text, "\nlock1      votes   0.4 ms");
@@ -251,7 +262,7 @@ static void names_cannot_steer_the_terminal(void **state)
                      "2J";
     processes[0].identity = "\r\nforged";
     nodes[0].name = "n\x1b[31m";
-    top_screen_write(&facts, 200, 60, false, &out);
+    top_screen_write(&facts, NULL, 200, 60, false, &out);
     for (size_t i = 0; i < out.length; i++)
         assert_true((unsigned char)out.bytes[i] >= ' ' || out.bytes[i] == '\n');
     assert_lacks(buffer_text(&out), "\xe2\x80\xae");
@@ -263,15 +274,15 @@ static void wide_characters_count_twice_and_are_not_halved(void **state)
 {
     struct buffer out = {0};
     (void)state;
-    assert_int_equal(grid_text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
-    assert_int_equal(grid_text_width("e\xcc\x81"), 1);
-    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 4, &out), 4);
+    assert_int_equal(table_text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
+    assert_int_equal(table_text_width("e\xcc\x81"), 1);
+    assert_int_equal(table_text_write("\xe6\x9d\xb1\xe4\xba\xac", 4, &out), 4);
     assert_string_equal(buffer_text(&out), "\xe6\x9d\xb1\xe4\xba\xac");
     buffer_clear(&out);
-    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 3, &out), 3);
+    assert_int_equal(table_text_write("\xe6\x9d\xb1\xe4\xba\xac", 3, &out), 3);
     assert_string_equal(buffer_text(&out), "\xe6\x9d\xb1~");
     buffer_clear(&out);
-    assert_int_equal(grid_text_write("\xe6\x9d\xb1\xe4\xba\xac", 2, &out), 1);
+    assert_int_equal(table_text_write("\xe6\x9d\xb1\xe4\xba\xac", 2, &out), 1);
     assert_string_equal(buffer_text(&out), "~");
     buffer_fini(&out);
 }
@@ -283,8 +294,8 @@ static void colours_change_nothing_but_colours(void **state)
     struct buffer plain = {0}, coloured = {0}, stripped = {0};
     (void)state;
     facts.away = "x";
-    top_screen_write(&facts, 80, 24, false, &plain);
-    top_screen_write(&facts, 80, 24, true, &coloured);
+    top_screen_write(&facts, NULL, 80, 24, false, &plain);
+    top_screen_write(&facts, NULL, 80, 24, true, &coloured);
     assert_lacks(buffer_text(&plain), "\x1b");
     assert_contains(buffer_text(&coloured), "\x1b[32m");
     for (const char *at = buffer_text(&coloured); *at != '\0'; at++) {
@@ -345,10 +356,150 @@ static void totals_that_shrink_begin_anew(void **state)
     assert_true(rate_window_span_us(&window) == 0);
 }
 
+/* --- what somebody has chosen ------------------------------------------------------------------------------------- */
+
+/* Types all of it; the last wish. */
+static enum top_wish type(struct top_view *view, const char *keys)
+{
+    enum top_wish wish = TOP_NOTHING;
+    for (size_t at = 0, used; keys[at] != '\0'; at += used)
+        wish = top_view_type(view, keys + at, strlen(keys + at), &used);
+    return wish;
+}
+
+static const char *chosen_screen(const struct top_facts *facts, struct top_view *view, unsigned width, unsigned height)
+{
+    static struct buffer out;
+    buffer_clear(&out);
+    top_screen_write(facts, view, width, height, false, &out);
+    assert_fits(&out, width, height);
+    return buffer_text(&out);
+}
+
+static struct top_facts three_tasks(void)
+{
+    static char names[3][16] = {"bravo", "alpha", "charlie"}, jids[3][16] = {"j-one", "j-two", "j-three"};
+    struct top_facts facts = facts_of(3);
+    for (int i = 0; i < 3; i++) {
+        tasks[i].class_name = names[i];
+        tasks[i].jid = jids[i];
+        tasks[i].age_us = (int64_t[]){9, 100, 20}[i] * US_PER_S;
+    }
+    return facts;
+}
+
+static void assert_chosen(const struct top_facts *facts, struct top_view *view, const char *name)
+{
+    char chosen[TOP_NAME_MAX];
+    chosen_screen(facts, view, 120, 60);
+    top_screen_chosen(facts, view, chosen);
+    assert_string_equal(chosen, name);
+}
+
+static void arrows_choose_a_row_that_is_there(void **state)
+{
+    struct top_facts facts = three_tasks();
+    struct top_view view = {.section = TOP_TASKS};
+    (void)state;
+    assert_chosen(&facts, &view, "j-one");
+    assert_non_null(strstr(chosen_screen(&facts, &view, 120, 60), "\n> bravo"));
+    assert_int_equal(type(&view, "\x1b[Bj"), TOP_NOTHING);
+    assert_chosen(&facts, &view, "j-three");
+    type(&view, "jjjj\x1bOB");
+    assert_chosen(&facts, &view, "j-three"); /* there is no row below */
+    type(&view, "k");
+    assert_chosen(&facts, &view, "j-two");
+    type(&view, "\t\t\t");
+    assert_int_equal(view.section, TOP_QUEUES);
+    assert_chosen(&facts, &view, "default");
+    type(&view, "\x1b[D");
+    assert_int_equal(view.section, TOP_NODES);
+    assert_chosen(&facts, &view, "");
+}
+
+static void rows_are_sorted_by_what_they_mean(void **state)
+{
+    struct top_facts facts = three_tasks();
+    struct top_view view = {.section = TOP_TASKS};
+    (void)state;
+    type(&view, "s");
+    assert_chosen(&facts, &view, "j-two"); /* alpha */
+    type(&view, "r");
+    assert_chosen(&facts, &view, "j-three"); /* charlie */
+    type(&view, "s");
+    assert_chosen(&facts, &view, "j-two"); /* 100 s is more than 9 s and 20 s, as numbers */
+    assert_non_null(strstr(chosen_screen(&facts, &view, 120, 60), "AGE v"));
+    type(&view, "ssssss"); /* after the last column: as they come */
+    assert_chosen(&facts, &view, "j-one");
+}
+
+static void a_filter_keeps_the_rows_that_have_a_text(void **state)
+{
+    struct top_facts facts = three_tasks();
+    struct top_view view = {.section = TOP_TASKS};
+    (void)state;
+    assert_int_equal(type(&view, "/CHARx\x7fq"), TOP_NOTHING); /* q is a letter of it */
+    assert_string_equal(view.filter, "CHARq");
+    type(&view, "\x7f");
+    assert_chosen(&facts, &view, "j-three");
+    assert_null(strstr(chosen_screen(&facts, &view, 120, 60), "bravo"));
+    type(&view, "\r\x1b");
+    assert_string_equal(view.filter, "");
+    type(&view, "/\xc3\xa4");
+    type(&view, "\x7f");
+    assert_string_equal(view.filter, ""); /* a character, not a byte */
+    for (int i = 0; i < 2 * TOP_FILTER_MAX; i++)
+        type(&view, "x");
+    assert_int_equal(strlen(view.filter), TOP_FILTER_MAX - 1);
+}
+
+static void what_is_asked_is_done_only_after_yes(void **state)
+{
+    struct top_view view = {.section = TOP_TASKS};
+    (void)state;
+    assert_int_equal(type(&view, "c"), TOP_CANCEL);
+    assert_int_equal(type(&view, "p"), TOP_PAUSE);
+    assert_int_equal(type(&view, "\r"), TOP_OPEN);
+    assert_int_equal(type(&view, "q"), TOP_QUIT);
+    const char *const answers[] = {"n", "\r", "\x1b", "q", "c"};
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        view.mode = TOP_CONFIRMS;
+        assert_int_equal(type(&view, answers[i]), TOP_NOTHING);
+        assert_int_equal(view.mode, TOP_LISTS);
+    }
+    view.mode = TOP_CONFIRMS;
+    assert_int_equal(type(&view, "y"), TOP_DO);
+}
+
+static void whatever_is_chosen_it_fits(void **state)
+{
+    char text[] = "one line\nand another one that is much longer than the narrowest of the screens\nthree\n";
+    (void)state;
+    for (unsigned count = 0; count <= 40; count += 20)
+        for (unsigned width = 1; width <= 130; width += 7)
+            for (unsigned height = 1; height <= 40; height++)
+                for (int mode = TOP_LISTS; mode <= TOP_READS; mode++) {
+                    struct top_facts facts = facts_of(count);
+                    struct top_view view = {.section = TOP_TASKS, .row = 15, .mode = (enum top_mode)mode, .text = text};
+                    chosen_screen(&facts, &view, width, height);
+                }
+}
+
+static void a_row_far_below_is_shown_when_it_is_chosen(void **state)
+{
+    struct top_facts facts = facts_of(100);
+    struct top_view view = {.section = TOP_TASKS, .row = 77};
+    char far_away[] = "far-away";
+    (void)state;
+    tasks[77].class_name = far_away;
+    assert_non_null(strstr(chosen_screen(&facts, &view, 120, 30), "> far-away"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_fleet_fits_whole_into_200_columns),
+        cmocka_unit_test(what_is_not_well_is_told_above),
         cmocka_unit_test(at_80_columns_names_are_cut_and_numbers_are_not),
         cmocka_unit_test(at_40_columns_what_matters_most_stays),
         cmocka_unit_test(whatever_the_size_it_fits),
@@ -363,6 +514,12 @@ int main(void)
         cmocka_unit_test(a_rate_is_that_of_the_last_seconds),
         cmocka_unit_test(a_rate_that_is_looked_at_often_is_the_same),
         cmocka_unit_test(totals_that_shrink_begin_anew),
+        cmocka_unit_test(arrows_choose_a_row_that_is_there),
+        cmocka_unit_test(rows_are_sorted_by_what_they_mean),
+        cmocka_unit_test(a_filter_keeps_the_rows_that_have_a_text),
+        cmocka_unit_test(what_is_asked_is_done_only_after_yes),
+        cmocka_unit_test(whatever_is_chosen_it_fits),
+        cmocka_unit_test(a_row_far_below_is_shown_when_it_is_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,41 @@ static int details_read(struct backlog *backlog, struct console *console)
     return EXIT_CODE_OK;
 }
 
+#define GROWTH_US (60 * US_PER_S)
+
+/* Of a queue whose oldest task has waited for a minute, nothing that was pushed within the minute was taken. So it
+ * grows when there is more of that than the fleet did in a minute: clearly more, because both numbers vary. The task in
+ * that place tells. */
+int backlog_growth_read(struct backlog *backlog, struct console *console, long long done)
+{
+    long long more = done + done / 10 + 10;
+    char place[24];
+    snprintf(place, sizeof place, "%lld", more - 1);
+    inquiry_begin(console->inquiry);
+    for (size_t i = 0; done >= 0 && i < backlog->count; i++) {
+        struct backlog_queue *queue = &backlog->items[i];
+        if (queue->is_paused || queue->latency_us <= GROWTH_US || queue->length < more)
+            continue;
+        struct buffer *request = inquiry_compose(console->inquiry);
+        redis_request_begin(request, 3);
+        redis_request_text(request, "LINDEX");
+        queue_keys_request_queue(&console->keys, queue->name, request);
+        redis_request_text(request, place);
+        queue->pushed_lately = more;
+    }
+    int code = console_run(console);
+    for (size_t i = 0, asked = 0; code == EXIT_CODE_OK && i < backlog->count; i++) {
+        struct backlog_queue *queue = &backlog->items[i];
+        if (queue->pushed_lately == 0)
+            continue;
+        const struct redis_reply *task = inquiry_reply(console->inquiry, asked++);
+        int64_t waited_us = task->kind == REDIS_STRING ? latency_of(task, console->now) : -1;
+        if (waited_us < 0 || waited_us > GROWTH_US)
+            queue->pushed_lately = 0;
+    }
+    return code;
+}
+
 static int by_name(const void *a, const void *b)
 {
     const struct backlog_queue *left = a, *right = b;
@@ -123,7 +158,7 @@ const char *backlog_queue_remark(const struct backlog *backlog, const struct bac
     return queue->is_paused ? "paused" : "";
 }
 
-void backlog_complain(const struct backlog *backlog, const struct console *console)
+void backlog_complain(const struct backlog *backlog, struct console *console)
 {
     if (!backlog->knows_listed)
         console_complain(console, "the key %s holds no set: which queues there are is not known", console->keys.queues);

@@ -19,6 +19,8 @@ struct backlog_queue {
     int64_t latency_us; /* since the oldest was put there; -1: not known, 0: empty */
     bool is_paused;
     bool is_listed; /* in `queues` */
+    /* Of one that grows: at least so many were pushed within the last minute, and all of them still wait. Else 0. */
+    long long pushed_lately;
 };
 
 struct backlog {
@@ -33,11 +35,13 @@ enum { BACKLOG_MAX = 10000 };
 
 /* Every queue that is listed or paused. */
 int backlog_read(struct backlog *backlog, struct console *console) MUST_CHECK; /* an exit code; complains */
+/* Afterwards: which queues grow. `done` is what the fleet did in a minute, -1: not known. */
+int backlog_growth_read(struct backlog *backlog, struct console *console, long long done) MUST_CHECK;
 void backlog_free(struct backlog *backlog);
 /* What people are told beside its numbers; "" when there is nothing. */
 const char *backlog_queue_remark(const struct backlog *backlog, const struct backlog_queue *queue);
 /* Says on standard error which of the two keys could not be read. */
-void backlog_complain(const struct backlog *backlog, const struct console *console);
+void backlog_complain(const struct backlog *backlog, struct console *console);
 /* As the member "queues": a list, or null when it is not known which there are. */
 void backlog_json(const struct backlog *backlog, struct json_writer *json);
 void backlog_queue_json(const struct backlog *backlog, const struct backlog_queue *queue,

@@ -1,10 +1,7 @@
-/* Dispatch, options, and help. All text that people see about a command comes from its struct command.
- *
- * Options follow GNU rules through getopt_long: -cFILE, -c FILE, --config=FILE, --conf FILE, and "--" ends them. The
- * messages are our own, because getopt's do not suggest. */
+/* Dispatch and options. All text that people see about a command comes from its struct command. */
+#include "base/quantity.h"
 #include "worker/commands/command.h"
 
-#include <getopt.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,93 +9,10 @@
 #include <unistd.h>
 
 #include "jobs/job.h"
+#include "worker/commands/manual.h"
 #include "worker/config/suggest.h"
+#include "worker/servers/server_program.h"
 #include "worker/version.h"
-
-enum { OPTIONS_MAX = 32, HELP_COLUMN = 28, CODE_HELP = 256, CODE_FIRST = 257 };
-
-static const struct {
-    enum exit_code code;
-    const char *meaning;
-} exit_codes[] = {
-    {EXIT_CODE_OK, "all went well"},
-    {EXIT_CODE_FAILURE, "it failed: what and why is on standard error"},
-    {EXIT_CODE_USAGE, "it was called with wrong options or arguments"},
-    {EXIT_CODE_TEMPORARY, "nodes could not be reached, or it is not there yet: the same call may succeed later"},
-};
-enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
-
-/* --- help --------------------------------------------------------------------------------------------------- */
-
-/* In getopt's terms. */
-static int value_of(const struct command_option *option)
-{
-    if (option->argument == NULL)
-        return no_argument;
-    return option->argument[0] == '[' ? optional_argument : required_argument;
-}
-
-static void option_print(const struct command_option *option, struct buffer *out)
-{
-    size_t start = out->length;
-    if (option->letter != 0)
-        buffer_format(out, "  -%c, --%s", option->letter, option->name);
-    else
-        buffer_format(out, "      --%s", option->name);
-    if (option->argument != NULL)
-        buffer_format(out, "%s%s", value_of(option) == optional_argument ? "" : " ", option->argument);
-    int used = (int)(out->length - start);
-    buffer_format(out, "%*s  %s\n", used < HELP_COLUMN ? HELP_COLUMN - used : 0, "", option->help);
-}
-
-static const struct command_option help_option = {'h', "help", NULL, "this text"};
-
-static void command_print_help(const struct command *command, struct buffer *out)
-{
-    buffer_format(out, "Usage: holdfast %s %s\n\n%s\nOptions:\n", command->name, command->synopsis, command->about);
-    for (const struct command_option *option = command->options; option->name != NULL; option++)
-        option_print(option, out);
-    option_print(&help_option, out);
-    if (command->examples != NULL)
-        buffer_format(out, "\nExamples:\n%s", command->examples);
-}
-
-static void exit_codes_print(struct buffer *out)
-{
-    for (size_t i = 0; i < EXIT_CODES; i++)
-        buffer_format(out, "  %-3d %s\n", exit_codes[i].code, exit_codes[i].meaning);
-}
-
-static void program_print_help(struct buffer *out)
-{
-    buffer_append_text(out, "Usage: holdfast COMMAND [OPTIONS]\n"
-                            "       holdfast --help | --version\n"
-                            "\n"
-                            "A distributed job worker: tasks from a Redis list, each run under a Redlock.\n"
-                            "\n"
-                            "Commands:\n");
-    for (const struct command *const *command = command_list; *command != NULL; command++)
-        buffer_format(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
-    buffer_append_text(out, "\n`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n");
-    exit_codes_print(out);
-    buffer_append_text(
-        out, "\nA command that fails says why on standard error, also with --json: standard output then holds\n"
-             "nothing, or what was done so far. Only `check --json` prints its errors as JSON, and `result --json`\n"
-             "where a task is that has no result.\n");
-}
-
-void command_print_manual(struct buffer *out)
-{
-    buffer_append_text(out, "# Commands\n\n```\n");
-    program_print_help(out);
-    buffer_append_text(out, "```\n");
-    for (const struct command *const *command = command_list; *command != NULL; command++) {
-        buffer_format(out, "\n## holdfast %s\n\n```\n", (*command)->name);
-        command_print_help(*command, out);
-        buffer_append_text(out, "```\n");
-    }
-    buffer_append_text(out, "\nThis page is printed by `holdfast help --manual`; `make docs` brings it up to date.\n");
-}
 
 static void buffer_write(struct buffer *text, FILE *to)
 {
@@ -108,124 +22,63 @@ static void buffer_write(struct buffer *text, FILE *to)
 
 /* --- options ------------------------------------------------------------------------------------------------ */
 
-struct command_line command_line_begin(const struct command *command, int argc, char **argv)
-{
-    optind = 0; /* glibc: start anew */
-    opterr = 0;
-    return (struct command_line){.command = command, .argc = argc, .argv = argv};
-}
-
 int command_misused(const struct command *command, const char *format, ...)
 {
+    struct buffer usage = {0};
     va_list values;
     va_start(values, format);
     fprintf(stderr, "holdfast %s: ", command->name);
     vfprintf(stderr, format, values);
-    fprintf(stderr, "\nUsage: holdfast %s %s\n`holdfast %s --help` says more.\n", command->name, command->synopsis,
-            command->name);
     va_end(values);
+    manual_print_usage(command, &usage);
+    fprintf(stderr, "\n%s`holdfast %s --help` says more.\n", buffer_text(&usage), command->name);
+    buffer_fini(&usage);
     return EXIT_CODE_USAGE;
 }
 
-static void line_fail(struct command_line *line, const char *what, const char *option, const char *hint)
+/* "--wait 5s": whoever writes that means a value, and no argument. */
+static bool is_stray_value(const struct options_found *found)
 {
-    line->is_over = true;
-    line->exit_code = command_misused(line->command, "%s %s%s", what, option, hint);
+    struct error error = ERROR_NONE;
+    int64_t ns;
+    return found->bare != NULL && found->behind_bare != NULL && found->bare->type == OPTION_DURATION &&
+           duration_parse(found->behind_bare, &ns, &error);
 }
 
-static void line_fail_unknown(struct command_line *line)
+static int unexpected_argument(const struct command_line *line, const struct command *command,
+                               const struct options_found *found)
 {
-    char letter[] = {'-', (char)optopt, '\0'};
-    const char *written = optind > 0 ? line->argv[optind - 1] : "";
-    if (optopt != 0 && optopt < CODE_HELP) {
-        line_fail(line, "unknown option", letter, "");
-        return;
-    }
-    char name[SUGGEST_WORD_MAX + 1];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(written, "="), written);
-    struct suggestion suggestion = suggestion_for(name[0] == '-' && name[1] == '-' ? name + 2 : name);
-    for (const struct command_option *option = line->command->options; option->name != NULL; option++)
-        suggestion_offer(&suggestion, option->name);
-    suggestion_offer(&suggestion, help_option.name);
-    char hint[SUGGEST_HINT_MAX + 2] = "";
-    if (suggestion.best != NULL)
-        snprintf(hint, sizeof hint, " (did you mean --%s?)", suggestion.best);
-    bool is_known = suggestion.best != NULL && suggestion.distance == 0;
-    line_fail(line, is_known ? "this option takes no value:" : "unknown or ambiguous option", name,
-              is_known ? "" : hint);
+    bool is_stray = is_stray_value(found);
+    const char *argument = is_stray ? found->behind_bare : line->arguments[command->arguments_max];
+    if (!is_stray && argument != found->behind_bare)
+        return command_misused(command, "unexpected argument %s", argument);
+    return command_misused(command, "unexpected argument %s (a value of --%s is written with =: --%s=%s)", argument,
+                           found->bare->name, found->bare->name, argument);
 }
 
-static void line_finish(struct command_line *line)
+bool command_line_read(struct command_line *line, const struct command *command, int argc, char **argv, void *into)
 {
-    line->arguments = line->argv + optind;
-    line->argument_count = line->argc - optind;
-    if (line->argument_count > (int)line->command->arguments_max)
-        line_fail(line, "unexpected argument", line->arguments[line->command->arguments_max], "");
-}
-
-/* The tables of getopt_long, made from the command's own. Long options return CODE_FIRST + index. */
-struct getopt_tables {
-    char letters[3 * OPTIONS_MAX + 4];
-    struct option names[OPTIONS_MAX + 2];
-};
-
-static void tables_fill(struct getopt_tables *tables, const struct command *command)
-{
-    char *letter = tables->letters;
-    int count = 0;
-    *letter++ = ':'; /* tells a missing value from an unknown option */
-    *letter++ = 'h';
-    for (const struct command_option *option = command->options; option->name != NULL; option++, count++) {
-        int takes_value = value_of(option);
-        tables->names[count] = (struct option){option->name, takes_value, NULL, CODE_FIRST + count};
-        if (option->letter != 0)
-            *letter++ = option->letter;
-        for (int colons = takes_value; option->letter != 0 && colons > 0; colons--)
-            *letter++ = ':'; /* one for a value, two for one that may be missing */
-    }
-    *letter = '\0';
-    tables->names[count] = (struct option){"help", no_argument, NULL, CODE_HELP};
-    tables->names[count + 1] = (struct option){NULL, 0, NULL, 0};
-}
-
-static int index_of_letter(const struct command *command, int letter)
-{
-    int index = 0;
-    while (command->options[index].letter != letter)
-        index++;
-    return index;
-}
-
-int command_line_next(struct command_line *line)
-{
-    struct getopt_tables tables;
-    tables_fill(&tables, line->command);
-    int code = getopt_long(line->argc, line->argv, tables.letters, tables.names, NULL);
-    line->value = optarg;
-    if (code >= CODE_FIRST)
-        return code - CODE_FIRST;
-    switch (code) {
-    case -1:
-        line_finish(line);
-        return -1;
-    case '?':
-        line_fail_unknown(line);
-        return -1;
-    case ':':
-        line_fail(line, "a value is missing after", line->argv[optind - 1], "");
-        return -1;
-    case 'h':
-    case CODE_HELP: {
-        struct buffer help = {0};
-        command_print_help(line->command, &help);
+    struct error error = ERROR_NONE;
+    struct options_found found;
+    struct buffer help = {0};
+    *line = (struct command_line){.exit_code = EXIT_CODE_OK};
+    switch (options_read(command->options, argc, argv, into, &found, &error)) {
+    case OPTIONS_HELP:
+        manual_print_command(command, &help);
         buffer_write(&help, stdout);
-        line->is_over = true;
-        line->exit_code = EXIT_CODE_OK;
-        return -1;
-    }
+        return false;
+    case OPTIONS_WRONG:
+        line->exit_code = command_misused(command, "%s", error.text);
+        return false;
     default:
-        return index_of_letter(line->command, code);
+        break;
     }
+    line->arguments = argv + found.first;
+    line->argument_count = argc - found.first;
+    if (line->argument_count <= (int)command->arguments_max && !is_stray_value(&found))
+        return true;
+    line->exit_code = unexpected_argument(line, command, &found);
+    return false;
 }
 
 /* --- the program -------------------------------------------------------------------------------------------- */
@@ -241,14 +94,15 @@ static const struct command *command_find(const char *name)
 static int program_help(void)
 {
     struct buffer help = {0};
-    program_print_help(&help);
+    manual_print_program(&help);
     buffer_write(&help, stdout);
     return EXIT_CODE_OK;
 }
 
-static int program_version(void)
+static int program_version(const char *built)
 {
-    printf("holdfast %s (interface of jobs %d.%d)\n", HOLDFAST_VERSION, HF_ABI_MAJOR, HF_ABI_MINOR);
+    printf("holdfast %s\n%sjobs       interface %d.%d\nservers    " SERVER_PROGRAMS "\n", HOLDFAST_VERSION, built,
+           HF_ABI_MAJOR, HF_ABI_MINOR);
     return EXIT_CODE_OK;
 }
 
@@ -279,7 +133,7 @@ static int output_close(int exit_code)
     return exit_code == EXIT_CODE_OK ? EXIT_CODE_FAILURE : exit_code;
 }
 
-static int program_run(int argc, char **argv)
+static int program_run(int argc, char **argv, const char *built)
 {
     if (argc < 2) {
         fprintf(stderr, "holdfast: a command is missing\n`holdfast --help` lists them.\n");
@@ -288,12 +142,12 @@ static int program_run(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return program_help();
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-        return program_version();
+        return program_version(built);
     const struct command *command = command_find(argv[1]);
     return command != NULL ? command->run(argc - 1, argv + 1) : program_misused(argv[1]);
 }
 
-int command_main(int argc, char **argv)
+int command_main(int argc, char **argv, const char *built)
 {
-    return output_close(program_run(argc, argv));
+    return output_close(program_run(argc, argv, built));
 }

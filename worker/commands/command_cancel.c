@@ -8,17 +8,11 @@
 #include "base/log.h"
 #include "queue/control.h"
 #include "queue/iteration.h"
-#include "worker/commands/console.h"
+#include "worker/commands/tasks.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, JIDS_MAX = 100 };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    {0, NULL, NULL, NULL},
-};
+enum { JIDS_MAX = 100 };
 
 static int jids_mark(struct console *console, char *const *jids, int count)
 {
@@ -50,6 +44,12 @@ static int processes_call(struct console *console, char *const *jids, int count,
     return code;
 }
 
+int tasks_cancel(struct console *console, char *const *jids, int count, long long *called)
+{
+    int code = jids_mark(console, jids, count);
+    return code == EXIT_CODE_OK ? processes_call(console, jids, count, called) : code;
+}
+
 static void tell(bool as_json, char *const *jids, int count, long long called)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -73,38 +73,30 @@ static void tell(bool as_json, char *const *jids, int count, long long called)
 
 static int run(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false;
-    struct command_line line = command_line_begin(&command_cancel, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        as_json |= option == OPTION_JSON;
-    }
-    if (line.is_over)
+    struct console console = {0};
+    struct command_line line;
+    if (!command_line_read(&line, &command_cancel, argc, argv, &console))
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(&command_cancel, "name the tasks by their jids");
     for (int i = 0; i < line.argument_count; i++)
         if (!envelope_jid_is_sound(line.arguments[i], strlen(line.arguments[i])))
             return command_misused(&command_cancel, "argument %d cannot be a jid", i + 1);
-    struct console console;
     long long called = 0;
-    int code = console_begin(&console, &command_cancel, path, true);
+    int code = console_open(&console, &command_cancel, ORIGIN_NEEDS_QUEUE, true);
+    if (code == EXIT_CODE_OK) {
+        origin_tell(&console.origin, &command_cancel);
+        code = tasks_cancel(&console, line.arguments, line.argument_count, &called);
+    }
     if (code == EXIT_CODE_OK)
-        code = jids_mark(&console, line.arguments, line.argument_count);
-    if (code == EXIT_CODE_OK)
-        code = processes_call(&console, line.arguments, line.argument_count, &called);
-    if (code == EXIT_CODE_OK)
-        tell(as_json, line.arguments, line.argument_count, called);
-    console_end(&console);
-    return code;
+        tell(console.as_json, line.arguments, line.argument_count, called);
+    return console_close(&console, code);
 }
 
 const struct command command_cancel = {
     .name = "cancel",
     .summary = "end tasks, or keep them from starting",
-    .synopsis = "-c FILE JID... [--json]",
+    .arguments = "JID...",
     .about =
         "Marks tasks to be cancelled, wherever they are, and calls every living process, so that a running one hears\n"
         "of it at once: its handler is told and should return. One that has not started yet does not start, if that\n"
@@ -112,8 +104,8 @@ const struct command command_cancel = {
         "A jid that nobody knows is marked as well: finding it could take long, and it may be pushed later.\n"
         "\n"
         "JSON: cancelled (jids), processes_called.\n",
-    .examples = "  holdfast cancel -c holdfast.conf 0123456789abcdef01234567\n",
-    .options = options,
+    .examples = "  holdfast cancel 0123456789abcdef01234567\n",
+    .options = console_options,
     .arguments_max = JIDS_MAX,
     .run = run,
 };

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "queue/envelope.h"
 #include "worker/commands/nodes.h"
+#include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/config/config_print.h"
 #include "worker/node_probe.h"
@@ -20,19 +21,10 @@
 #include "worker/task/task_rules.h"
 #include "worker/startup.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, OPTION_PRINT_CONFIG, OPTION_NO_NODES };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration to check (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print the result as one JSON object"},
-    [OPTION_PRINT_CONFIG] = {0, "print-config", NULL, "print the effective configuration, without secrets"},
-    [OPTION_NO_NODES] = {0, "no-nodes", NULL, "do not connect to the nodes"},
-    {0, NULL, NULL, NULL},
-};
-
 struct check {
+    struct origin origin;
     const char *path;
-    bool with_nodes;
+    bool as_json, as_config, without_nodes;
     struct findings findings;
     struct config *config;   /* NULL when it cannot be read */
     struct plugins *plugins; /* NULL without a configuration */
@@ -40,6 +32,17 @@ struct check {
     size_t probe_count;
     size_t unreachable;
 };
+
+#define AT(member) offsetof(struct check, member)
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "json", NULL, "print the result as one JSON object", .offset = AT(as_json)},
+    {OPTION_FLAG, 0, "print-config", NULL, "print the effective configuration, without secrets",
+     .offset = AT(as_config)},
+    {OPTION_FLAG, 0, "no-nodes", NULL, "do not connect to the nodes", .offset = AT(without_nodes)},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- checking ----------------------------------------------------------------------------------------------- */
 
@@ -66,13 +69,14 @@ static void check_probe(struct check *check, const struct node_probe *probe)
     buffer_fini(&address);
 }
 
-/* The addresses may differ and still lead to one server. Lock nodes among themselves are judged as a group. */
+/* The addresses may differ and still lead to one server. Lock nodes among themselves are judged as a group. Somebody
+ * who has one lock node may well mean one server for everything. */
 static void check_distinct(struct check *check, const struct node_probe *probe, const struct node_probe *other)
 {
     if (probe->state != PROBE_ANSWERED || other->state != PROBE_ANSWERED ||
         strcmp(probe->facts.run_id, other->facts.run_id) != 0)
         return;
-    if (probe->use != other->use)
+    if (probe->use != other->use && check->config->lock_node_count > 1)
         findings_warn(&check->findings, "%s: is the same server as %s: long work on the queues delays locks",
                       probe->node->name, other->node->name);
 }
@@ -95,7 +99,7 @@ static void check_group(struct check *check)
     for (size_t i = 0; i < check->config->lock_node_count; i++)
         if (check->config->lock_nodes[i].source.is_broken)
             return;
-    if (nodes_session_open(&session, check->config, NULL, NULL)) {
+    if (nodes_session_open(&session, check->config, NULL)) {
         redlock_nodes_look(session.nodes);
         nodes_judge(session.nodes, &check->findings);
         struct redlock_group_view group = redlock_nodes_group(session.nodes);
@@ -135,9 +139,10 @@ static void check_all(struct check *check)
     check->plugins =
         plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &check->findings);
     plugins_add_programs(check->plugins, NULL, check->config, &check->findings);
+    startup_leave_out(check->config, check->plugins, &check->findings);
     startup_check(check->config, check->plugins, &check->findings);
     startup_check_periodic(check->config, check->plugins, &check->findings);
-    if (check->with_nodes)
+    if (!check->without_nodes)
         check_nodes(check);
 }
 
@@ -334,40 +339,42 @@ static void print_config(const struct check *check)
     findings_print(&check->findings, stderr);
 }
 
+static int check_run(struct check *check)
+{
+    log_set_level(LOG_ERROR); /* what connections log is among the findings */
+    check->path = origin_path(&check->origin);
+    check_all(check);
+    if (check->as_json)
+        print_json(check);
+    else if (check->as_config)
+        print_config(check);
+    else
+        print_for_people(check);
+    int exit_code = check_exit_code(check);
+    if (exit_code != EXIT_CODE_OK)
+        origin_tell(&check->origin, &command_check);
+    check_fini(check);
+    return exit_code;
+}
+
 static int run(int argc, char **argv)
 {
-    struct check check = {.with_nodes = true};
-    bool as_json = false, as_config = false;
-    struct command_line line = command_line_begin(&command_check, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            check.path = line.value;
-        as_json |= option == OPTION_JSON;
-        as_config |= option == OPTION_PRINT_CONFIG;
-        check.with_nodes &= option != OPTION_NO_NODES;
-    }
-    if (line.is_over)
+    struct check check = {0};
+    struct command_line line;
+    if (!command_line_read(&line, &command_check, argc, argv, &check))
         return line.exit_code;
-    if (check.path == NULL || (as_json && as_config))
-        return command_misused(&command_check,
-                               check.path == NULL ? "-c FILE is missing" : "give either --json or --print-config");
-    log_set_level(LOG_ERROR); /* what connections log is among the findings */
-    check_all(&check);
-    if (as_json)
-        print_json(&check);
-    else if (as_config)
-        print_config(&check);
-    else
-        print_for_people(&check);
-    int exit_code = check_exit_code(&check);
-    check_fini(&check);
-    return exit_code;
+    if (check.as_json && check.as_config)
+        return command_misused(&command_check, "give either --json or --print-config");
+    int code = origin_find(&check.origin, &command_check, ORIGIN_NEEDS_LOCKS);
+    if (code == EXIT_CODE_OK)
+        code = check_run(&check);
+    origin_close(&check.origin);
+    return code;
 }
 
 const struct command command_check = {
     .name = "check",
     .summary = "check a configuration, its plugins and its nodes",
-    .synopsis = "-c FILE [--json | --print-config] [--no-nodes]",
     .about =
         "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. Each\n"
         "lock node is also asked for a lock with a random name below lock.prefix, which is given back at once. All\n"
@@ -375,8 +382,8 @@ const struct command command_check = {
         "\n"
         "Exits with 0 when there is no error (warnings do not count), with 1 when something has to be mended, and\n"
         "with 75 when the only errors are nodes that cannot be reached.\n",
-    .examples = "  holdfast check -c holdfast.conf\n"
-                "  holdfast check -c holdfast.conf --no-nodes --json\n",
+    .examples = "  holdfast check\n"
+                "  holdfast check --no-nodes --json\n",
     .options = options,
     .run = run,
 };

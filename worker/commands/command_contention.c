@@ -5,23 +5,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quantity.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/lock_counts.h"
 #include "worker/print/table.h"
 #include "worker/commands/waiting_lists.h"
-
-enum { OPTION_CONFIG, OPTION_CLASS, OPTION_PREFIX, OPTION_DAYS, OPTION_JSON };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_CLASS] = {0, "class", "CLASS", "only this class"},
-    [OPTION_PREFIX] = {0, "prefix", "TEXT", "only resources that begin so, as far as their kind tells: acct:"},
-    [OPTION_DAYS] = {0, "days", "N", "count the last N days (UTC), today included: 1 to 14 (1)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    {0, NULL, NULL, NULL},
-};
 
 /* As long as the node keeps a day. */
 enum { DAYS_MAX = 14, LISTS_SHOWN = 20 };
@@ -29,12 +17,24 @@ enum { DAYS_MAX = 14, LISTS_SHOWN = 20 };
 #define DAY_US (86400 * US_PER_S)
 
 struct contention_command {
-    const char *path, *class_name, *prefix;
+    struct console console;
+    const char *class_name, *prefix;
     int64_t days;
-    bool as_json;
     struct lock_counts counts;
     struct waiting_lists lists;
 };
+
+#define AT(member) offsetof(struct contention_command, member)
+static const struct option_row options[] = {
+    {OPTION_TEXT, 0, "class", "CLASS", "only this class", .offset = AT(class_name)},
+    {OPTION_TEXT, 0, "prefix", "TEXT",
+     "only resources that begin so, as far as their kind tells: acct:", .offset = AT(prefix)},
+    {OPTION_COUNT, 0, "days", "N", "count the last N days (UTC), today included: 1 to 14 (1)", .offset = AT(days),
+     .least = 1, .most = DAYS_MAX},
+    {OPTION_TABLE, .table = console_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static bool is_wanted(const struct contention_command *command, const struct loc
            (command->prefix == NULL || strncmp(row->prefix, command->prefix, strlen(command->prefix)) == 0);
 }
 
-static void day_take(struct contention_command *command, const struct console *console, size_t day)
+static void day_take(struct contention_command *command, struct console *console, size_t day)
 {
     const struct redis_reply *reply = inquiry_reply(console->inquiry, day);
     if (reply->kind == REDIS_FAILURE)
@@ -104,16 +104,13 @@ static void event_cell(struct table *table, const struct lock_counts_row *row, e
 
 static void print_counts(const struct contention_command *command)
 {
-    static const struct table_column columns[] = {
-        {"CLASS", false},   {"RESOURCES", false}, {"ACQUIRED", true}, {"WAITED", true}, {"PARKED", true},
-        {"HANDED", true},   {"SKIPPED", true},    {"LOST", true},     {"FENCED", true}, {"WAIT P50", true},
-        {"WAIT P99", true}, {"HOLD P50", true},   {"HOLD P99", true}, {NULL, false}};
     if (command->counts.row_count == 0) {
         printf("no lock was counted %s\n",
                command->days == 1 ? "today (UTC): --days looks further back" : "in these days");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("CLASS|RESOURCES|>ACQUIRED|>WAITED|>PARKED|>HANDED|>SKIPPED|"
+                                       ">LOST|>FENCED|>WAIT P50|>WAIT P99|>HOLD P50|>HOLD P99");
     for (size_t i = 0; i < command->counts.row_count; i++) {
         const struct lock_counts_row *row = &command->counts.rows[i];
         char quoted[LOG_QUOTE_MAX], text[HUMAN_TEXT_MAX];
@@ -132,13 +129,11 @@ static void print_counts(const struct contention_command *command)
 
 static void print_lists(const struct waiting_lists *lists)
 {
-    static const struct table_column columns[] = {
-        {"WAITING FOR", false}, {"NAME", false}, {"TASKS", true}, {NULL, false}};
     if (lists->count == 0) {
         puts(lists->is_clash ? "who waits is not known: the key hf:2:contended holds no sorted set" : "no task waits");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("WAITING FOR|NAME|>TASKS");
     for (size_t i = 0; i < lists->count && i < LISTS_SHOWN; i++) {
         const struct waiting_list *list = &lists->items[i];
         char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
@@ -225,7 +220,7 @@ static int show(struct contention_command *command, struct console *console)
         code = waiting_lists_read(&command->lists, console);
     if (code != EXIT_CODE_OK)
         return code;
-    if (command->as_json) {
+    if (console->as_json) {
         print_json(command, console->now);
         return code;
     }
@@ -238,35 +233,20 @@ static int show(struct contention_command *command, struct console *console)
 static int run(int argc, char **argv)
 {
     struct contention_command command = {.days = 1};
-    struct command_line line = command_line_begin(&command_contention, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            command.path = line.value;
-        if (option == OPTION_CLASS)
-            command.class_name = line.value;
-        if (option == OPTION_PREFIX)
-            command.prefix = line.value;
-        if (option == OPTION_DAYS && !count_parse(line.value, 1, DAYS_MAX, &command.days))
-            return command_misused(&command_contention, "--days wants a number from 1 to %d, not '%s'", DAYS_MAX,
-                                   line.value);
-        command.as_json |= option == OPTION_JSON;
-    }
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_contention, argc, argv, &command))
         return line.exit_code;
-    struct console console;
-    int code = console_begin(&console, &command_contention, command.path, false);
+    int code = console_open(&command.console, &command_contention, ORIGIN_NEEDS_QUEUE, false);
     if (code == EXIT_CODE_OK)
-        code = show(&command, &console);
+        code = show(&command, &command.console);
     lock_counts_free(&command.counts);
     waiting_lists_free(&command.lists);
-    console_end(&console);
-    return code;
+    return console_close(&command.console, code);
 }
 
 const struct command command_contention = {
     .name = "contention",
     .summary = "show what became of locks by class and resource, and who waits now",
-    .synopsis = "-c FILE [--class CLASS] [--prefix TEXT] [--days N] [--json]",
     .about =
         "Shows for each class, and each kind of resource that its tasks lock, what workers of the whole fleet "
         "counted:\n"
@@ -291,9 +271,9 @@ const struct command command_contention = {
         "335 s on, buckets: 26 numbers); waiting: a list of for (\"resource\", or \"class\" when a share of the "
         "threads is\n"
         "used up), name, tasks; waiting_cut: there are more lists.\n",
-    .examples = "  holdfast contention -c holdfast.conf --days 7\n"
-                "  holdfast contention -c holdfast.conf --class transfer --prefix acct:\n"
-                "  holdfast contention -c holdfast.conf --json | jq '.waiting[:5]'\n",
+    .examples = "  holdfast contention --days 7\n"
+                "  holdfast contention --class transfer --prefix acct:\n"
+                "  holdfast contention --json | jq '.waiting[:5]'\n",
     .options = options,
     .run = run,
 };

@@ -4,21 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
 #include "worker/commands/doctor.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, OPTION_KEY_LIMIT };
 #define KEY_LIMIT_DEFAULT 100000
 
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_KEY_LIMIT] = {0, "key-limit", "N", "look at so many keys of the node for orphans (100000)"},
-    {0, NULL, NULL, NULL},
+struct doctor_command {
+    struct console console;
+    int64_t key_limit;
 };
+
+#define AT(member) offsetof(struct doctor_command, member)
+static const struct option_row options[] = {
+    {OPTION_COUNT, 0, "key-limit", "N", "look at so many keys of the node for orphans (100000)",
+     .offset = AT(key_limit)},
+    {OPTION_TABLE, .table = console_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 static void print_for_people(const struct doctor *doctor)
 {
@@ -68,11 +73,11 @@ static void print_json(const struct doctor *doctor)
     json_print(&out);
 }
 
-static int examine(struct console *console, unsigned long long key_limit, bool as_json)
+static int examine(struct console *console, int64_t key_limit)
 {
-    struct doctor doctor = {.console = console, .key_limit = key_limit};
+    struct doctor doctor = {.console = console, .key_limit = (unsigned long long)key_limit};
     int code = doctor_examine(&doctor);
-    if (code == EXIT_CODE_OK && as_json)
+    if (code == EXIT_CODE_OK && console->as_json)
         print_json(&doctor);
     else if (code == EXIT_CODE_OK)
         print_for_people(&doctor);
@@ -84,31 +89,19 @@ static int examine(struct console *console, unsigned long long key_limit, bool a
 
 static int run(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false;
-    int64_t key_limit = KEY_LIMIT_DEFAULT;
-    struct command_line line = command_line_begin(&command_doctor, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        as_json |= option == OPTION_JSON;
-        if (option == OPTION_KEY_LIMIT && !count_parse(line.value, 0, INT64_MAX, &key_limit))
-            return command_misused(&command_doctor, "--key-limit wants a number, not '%s'", line.value);
-    }
-    if (line.is_over)
+    struct doctor_command command = {.key_limit = KEY_LIMIT_DEFAULT};
+    struct command_line line;
+    if (!command_line_read(&line, &command_doctor, argc, argv, &command))
         return line.exit_code;
-    struct console console;
-    int code = console_begin(&console, &command_doctor, path, false);
+    int code = console_open(&command.console, &command_doctor, ORIGIN_NEEDS_QUEUE, false);
     if (code == EXIT_CODE_OK)
-        code = examine(&console, (unsigned long long)key_limit, as_json);
-    console_end(&console);
-    return code;
+        code = examine(&command.console, command.key_limit);
+    return console_close(&command.console, code);
 }
 
 const struct command command_doctor = {
     .name = "doctor",
     .summary = "find what is wrong with the queue node, the fleet and what waits",
-    .synopsis = "-c FILE [--key-limit N] [--json]",
     .about =
         "Looks at the settings of the queue node (persistence, eviction, memory, replicas, version), at processes "
         "that\n"
@@ -121,9 +114,8 @@ const struct command command_doctor = {
         "Exits with 1 when there is an error; warnings and notes do not count.\n"
         "\n"
         "JSON: healthy, errors, warnings, notes, findings (severity, id, what, why, do).\n",
-    .examples =
-        "  holdfast doctor -c holdfast.conf\n"
-        "  holdfast doctor -c holdfast.conf --json | jq -r '.findings[] | select(.severity == \"error\") | .id'\n",
+    .examples = "  holdfast doctor\n"
+                "  holdfast doctor --json | jq -r '.findings[] | select(.severity == \"error\") | .id'\n",
     .options = options,
     .run = run,
 };

@@ -1,14 +1,25 @@
-/* holdfast help: the page docs/commands.md, and the help of one command. */
+/* holdfast help: the help of one command, and what else is made of the rows of all commands. */
 #include <string.h>
 
 #include "worker/commands/commands.h"
+#include "worker/commands/completion.h"
+#include "worker/commands/manual.h"
 
-enum { OPTION_MANUAL };
-
-static const struct command_option options[] = {
-    [OPTION_MANUAL] = {0, "manual", NULL, "print the page about all commands, in Markdown"},
-    {0, NULL, NULL, NULL},
+struct help_command {
+    bool is_manual, is_man;
+    const char *page, *shell;
 };
+
+#define AT(member) offsetof(struct help_command, member)
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "manual", NULL, "print the page about all commands, in Markdown", .offset = AT(is_manual)},
+    {OPTION_TEXT, 0, "man", "[=PAGE]", "print a page for man (holdfast-push.1), or the names of all",
+     .offset = AT(page), .given = GIVEN(AT(is_man))},
+    {OPTION_TEXT, 0, "completion", "SHELL", "print what completes command lines in bash, zsh or fish",
+     .offset = AT(shell)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 static int help_of(char *name)
 {
@@ -19,32 +30,49 @@ static int help_of(char *name)
     return command_misused(&command_help, "there is no command %s", name);
 }
 
+static int text_of(const struct help_command *command, struct buffer *out)
+{
+    if (command->is_manual)
+        manual_print_markdown(out);
+    else if (command->shell != NULL && !completion_print(command->shell, out))
+        return command_misused(&command_help, "--completion wants bash, zsh or fish, not '%s'", command->shell);
+    else if (command->is_man && command->page == NULL)
+        manual_list_pages(out);
+    else if (command->is_man && !manual_print_page(command->page, out))
+        return command_misused(&command_help, "there is no page %s (`holdfast help --man` lists them)", command->page);
+    return EXIT_CODE_OK;
+}
+
 static int run(int argc, char **argv)
 {
-    bool is_manual = false;
-    struct command_line line = command_line_begin(&command_help, argc, argv);
-    while (command_line_next(&line) == OPTION_MANUAL)
-        is_manual = true;
-    if (line.is_over)
+    struct help_command command = {.page = NULL};
+    struct command_line line;
+    struct buffer text = {0};
+    if (!command_line_read(&line, &command_help, argc, argv, &command))
         return line.exit_code;
-    if (is_manual) {
-        struct buffer page = {0};
-        command_print_manual(&page);
-        fwrite(page.bytes, 1, page.length, stdout);
-        buffer_fini(&page);
-        return EXIT_CODE_OK;
-    }
+    int wanted = command.is_manual + command.is_man + (command.shell != NULL) + line.argument_count;
+    if (wanted > 1)
+        return command_misused(&command_help, "give one of COMMAND, --manual, --man and --completion");
     if (line.argument_count == 1)
         return help_of(line.arguments[0]);
-    char *arguments[] = {(char[]){"holdfast"}, (char[]){"--help"}, NULL};
-    return command_main(2, arguments);
+    if (wanted == 0)
+        manual_print_program(&text);
+    int code = text_of(&command, &text);
+    fwrite(text.bytes, 1, text.length, stdout);
+    buffer_fini(&text);
+    return code;
 }
 
 const struct command command_help = {
     .name = "help",
     .summary = "explain a command",
-    .synopsis = "[COMMAND | --manual]",
-    .about = "Prints the help of one command, or the list of all.\n",
+    .arguments = "[COMMAND]",
+    .about = "Prints the help of one command, or the list of all.\n"
+             "\n"
+             "After `make install` man has a page for each command, and shells complete command lines.\n",
+    .examples = "  holdfast help push\n"
+                "  holdfast help --man=holdfast-push.1 | man -l -\n"
+                "  source <(holdfast help --completion=bash)\n",
     .options = options,
     .arguments_max = 1,
     .run = run,

@@ -13,51 +13,47 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/quantity.h"
 #include "redis/node.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/nodes.h"
+#include "worker/commands/origin.h"
 #include "worker/config/config_secret.h"
 #include "worker/config/suggest.h"
 #include "worker/config/node_options.h"
-
-enum {
-    OPTION_CONFIG,
-    OPTION_JSON,
-    OPTION_MAX_TTL,
-    OPTION_KEEP_KEYS,
-    OPTION_WAIT,
-    OPTION_USER,
-    OPTION_PASSWORD_FILE,
-};
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_MAX_TTL] = {0, "max-ttl", "DURATION", "init: the longest ttl of any lock, and length of quarantines (60s)"},
-    [OPTION_KEEP_KEYS] = {0, "keep-keys", NULL, "init: the nodes hold locks already; each starts in quarantine"},
-    [OPTION_WAIT] = {0, "wait", NULL, "heal: wait for what takes time, at least one longest ttl"},
-    [OPTION_USER] = {0, "user", "NAME", "log in to the lock nodes as this user"},
-    [OPTION_PASSWORD_FILE] = {0, "password-file", "FILE", "and with the password in this file"},
-    {0, NULL, NULL, NULL},
-};
 
 enum action { ACTION_LIST, ACTION_INIT, ACTION_HEAL, ACTION_REPLACE, ACTIONS };
 static const char *const action_names[ACTIONS] = {"list", "init", "heal", "replace"};
 
 struct nodes_command {
     enum action action;
-    const char *path, *user, *password_file;
+    struct origin origin;
+    struct nodes_login login;
     bool as_json, keeps_keys, waits, has_max_ttl;
-    int64_t max_ttl_ns;
-    char **names; /* what follows the action */
+    int64_t max_ttl_ns, wait_ns;
+    struct instant until; /* heal gives up then */
+    char **names;         /* what follows the action */
     int name_count;
-    char *password;
     struct config *config;
     struct nodes_session session;
     bool has_line; /* of progress, on the terminal */
 };
+
+#define AT(member) offsetof(struct nodes_command, member)
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(as_json)},
+    {OPTION_DURATION, 0, "max-ttl", "DURATION", "init: the longest ttl of any lock, and length of quarantines (60s)",
+     .offset = AT(max_ttl_ns), .given = GIVEN(AT(has_max_ttl))},
+    {OPTION_FLAG, 0, "keep-keys", NULL, "init: the nodes hold locks already; each starts in quarantine",
+     .offset = AT(keeps_keys)},
+    {OPTION_DURATION, 'w', "wait", "[=DURATION]",
+     "heal: wait for what takes time, one longest ttl or more; at most so long", .offset = AT(wait_ns),
+     .given = GIVEN(AT(waits))},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
@@ -110,10 +106,10 @@ static bool show_progress(void *context, const char *what, int64_t left_ns)
     struct nodes_command *command = context;
     char human[HUMAN_TEXT_MAX];
     if (!on_terminal())
-        return true;
+        return !instant_reached(instant_now(), command->until);
     fprintf(stderr, "\r%s: %s\033[K", what, human_span(left_ns > 0 ? left_ns / NS_PER_US : 0, human));
     command->has_line = true;
-    return true;
+    return !instant_reached(instant_now(), command->until);
 }
 
 /* --- actions ------------------------------------------------------------------------------------------------------ */
@@ -184,6 +180,7 @@ static int heal(struct nodes_command *command)
             return EXIT_CODE_FAILURE;
         wanted[index] = true;
     }
+    command->until = instant_after(instant_now(), command->wait_ns);
     redlock_nodes_watch(command->session.nodes, show_progress, command);
     enum redlock_nodes_end end =
         redlock_nodes_heal(command->session.nodes, command->name_count > 0 ? wanted : NULL, command->waits);
@@ -239,7 +236,7 @@ static int replace(struct nodes_command *command)
         return EXIT_CODE_FAILURE;
     struct redlock_node successor = command->session.list[index];
     if (!successor_parse(command->names[1], host, &successor))
-        return command_misused(&command_nodes, "'%s' is no address: host:port, [IPv6]:port or /path/of/a/socket",
+        return command_misused(&command_nodes, "\"%s\" is no address: host:port, [IPv6]:port or /path/of/a/socket",
                                command->names[1]);
     redlock_nodes_watch(command->session.nodes, show_progress, command);
     enum redlock_nodes_end end = redlock_nodes_replace(command->session.nodes, (size_t)index, &successor);
@@ -252,21 +249,6 @@ static int replace(struct nodes_command *command)
 }
 
 /* --- the command line --------------------------------------------------------------------------------------------- */
-
-static bool option_take(struct nodes_command *command, int option, const char *value, struct error *error)
-{
-    if (option == OPTION_CONFIG)
-        command->path = value;
-    if (option == OPTION_USER)
-        command->user = value;
-    if (option == OPTION_PASSWORD_FILE)
-        command->password_file = value;
-    command->as_json |= option == OPTION_JSON;
-    command->keeps_keys |= option == OPTION_KEEP_KEYS;
-    command->waits |= option == OPTION_WAIT;
-    command->has_max_ttl |= option == OPTION_MAX_TTL;
-    return option != OPTION_MAX_TTL || duration_parse(value, &command->max_ttl_ns, error);
-}
 
 static bool action_take(struct nodes_command *command, const char *word)
 {
@@ -281,8 +263,6 @@ static bool action_take(struct nodes_command *command, const char *word)
 /* What does not go together. EXIT_CODE_OK when all is well. */
 static int misuse_find(const struct nodes_command *command)
 {
-    if (command->path == NULL)
-        return command_misused(&command_nodes, "-c FILE is missing");
     if (command->action == ACTION_REPLACE && command->name_count != 2)
         return command_misused(&command_nodes, "replace takes the name of a node, and the address of a new server");
     if (command->action <= ACTION_INIT && command->name_count > 0)
@@ -292,19 +272,13 @@ static int misuse_find(const struct nodes_command *command)
         return command_misused(&command_nodes, "--max-ttl and --keep-keys belong to init");
     if (command->action != ACTION_HEAL && command->waits)
         return command_misused(&command_nodes, "--wait belongs to heal");
-    if (command->user != NULL && command->password_file == NULL)
-        return command_misused(&command_nodes, "--user wants --password-file");
     return EXIT_CODE_OK;
 }
 
 static int command_read(struct nodes_command *command, int argc, char **argv)
 {
-    struct error error = ERROR_NONE;
-    struct command_line line = command_line_begin(&command_nodes, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;)
-        if (!option_take(command, option, line.value, &error))
-            return command_misused(&command_nodes, "--max-ttl: %s", error.text);
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_nodes, argc, argv, command))
         return line.exit_code;
     if (line.argument_count > 0 && !action_take(command, line.arguments[0]))
         return command_misused(&command_nodes, "there is no 'nodes %s': it is list, init, heal or replace",
@@ -315,47 +289,40 @@ static int command_read(struct nodes_command *command, int argc, char **argv)
     return code == EXIT_CODE_OK ? -1 : code;
 }
 
-static bool prepare(struct nodes_command *command)
+static int prepare(struct nodes_command *command)
 {
-    struct findings findings = {0};
-    struct error error = ERROR_NONE;
-    command->config = config_read(command->path, &findings);
-    bool is_good = command->config != NULL && findings.errors == 0;
-    if (!is_good)
-        findings_print(&findings, stderr);
-    findings_fini(&findings);
-    if (is_good && command->password_file != NULL) {
-        command->password = secret_read_file(command->password_file, &error);
-        is_good = command->password != NULL;
-        if (!is_good)
-            complain("%s", error.text);
-    }
-    if (is_good && !nodes_session_open(&command->session, command->config, command->user, command->password)) {
-        complain("%s: %s", command->config->path, command->session.reason);
-        is_good = false;
-    }
-    return is_good;
+    int code = origin_open(&command->origin, &command_nodes, ORIGIN_NEEDS_LOCKS, &command->config, NULL);
+    if (code == EXIT_CODE_OK)
+        code = nodes_login_read(&command->login, &command_nodes);
+    if (code == EXIT_CODE_OK && !nodes_session_open(&command->session, command->config, &command->login))
+        code = complain("%s: %s", command->config->path, command->session.reason);
+    return code;
 }
 
 static int run(int argc, char **argv)
 {
     static int (*const actions[ACTIONS])(struct nodes_command *) = {list, init, heal, replace};
-    struct nodes_command command = {.action = ACTION_LIST};
+    struct nodes_command command = {.action = ACTION_LIST, .wait_ns = INT64_MAX, .until = INSTANT_NEVER};
     int code = command_read(&command, argc, argv);
     if (code >= 0)
         return code;
     log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
-    code = prepare(&command) ? actions[command.action](&command) : EXIT_CODE_FAILURE;
+    code = prepare(&command);
+    if (code == EXIT_CODE_OK && command.action != ACTION_LIST)
+        origin_tell(&command.origin, &command_nodes);
+    if (code == EXIT_CODE_OK)
+        code = actions[command.action](&command);
     nodes_session_close(&command.session);
     config_free(command.config);
-    secret_free(command.password);
+    secret_free(command.login.password);
+    origin_close(&command.origin);
     return code;
 }
 
 const struct command command_nodes = {
     .name = "nodes",
     .summary = "show the lock nodes and who votes; init, heal or replace them",
-    .synopsis = "-c FILE [list | init | heal [NODE...] | replace NODE ADDRESS] [OPTIONS]",
+    .arguments = "[list | init | heal [NODE...] | replace NODE ADDRESS]",
     .about =
         "A lock is held when a majority of the lock nodes says so, which is worth nothing when a node of that\n"
         "majority forgets it. So three or more lock nodes form a group that knows its members, and a node that may\n"
@@ -384,10 +351,10 @@ const struct command command_nodes = {
         "JSON: group, generation, max_ttl (seconds), vacant, voters, quorum, nodes: a list of name, address, reached,\n"
         "votes, state, reason, advice, trouble, quarantine_left (seconds), group, id, generation, run_id, eviction,\n"
         "latency and clock_ahead (seconds); null is not known. Of replace: replaced, by.\n",
-    .examples = "  holdfast nodes -c holdfast.conf\n"
-                "  holdfast nodes -c holdfast.conf init\n"
-                "  holdfast nodes -c holdfast.conf heal --wait lock2\n"
-                "  holdfast nodes -c holdfast.conf replace lock2 10.0.0.12:6379\n",
+    .examples = "  holdfast nodes\n"
+                "  holdfast nodes init\n"
+                "  holdfast nodes heal --wait lock2\n"
+                "  holdfast nodes replace lock2 10.0.0.12:6379\n",
     .options = options,
     .arguments_max = REDLOCK_NODES_MAX + 1,
     .run = run,

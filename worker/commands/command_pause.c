@@ -4,17 +4,12 @@
 #include "base/log.h"
 #include "queue/operate.h"
 #include "redis/request.h"
-#include "worker/commands/console.h"
+#include "worker/commands/fleet.h"
+#include "worker/config/suggest.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, NAMES_MAX = 100 };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    {0, NULL, NULL, NULL},
-};
+enum { NAMES_MAX = 100 };
 
 static void print_json(bool pause, char *const *names, int count, long long told)
 {
@@ -30,11 +25,11 @@ static void print_json(bool pause, char *const *names, int count, long long told
     json_print(&out);
 }
 
-static void is_paused_ask(const struct queue_keys *keys, const char *name, struct buffer *out)
+static void is_member_ask(const char *set, const char *name, struct buffer *out)
 {
     redis_request_begin(out, 3);
     redis_request_text(out, "SISMEMBER");
-    redis_request_text(out, keys->paused);
+    redis_request_text(out, set);
     redis_request_text(out, name);
 }
 
@@ -45,51 +40,67 @@ static void name_tell(bool pause, bool was_paused, const char *name)
     printf("%s %s\n", log_quote(name, quoted), what);
 }
 
-static int pause_or_resume(struct console *console, bool pause, char *const *names, int count, bool as_json)
+/* A queue can be paused before its first task, so a mistyped name is paused like any other: say that it may be one.
+ * `pushed_at` is the index of the first answer that tells whether a task was ever pushed to a queue. */
+static void unknown_tell(struct console *console, char *const *names, int count, size_t pushed_at)
+{
+    struct fleet fleet = {0};
+    char quoted[LOG_QUOTE_MAX], hint[SUGGEST_HINT_MAX];
+    bool is_pushed[NAMES_MAX], all = true;
+    for (int i = 0; i < count; i++)
+        all &= is_pushed[i] = inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1;
+    for (int i = 0; i < count && !all && (i > 0 || fleet_read(&fleet, console) == EXIT_CODE_OK); i++) {
+        struct suggestion suggestion = suggestion_for(names[i]);
+        for (size_t j = 0; j < fleet.count; j++)
+            for (size_t k = 0; k < fleet.items[j].info.queue_count; k++)
+                suggestion_offer(&suggestion, fleet.items[j].info.queues[k]);
+        if (!is_pushed[i] && fleet_servers(&fleet, names[i]) == 0)
+            fprintf(stderr, "holdfast pause: no process serves the queue %s, and no task was ever pushed to it%s\n",
+                    log_quote(names[i], quoted), suggestion_hint(&suggestion, hint));
+    }
+    fleet_free(&fleet);
+}
+
+static int pause_or_resume(struct console *console, bool pause, char *const *names, int count)
 {
     inquiry_begin(console->inquiry);
     for (int i = 0; i < count; i++)
-        is_paused_ask(&console->keys, names[i], inquiry_compose(console->inquiry));
+        is_member_ask(console->keys.paused, names[i], inquiry_compose(console->inquiry));
     operate_pause(&console->keys, pause, names, (size_t)count, inquiry_compose(console->inquiry));
+    for (int i = 0; i < count; i++)
+        is_member_ask(console->keys.queues, names[i], inquiry_compose(console->inquiry));
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;
     long long told = inquiry_integer(console->inquiry, (size_t)count, -1);
     if (told < 0)
         return (int)inquiry_complain_reply(console->inquiry, (size_t)count, console->command->name);
-    if (as_json) {
-        print_json(pause, names, count, told);
-        return EXIT_CODE_OK;
-    }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !console->as_json; i++)
         name_tell(pause, inquiry_integer(console->inquiry, (size_t)i, 0) == 1, names[i]);
-    printf("%lld process%s told\n", told, told == 1 ? " was" : "es were");
+    if (console->as_json)
+        print_json(pause, names, count, told);
+    else
+        printf("%lld process%s told\n", told, told == 1 ? " was" : "es were");
+    if (pause)
+        unknown_tell(console, names, count, (size_t)count + 1);
     return EXIT_CODE_OK;
 }
 
 static int run_either(const struct command *command, bool pause, int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false;
-    struct command_line line = command_line_begin(command, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        as_json |= option == OPTION_JSON;
-    }
-    if (line.is_over)
+    struct console console = {0};
+    struct command_line line;
+    if (!command_line_read(&line, command, argc, argv, &console))
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(command, "name the queues; `holdfast queues` lists them");
     for (int i = 0; i < line.argument_count; i++)
         if (!queue_name_is_sound(line.arguments[i]))
-            return command_misused(command, "'%s' cannot be the name of a queue", line.arguments[i]);
-    struct console console;
-    int code = console_begin(&console, command, path, true);
+            return command_misused(command, "\"%s\" cannot be the name of a queue", line.arguments[i]);
+    int code = console_open(&console, command, ORIGIN_NEEDS_QUEUE, true);
     if (code == EXIT_CODE_OK)
-        code = pause_or_resume(&console, pause, line.arguments, line.argument_count, as_json);
-    console_end(&console);
-    return code;
+        code = pause_or_resume(&console, pause, line.arguments, line.argument_count);
+    return console_close(&console, code);
 }
 
 static int run_pause(int argc, char **argv)
@@ -105,14 +116,14 @@ static int run_resume(int argc, char **argv)
 const struct command command_pause = {
     .name = "pause",
     .summary = "keep workers from claiming from queues",
-    .synopsis = "-c FILE NAME... [--json]",
+    .arguments = "NAME...",
     .about =
         "Pauses queues: no worker claims from them until `holdfast resume`. Tasks may still be pushed, and what was\n"
         "claimed goes on. Every living process is told at once; the pause is kept on the queue node.\n"
         "\n"
         "JSON: paused (names), processes_told.\n",
-    .examples = "  holdfast pause -c holdfast.conf mail reports\n",
-    .options = options,
+    .examples = "  holdfast pause mail reports\n",
+    .options = console_options,
     .arguments_max = NAMES_MAX,
     .run = run_pause,
 };
@@ -120,12 +131,12 @@ const struct command command_pause = {
 const struct command command_resume = {
     .name = "resume",
     .summary = "let workers claim from paused queues again",
-    .synopsis = "-c FILE NAME... [--json]",
+    .arguments = "NAME...",
     .about = "Ends what `holdfast pause` began. A queue that was not paused is said to be so, and that is no failure.\n"
              "\n"
              "JSON: resumed (names), processes_told.\n",
-    .examples = "  holdfast resume -c holdfast.conf mail reports\n",
-    .options = options,
+    .examples = "  holdfast resume mail reports\n",
+    .options = console_options,
     .arguments_max = NAMES_MAX,
     .run = run_resume,
 };

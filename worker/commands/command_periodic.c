@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/periodic/civil.h"
@@ -16,15 +15,7 @@
 #include "worker/periodic/periodic_entry.h"
 #include "worker/print/table.h"
 
-enum { OPTION_CONFIG, OPTION_NEXT, OPTION_JSON };
 enum { NEXT_DEFAULT = 3, NEXT_MAX = 100 };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_NEXT] = {'n', "next", "NUMBER", "how many coming ticks of each, 1 to 100 (3)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    {0, NULL, NULL, NULL},
-};
 
 struct listing {
     struct console console;
@@ -33,8 +24,17 @@ struct listing {
     const struct redis_reply *noted; /* of HMGET; NULL when the node is silent */
     bool node_answers;
     int64_t now; /* seconds; of the node if it answers */
-    unsigned next;
+    int64_t next;
 };
+
+#define AT(member) offsetof(struct listing, member)
+static const struct option_row options[] = {
+    {OPTION_COUNT, 0, "next", "N", "how many coming ticks of each, 1 to 100 (3)", .offset = AT(next), .least = 1,
+     .most = NEXT_MAX},
+    {OPTION_TABLE, .table = console_config_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- what is known ---------------------------------------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static void print_entry(const struct listing *listing, size_t index, struct tabl
 {
     const struct periodic_entry *entry = &listing->entries[index];
     int64_t tick = listing->now;
-    for (unsigned i = 0; i < listing->next; i++) {
+    for (int64_t i = 0; i < listing->next; i++) {
         char name[LOG_QUOTE_MAX], zone[LOG_QUOTE_MAX], text[HUMAN_TEXT_MAX];
         tick = cron_next(&entry->cron, tick, entry->zone);
         if (tick == CRON_NEVER)
@@ -127,13 +127,11 @@ static void print_entry(const struct listing *listing, size_t index, struct tabl
 
 static void print_for_people(const struct listing *listing)
 {
-    static const struct table_column columns[] = {{"NAME", false},       {"LAST PUSHED", false}, {"NEXT", false},
-                                                  {"LOCAL TIME", false}, {"ZONE", false},        {NULL, false}};
     if (listing->count == 0) {
         printf("no periodic tasks\n");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("NAME|LAST PUSHED|NEXT|LOCAL TIME|ZONE");
     for (size_t i = 0; i < listing->count; i++)
         print_entry(listing, i, table);
     table_print(table, stdout);
@@ -160,7 +158,7 @@ static void json_entry(struct json_writer *json, const struct listing *listing, 
     json_moment(json, "last_pushed", noted);
     json_moment(json, "known_since", -noted);
     json_open(json, "next", '[');
-    for (unsigned i = 0; i < listing->next; i++) {
+    for (int64_t i = 0; i < listing->next; i++) {
         char text[HUMAN_TEXT_MAX];
         tick = cron_next(&entry->cron, tick, entry->zone);
         if (tick == CRON_NEVER)
@@ -191,10 +189,10 @@ static void print_json(const struct listing *listing)
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
-static int periodic_list(struct listing *listing, const char *path, bool as_json)
+static int periodic_list(struct listing *listing)
 {
     struct console *console = &listing->console;
-    int code = console_begin(console, &command_periodic, path, false);
+    int code = console_open(console, &command_periodic, ORIGIN_NEEDS_LOCKS, false);
     if (console->inquiry == NULL)
         return code; /* there is no good configuration */
     int made = entries_make(listing);
@@ -204,7 +202,7 @@ static int periodic_list(struct listing *listing, const char *path, bool as_json
     if (code == EXIT_CODE_OK && listing->count > 0)
         code = noted_read(listing);
     listing->node_answers = code == EXIT_CODE_OK;
-    if (as_json)
+    if (console->as_json)
         print_json(listing);
     else
         print_for_people(listing);
@@ -213,35 +211,20 @@ static int periodic_list(struct listing *listing, const char *path, bool as_json
 
 static int run(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false, is_number = true;
-    int64_t next = NEXT_DEFAULT;
-    struct listing listing = {.next = 0};
-    struct command_line line = command_line_begin(&command_periodic, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        if (option == OPTION_NEXT)
-            is_number = count_parse(line.value, 1, NEXT_MAX, &next);
-        as_json |= option == OPTION_JSON;
-    }
-    if (line.is_over)
+    struct listing listing = {.next = NEXT_DEFAULT};
+    struct command_line line;
+    if (!command_line_read(&line, &command_periodic, argc, argv, &listing))
         return line.exit_code;
-    if (!is_number)
-        return command_misused(&command_periodic, "--next takes a number from 1 to %d", NEXT_MAX);
-    listing.next = (unsigned)next;
-    int code = periodic_list(&listing, path, as_json);
+    int code = periodic_list(&listing);
     for (size_t i = 0; i < listing.count; i++)
         periodic_entry_fini(&listing.entries[i]);
     free(listing.entries);
-    console_end(&listing.console);
-    return code;
+    return console_close(&listing.console, code);
 }
 
 const struct command command_periodic = {
     .name = "periodic",
     .summary = "list the periodic tasks and when they come",
-    .synopsis = "-c FILE [--next NUMBER] [--json]",
     .about =
         "Lists the periodic tasks of the configuration: their next ticks, in UTC and on the clock of their zone, and\n"
         "the last tick that any worker pushed, as the queue node knows it. \"never\" means that none came yet.\n"
@@ -251,8 +234,8 @@ const struct command command_periodic = {
         "JSON: node_answers, now, and periodic, a list of name, cron, zone, class, queue, last_pushed, known_since\n"
         "(both in seconds or null: of a task that was never pushed, since when ticks can be missed), next (a list\n"
         "of time and local).\n",
-    .examples = "  holdfast periodic -c holdfast.conf\n"
-                "  holdfast periodic -c holdfast.conf --next 10 --json\n",
+    .examples = "  holdfast periodic\n"
+                "  holdfast periodic --next 10 --json\n",
     .options = options,
     .run = run,
 };

@@ -16,19 +16,20 @@
 #include "worker/commands/plugin_template.h"
 #include "worker/config/suggest.h"
 
-enum { OPTION_DIRECTORY, OPTION_LANGUAGE };
 enum { NAME_MAX_BYTES = 63, FILE_NAME_MAX = NAME_MAX_BYTES + 16 };
-
-static const struct command_option options[] = {
-    [OPTION_DIRECTORY] = {0, "directory", "DIR", "make NAME in this directory (the current one)"},
-    [OPTION_LANGUAGE] = {0, "language", "LANGUAGE", "c (the default), c++, shell or python"},
-    {0, NULL, NULL, NULL},
-};
 
 struct plugin_new {
     const char *name, *directory, *language;
     int fd; /* of the new directory */
 };
+
+#define AT(member) offsetof(struct plugin_new, member)
+static const struct option_row options[] = {
+    {OPTION_TEXT, 0, "directory", "DIR", "make NAME in this directory (the current one)", .offset = AT(directory)},
+    {OPTION_TEXT, 0, "language", "LANGUAGE", "c (the default), c++, shell or python", .offset = AT(language)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* The names of files, without the one that the Makefile needs for itself. */
 static bool name_is_sound(const char *name)
@@ -170,14 +171,8 @@ static int misused_language(const char *language)
 static int run(int argc, char **argv)
 {
     struct plugin_new plugin = {.directory = ".", .language = "c", .fd = -1};
-    struct command_line line = command_line_begin(&command_plugin, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_DIRECTORY)
-            plugin.directory = line.value;
-        if (option == OPTION_LANGUAGE)
-            plugin.language = line.value;
-    }
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_plugin, argc, argv, &plugin))
         return line.exit_code;
     char quoted[LOG_QUOTE_MAX];
     if (line.argument_count == 0 || strcmp(line.arguments[0], "new") != 0)
@@ -200,7 +195,7 @@ static int run(int argc, char **argv)
 const struct command command_plugin = {
     .name = "plugin",
     .summary = "make a directory with a handler to begin with",
-    .synopsis = "new NAME [--directory DIR] [--language c|c++|shell|python]",
+    .arguments = "new NAME",
     .about =
         "Makes the directory NAME with a small handler for tasks of the class NAME that works: its source, a Makefile\n"
         "(make, make test, make install), a test that tries it without Redis, what the configuration may say about\n"

@@ -1,25 +1,200 @@
 /* holdfast plugins: what there is to run tasks, and whether files would be loaded. No node is asked, no worker runs,
  * and open() of the plugins is not called. */
-#include "worker/commands/commands.h"
-
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/plugin_view.h"
+#include "worker/commands/commands.h"
+#include "worker/commands/origin.h"
+#include "worker/config/config.h"
+#include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin/plugin_symbols.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 #include "worker/startup.h"
+#include "worker/task/class_mode.h"
+#include "worker/task/task_rules.h"
 
-enum { OPTION_CONFIG, OPTION_JSON };
+/* --- one class -------------------------------------------------------------------------------------------------- */
+
+struct class_view {
+    const struct plugin_handler *handler;
+    const char *isolation, *mode;
+    int64_t timeout_ns; /* 0 = none */
+    struct buffer resources;
+};
+
+static const char *mode_said(const struct plugin_handler *handler)
+{
+    static const char *const names[] = {[HF_MODE_USUAL] = "usual",
+                                        [HF_CORRECTNESS] = "correctness",
+                                        [HF_EFFICIENCY] = "efficiency",
+                                        [HF_UNLOCKED] = "none"};
+    return names[handler->mode];
+}
+
+static void resources_write(struct buffer *out, const struct config_class *entry, const struct plugin_handler *handler)
+{
+    if (entry != NULL && entry->resource.count > 0) {
+        for (size_t i = 0; i < entry->resource.count; i++)
+            buffer_format(out, "%s%s", i > 0 ? " " : "", entry->resource.items[i]);
+        return;
+    }
+    for (size_t i = 0; handler->resources != NULL && handler->resources[i] != NULL; i++)
+        buffer_format(out, "%s%s", i > 0 ? " " : "", handler->resources[i]);
+}
+
+static struct class_view class_view(const struct config *config, const struct plugin_handler *handler)
+{
+    const struct config_class *entry = config != NULL ? config_class_find(config, handler->class_name) : NULL;
+    bool is_set = entry != NULL && entry->timeout_ns > 0;
+    struct class_view view = {
+        .handler = handler,
+        .isolation = isolation_name(class_isolation_of(entry, handler)),
+        .mode = config != NULL ? class_mode_name(class_mode_of(config, entry, handler)) : mode_said(handler),
+        .timeout_ns = is_set ? entry->timeout_ns : handler->timeout_ms * NS_PER_MS,
+    };
+    resources_write(&view.resources, entry, handler);
+    return view;
+}
+
+/* --- for people ------------------------------------------------------------------------------------------------- */
+
+static void plugins_print(const struct plugins *plugins)
+{
+    if (plugins_count(plugins) == 0)
+        return;
+    struct table *table = table_create("PLUGIN|VERSION|BUILD|FILE|INTERFACE");
+    for (size_t i = 0; i < plugins_count(plugins); i++) {
+        const struct plugin *plugin = plugins_at(plugins, i);
+        table_cell(table, TABLE_PLAIN, "%s", plugin_name(plugin));
+        table_cell(table, TABLE_PLAIN, "%s", plugin_version(plugin)[0] != '\0' ? plugin_version(plugin) : "-");
+        table_cell(table, TABLE_PLAIN, "%s", plugin_build(plugin)[0] != '\0' ? plugin_build(plugin) : "-");
+        table_cell(table, TABLE_PLAIN, "%s", plugin_path(plugin));
+        table_cell(table, TABLE_PLAIN, "%d.%u", HF_ABI_MAJOR, plugin_abi_minor(plugin));
+    }
+    table_print(table, stdout);
+    putchar('\n');
+}
+
+static void class_print(struct table *table, const struct plugins *plugins, size_t index, const struct config *config)
+{
+    struct class_view view = class_view(config, plugins_handler_at(plugins, index));
+    const struct plugin_handler *handler = view.handler;
+    char span[HUMAN_TEXT_MAX];
+    table_cell(table, TABLE_PLAIN, "%s", handler->class_name);
+    table_cell(table, TABLE_PLAIN, "%s", handler->plugin != NULL ? plugin_name(handler->plugin) : "(program)");
+    table_cell(table, TABLE_PLAIN, "%s", view.isolation);
+    table_cell(table, TABLE_PLAIN, "%s", view.mode);
+    table_cell(table, TABLE_PLAIN, "%s", view.resources.length > 0 ? buffer_text(&view.resources) : "-");
+    table_cell(table, TABLE_PLAIN, "%s", view.timeout_ns > 0 ? human_span(view.timeout_ns / NS_PER_US, span) : "-");
+    table_cell(table, TABLE_DIM, "%s", handler->about != NULL ? handler->about : "");
+    buffer_fini(&view.resources);
+}
+
+/* Two tables: plugins, and classes. Without a configuration (NULL) the classes are as their handlers say. */
+static void plugin_view_print(const struct plugins *plugins, const struct config *config)
+{
+    plugins_print(plugins);
+    if (plugins_handler_count(plugins) == 0)
+        return;
+    struct table *table = table_create("CLASS|OF|RUNS IN|MODE|LOCKS|>TIMEOUT|ABOUT");
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
+        class_print(table, plugins, i, config);
+    table_print(table, stdout);
+}
+
+/* --- for programs ----------------------------------------------------------------------------------------------- */
+
+static void class_json(struct json_writer *json, const struct plugin_handler *handler, const struct config *config)
+{
+    struct class_view view = class_view(config, handler);
+    json_open(json, NULL, '{');
+    json_text(json, "class", handler->class_name);
+    json_text(json, "isolation", view.isolation);
+    json_text(json, "mode", view.mode);
+    json_text(json, "resources", buffer_text(&view.resources));
+    json_number(json, "timeout_ms", view.timeout_ns / NS_PER_MS);
+    json_text(json, "about", handler->about);
+    if (handler->program != NULL) {
+        json_open(json, "program", '[');
+        for (size_t i = 0; handler->program[i] != NULL; i++)
+            json_text(json, NULL, handler->program[i]);
+        json_close(json, ']');
+        json_text(json, "where", handler->origin);
+    }
+    json_close(json, '}');
+    buffer_fini(&view.resources);
+}
+
+/* Those of the plugin; NULL = the programs. */
+static void classes_json(struct json_writer *json, const char *name, const struct plugins *plugins,
+                         const struct plugin *plugin, const struct config *config)
+{
+    json_open(json, name, '[');
+    for (size_t i = 0; i < plugins_handler_count(plugins); i++)
+        if (plugins_handler_at(plugins, i)->plugin == plugin)
+            class_json(json, plugins_handler_at(plugins, i), config);
+    json_close(json, ']');
+}
+
+/* The members `plugins`, each with its `classes`, and `programs`. */
+static void plugin_view_json(struct json_writer *json, const struct plugins *plugins, const struct config *config)
+{
+    char interface[32];
+    json_open(json, "plugins", '[');
+    for (size_t i = 0; i < plugins_count(plugins); i++) {
+        const struct plugin *plugin = plugins_at(plugins, i);
+        snprintf(interface, sizeof interface, "%d.%u", HF_ABI_MAJOR, plugin_abi_minor(plugin));
+        json_open(json, NULL, '{');
+        json_text(json, "name", plugin_name(plugin));
+        json_text(json, "version", plugin_version(plugin));
+        json_text_or_nothing(json, "build", plugin_build(plugin));
+        json_text(json, "interface", interface);
+        json_text(json, "file", plugin_path(plugin));
+        classes_json(json, "classes", plugins, plugin, config);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    classes_json(json, "programs", plugins, NULL, config);
+}
+
+static void findings_json(struct json_writer *json, const char *name, const struct findings *findings, bool warnings)
+{
+    json_open(json, name, '[');
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].is_warning == warnings)
+            json_text(json, NULL, findings->items[i].text);
+    json_close(json, ']');
+}
+
+/* The members `errors` and `warnings`. */
+static void plugin_findings_json(struct json_writer *json, const struct findings *findings)
+{
+    findings_json(json, "errors", findings, false);
+    findings_json(json, "warnings", findings, true);
+}
+
 enum { FILES_MAX = 64 };
 
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the worker (of list: required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print JSON"},
-    {0, NULL, NULL, NULL},
+struct plugins_command {
+    struct origin origin;
+    bool as_json;
 };
+
+#define AT(member) offsetof(struct plugins_command, member)
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "json", NULL, "print JSON", .offset = AT(as_json)},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- list ------------------------------------------------------------------------------------------------------- */
 
@@ -32,6 +207,7 @@ static int list(const char *path, bool as_json)
         const struct config_worker *worker = &config->worker;
         plugins = plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, &findings);
         plugins_add_programs(plugins, NULL, config, &findings);
+        startup_leave_out(config, plugins, &findings);
         startup_check(config, plugins, &findings);
     }
     if (as_json) {
@@ -98,6 +274,10 @@ static void file_check(struct checked *checked, const char *file)
         findings_error(&checked->findings, "%s: a plugin has a name that ends with .so", file);
         return;
     }
+    if (access(file, F_OK) != 0) {
+        findings_error(&checked->findings, "%s: %s", file, strerror(errno));
+        return;
+    }
     char *directory = slash == NULL   ? memory_text(".")
                       : slash == file ? memory_text("/")
                                       : memory_text_of(file, (size_t)(slash - file));
@@ -160,32 +340,34 @@ static int check(char *const *files, int count, bool as_json)
 
 static int run(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false;
-    struct command_line line = command_line_begin(&command_plugins, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        as_json |= option == OPTION_JSON;
-    }
-    if (line.is_over)
+    struct plugins_command command = {0};
+    struct command_line line;
+    if (!command_line_read(&line, &command_plugins, argc, argv, &command))
         return line.exit_code;
     bool checks = line.argument_count > 0 && strcmp(line.arguments[0], "check") == 0;
+    bool has_origin = command.origin.path != NULL || command.origin.is_local;
     if (line.argument_count > 0 && !checks && strcmp(line.arguments[0], "list") != 0)
         return command_misused(&command_plugins, "there is no 'plugins %s': it is list or check", line.arguments[0]);
-    if (checks && (line.argument_count == 1 || path != NULL))
-        return command_misused(&command_plugins,
-                               path != NULL ? "check wants no configuration" : "name a file to check");
-    if (!checks && (line.argument_count > 1 || path == NULL))
-        return command_misused(&command_plugins, path == NULL ? "-c FILE is missing" : "list takes no name");
+    if (checks && (line.argument_count == 1 || has_origin))
+        return command_misused(&command_plugins, has_origin ? "check wants no configuration" : "name a file to check");
+    if (!checks && line.argument_count > 1)
+        return command_misused(&command_plugins, "list takes no name");
     log_set_level(LOG_ERROR);
-    return checks ? check(line.arguments + 1, line.argument_count - 1, as_json) : list(path, as_json);
+    if (checks)
+        return check(line.arguments + 1, line.argument_count - 1, command.as_json);
+    int code = origin_find(&command.origin, &command_plugins, ORIGIN_NEEDS_LOCKS);
+    if (code == EXIT_CODE_OK)
+        code = list(origin_path(&command.origin), command.as_json);
+    if (code == EXIT_CODE_FAILURE)
+        origin_tell(&command.origin, &command_plugins);
+    origin_close(&command.origin);
+    return code;
 }
 
 const struct command command_plugins = {
     .name = "plugins",
     .summary = "list what runs tasks, or check files of plugins",
-    .synopsis = "[list -c FILE | check FILE...] [--json]",
+    .arguments = "[list | check FILE...]",
     .about =
         "Lists the plugins that a worker with this configuration would load, and for each class of tasks where its\n"
         "handler runs (thread, process; exec: a program), what its locks are for, what its tasks lock that name\n"
@@ -202,7 +384,7 @@ const struct command command_plugins = {
         "check: files, a list of these with file and ok.\n"
         "\n"
         "Exits with 0 when there is no error (warnings do not count), else with 1.\n",
-    .examples = "  holdfast plugins list -c holdfast.conf\n"
+    .examples = "  holdfast plugins\n"
                 "  holdfast plugins check ./hello.so\n",
     .options = options,
     .arguments_max = FILES_MAX + 1,

@@ -15,42 +15,30 @@
 #include "worker/print/table.h"
 #include "worker/commands/task_view.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, OPTION_YES };
 enum { FREE_PAGE = 200, DIGEST_MAX = 256 };
 
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_YES] = {'y', "yes", NULL, "delete without being asked"},
-    {0, NULL, NULL, NULL},
+struct queues_command {
+    struct console console;
+    bool is_sure;
 };
 
-static bool is_serving(const struct fleet_process *process)
-{
-    return process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN;
-}
-
-static size_t servers_of(const struct fleet *fleet, const char *queue)
-{
-    size_t servers = 0;
-    for (size_t i = 0; i < fleet->count; i++)
-        servers += is_serving(&fleet->items[i]) && fleet_process_serves(&fleet->items[i], queue);
-    return servers;
-}
+static const struct option_row options[] = {
+    {OPTION_FLAG, 'y', "yes", NULL, "delete without being asked", .offset = offsetof(struct queues_command, is_sure)},
+    {OPTION_TABLE, .table = console_options, .offset = offsetof(struct queues_command, console)},
+    {.type = OPTION_END},
+};
 
 static void print_for_people(const struct backlog *backlog, const struct fleet *fleet)
 {
-    static const struct table_column columns[] = {{"QUEUE", false},    {"TASKS", true}, {"LATENCY", true},
-                                                  {"PROCESSES", true}, {"", false},     {NULL, false}};
     if (backlog->count == 0) {
         printf("%s\n", backlog->knows_listed ? "no queues" : "queues ?");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("QUEUE|>TASKS|>LATENCY|>PROCESSES|");
     for (size_t i = 0; i < backlog->count; i++) {
         const struct backlog_queue *queue = &backlog->items[i];
         char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-        size_t servers = servers_of(fleet, queue->name);
+        size_t servers = fleet_servers(fleet, queue->name);
         table_cell(table, TABLE_PLAIN, "%s", log_quote(queue->name, quoted));
         table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
         table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
@@ -75,7 +63,7 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
         backlog_queue_json(backlog, queue, &json);
         json_open(&json, "served_by", '[');
         for (size_t j = 0; j < fleet->count; j++)
-            if (is_serving(&fleet->items[j]) && fleet_process_serves(&fleet->items[j], queue->name))
+            if (fleet_process_serves(&fleet->items[j], queue->name))
                 json_text(&json, NULL, fleet->items[j].identity);
         json_close(&json, ']');
         json_close(&json, '}');
@@ -86,7 +74,7 @@ static void print_json(const struct backlog *backlog, const struct fleet *fleet)
     json_print(&out);
 }
 
-static int queues_list(struct console *console, bool as_json)
+static int queues_list(struct console *console)
 {
     struct backlog backlog;
     struct fleet fleet = {0};
@@ -95,7 +83,7 @@ static int queues_list(struct console *console, bool as_json)
         code = fleet_read(&fleet, console);
     if (code == EXIT_CODE_OK)
         backlog_complain(&backlog, console);
-    if (code == EXIT_CODE_OK && as_json)
+    if (code == EXIT_CODE_OK && console->as_json)
         print_json(&backlog, &fleet);
     else if (code == EXIT_CODE_OK)
         print_for_people(&backlog, &fleet);
@@ -266,10 +254,10 @@ static int all_free(struct deletion *deletion)
     return code;
 }
 
-static void deletion_tell(const struct deletion *deletion, bool as_json)
+static void deletion_tell(const struct deletion *deletion)
 {
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    if (!as_json) {
+    if (!deletion->console->as_json) {
         printf("deleted queue %s with %s task%s", log_quote(deletion->name, quoted),
                human_count(deletion->length, human), human_plural(deletion->length));
         if (deletion->freed > 0)
@@ -287,7 +275,7 @@ static void deletion_tell(const struct deletion *deletion, bool as_json)
     json_print(&out);
 }
 
-static int queue_delete(struct console *console, const char *name, bool is_sure, bool as_json)
+static int queue_delete(struct console *console, const char *name, bool is_sure)
 {
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     struct deletion deletion = {.console = console, .name = name};
@@ -301,22 +289,15 @@ static int queue_delete(struct console *console, const char *name, bool is_sure,
     if (code != EXIT_CODE_OK)
         return code;
     code = all_free(&deletion);
-    deletion_tell(&deletion, as_json);
+    deletion_tell(&deletion);
     return code;
 }
 
 static int run(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool as_json = false, is_sure = false;
-    struct command_line line = command_line_begin(&command_queues, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            path = line.value;
-        as_json |= option == OPTION_JSON;
-        is_sure |= option == OPTION_YES;
-    }
-    if (line.is_over)
+    struct queues_command command = {.is_sure = false};
+    struct command_line line;
+    if (!command_line_read(&line, &command_queues, argc, argv, &command))
         return line.exit_code;
     bool deletes = line.argument_count > 0 && strcmp(line.arguments[0], "delete") == 0;
     if (line.argument_count > 0 && !deletes && strcmp(line.arguments[0], "list") != 0)
@@ -324,19 +305,18 @@ static int run(int argc, char **argv)
     if (line.argument_count != (deletes ? 2 : line.argument_count > 0))
         return command_misused(&command_queues, deletes ? "name the queue to delete" : "list takes no name");
     if (deletes && !queue_name_is_sound(line.arguments[1]))
-        return command_misused(&command_queues, "'%s' cannot be the name of a queue", line.arguments[1]);
-    struct console console;
-    int code = console_begin(&console, &command_queues, path, deletes);
+        return command_misused(&command_queues, "\"%s\" cannot be the name of a queue", line.arguments[1]);
+    struct console *console = &command.console;
+    int code = console_open(console, &command_queues, ORIGIN_NEEDS_QUEUE, deletes);
     if (code == EXIT_CODE_OK)
-        code = deletes ? queue_delete(&console, line.arguments[1], is_sure, as_json) : queues_list(&console, as_json);
-    console_end(&console);
-    return code;
+        code = deletes ? queue_delete(console, line.arguments[1], command.is_sure) : queues_list(console);
+    return console_close(console, code);
 }
 
 const struct command command_queues = {
     .name = "queues",
     .summary = "list the queues, or delete one",
-    .synopsis = "-c FILE [list | delete NAME [--yes]] [--json]",
+    .arguments = "[list | delete NAME]",
     .about =
         "Lists the queues with their lengths, how long the oldest task has waited, how many processes serve them,\n"
         "and which are paused. A queue with tasks that nobody serves is a mistake, mostly in a name.\n"
@@ -346,8 +326,8 @@ const struct command command_queues = {
         "\n"
         "JSON: queues, a list of name, length, latency (seconds), paused, served_by (identities); null is not\n"
         "known. Of delete: deleted, tasks, unique_freed.\n",
-    .examples = "  holdfast queues -c holdfast.conf\n"
-                "  holdfast queues -c holdfast.conf delete old_reports --yes\n",
+    .examples = "  holdfast queues\n"
+                "  holdfast queues delete old_reports --yes\n",
     .options = options,
     .arguments_max = 2,
     .run = run,

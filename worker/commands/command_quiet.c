@@ -7,37 +7,38 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/quantity.h"
 #include "worker/commands/fleet.h"
 #include "worker/print/json_writer.h"
 
-enum { OPTION_CONFIG, OPTION_JSON, OPTION_ALL, OPTION_WAIT, OPTION_DRAIN, TARGETS_MAX = 100 };
-
-#define CONFIG_OPTION [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"}
-#define JSON_OPTION   [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"}
-#define ALL_OPTION    [OPTION_ALL] = {'a', "all", NULL, "every process that the queue node knows of"}
-#define WAIT_OPTION   [OPTION_WAIT] = {'w', "wait", "DURATION", "wait until they have done so, at most this long"}
-#define DRAIN_OPTION                                                                                                   \
-    [OPTION_DRAIN] = {0, "drain", NULL,                                                                                \
-                      "without a deadline: each ends when its last task has ended (holdfast workers only)"}
-
-static const struct command_option quiet_options[] = {
-    CONFIG_OPTION, JSON_OPTION, ALL_OPTION, WAIT_OPTION, {0, NULL, NULL, NULL}};
-static const struct command_option stop_options[] = {CONFIG_OPTION, JSON_OPTION,  ALL_OPTION,
-                                                     WAIT_OPTION,   DRAIN_OPTION, {0, NULL, NULL, NULL}};
+enum { TARGETS_MAX = 100 };
 
 #define LOOK_EVERY_NS (250 * NS_PER_MS)
 
 struct telling {
     struct console console;
-    const char *path;
-    bool as_json, all, drains, stops;
+    bool all, drains, stops, waits;
     int64_t wait_ns;
     char **targets;
     int target_count;
     char **told; /* identities */
     size_t told_count;
 };
+
+#define AT(member) offsetof(struct telling, member)
+static const struct option_row quiet_options[] = {
+    {OPTION_FLAG, 'a', "all", NULL, "every process that the queue node knows of", .offset = AT(all)},
+    {OPTION_DURATION, 'w', "wait", "[=DURATION]", "wait until they have done so, at most this long",
+     .offset = AT(wait_ns), .given = GIVEN(AT(waits))},
+    {OPTION_TABLE, .table = console_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+static const struct option_row stop_options[] = {
+    {OPTION_FLAG, 0, "drain", NULL,
+     "without a deadline: each ends when its last task has ended (holdfast workers only)", .offset = AT(drains)},
+    {OPTION_TABLE, .table = quiet_options},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- who -------------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +66,7 @@ static bool is_chosen(const struct telling *telling, const struct fleet_process 
 }
 
 /* Every target has to mean somebody. */
-static int targets_check(const struct telling *telling, const struct fleet *fleet)
+static int targets_check(struct telling *telling, const struct fleet *fleet)
 {
     char quoted[LOG_QUOTE_MAX];
     for (int i = 0; i < telling->target_count; i++) {
@@ -175,7 +176,7 @@ static void print_told(const struct telling *telling)
 {
     char quoted[LOG_QUOTE_MAX];
     const char *what = telling->drains ? "drain" : telling->stops ? "stop" : "quiet";
-    if (!telling->as_json) {
+    if (!telling->console.as_json) {
         for (size_t i = 0; i < telling->told_count; i++)
             printf("told %s: %s\n", log_quote(telling->told[i], quoted), what);
         fflush(stdout);
@@ -205,7 +206,7 @@ static int tell_and_wait(struct telling *telling)
     fleet_free(&fleet);
     if (code == EXIT_CODE_OK) {
         print_told(telling);
-        if (telling->wait_ns > 0)
+        if (telling->waits)
             code = await(telling);
     }
     for (size_t i = 0; i < telling->told_count; i++)
@@ -216,29 +217,20 @@ static int tell_and_wait(struct telling *telling)
 
 static int run_either(const struct command *command, bool stops, int argc, char **argv)
 {
-    struct telling telling = {.stops = stops};
-    struct error error = ERROR_NONE;
-    struct command_line line = command_line_begin(command, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            telling.path = line.value;
-        telling.as_json |= option == OPTION_JSON;
-        telling.all |= option == OPTION_ALL;
-        telling.drains |= option == OPTION_DRAIN;
-        if (option == OPTION_WAIT && !duration_parse(line.value, &telling.wait_ns, &error))
-            return command_misused(command, "--wait: %s", error.text);
-    }
-    if (line.is_over)
+    struct telling telling = {.stops = stops, .wait_ns = INT64_MAX};
+    struct command_line line;
+    if (!command_line_read(&line, command, argc, argv, &telling))
         return line.exit_code;
     telling.targets = line.arguments;
     telling.target_count = line.argument_count;
     if (telling.all == (line.argument_count > 0))
         return command_misused(command, "name processes or hosts, or say --all");
-    int code = console_begin(&telling.console, command, telling.path, false);
-    if (code == EXIT_CODE_OK)
+    int code = console_open(&telling.console, command, ORIGIN_NEEDS_QUEUE, false);
+    if (code == EXIT_CODE_OK) {
+        origin_tell(&telling.console.origin, command);
         code = tell_and_wait(&telling);
-    console_end(&telling.console);
-    return code;
+    }
+    return console_close(&telling.console, code);
 }
 
 static int run_quiet(int argc, char **argv)
@@ -254,16 +246,16 @@ static int run_stop(int argc, char **argv)
 const struct command command_quiet = {
     .name = "quiet",
     .summary = "tell processes to take no more tasks",
-    .synopsis = "-c FILE IDENTITY|HOST... | --all [--wait DURATION] [--json]",
+    .arguments = "[IDENTITY|HOST...]",
     .about =
         "Tells processes to finish what they run and take nothing new, by the queue node: the same as the button of\n"
         "a dashboard, so it works for every worker that follows these. A process cannot be made to take tasks\n"
         "again; start another one.\n"
         "\n"
-        "With --wait it exits with 1 when somebody has not become quiet, or ended, in time.\n"
+        "With --wait it waits for that, and exits with 1 when somebody has not become quiet, or ended, in time.\n"
         "\n"
         "JSON: verb, told (identities).\n",
-    .examples = "  holdfast quiet -c holdfast.conf web-3 --wait 10s\n",
+    .examples = "  holdfast quiet web-3 --wait=10s\n",
     .options = quiet_options,
     .arguments_max = TARGETS_MAX,
     .run = run_quiet,
@@ -272,18 +264,18 @@ const struct command command_quiet = {
 const struct command command_stop = {
     .name = "stop",
     .summary = "tell processes to stop",
-    .synopsis = "-c FILE IDENTITY|HOST... | --all [--drain] [--wait DURATION] [--json]",
+    .arguments = "[IDENTITY|HOST...]",
     .about =
         "Tells processes to stop, by the queue node: they take nothing new, have their stop_timeout to finish, and\n"
         "give back the rest. It works for every worker that follows dashboards. With --drain a process has all\n"
         "the time it needs: it takes nothing new and ends when its last task has ended, as after SIGUSR2. That is how\n"
         "an old process makes room for a new one without a gap.\n"
         "\n"
-        "With --wait it exits with 1 when somebody has not stopped in time.\n"
+        "With --wait it waits for that, and exits with 1 when somebody has not stopped in time.\n"
         "\n"
         "JSON: verb, told (identities).\n",
-    .examples = "  holdfast stop -c holdfast.conf --all --wait 60s\n"
-                "  holdfast stop -c holdfast.conf web-3:4242:abcdef012345 --drain\n",
+    .examples = "  holdfast stop --all --wait=60s\n"
+                "  holdfast stop web-3:4242:abcdef012345 --drain\n",
     .options = stop_options,
     .arguments_max = TARGETS_MAX,
     .run = run_stop,

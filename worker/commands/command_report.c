@@ -15,15 +15,21 @@
 #include "worker/history/log_reader.h"
 #include "worker/history/timeline_page.h"
 
-enum { OPTION_HTML, OPTION_JSON, OPTION_TITLE };
 enum { LOGS_MAX = 1024, ROWS_MAX = 40 };
 
-static const struct command_option options[] = {
-    [OPTION_HTML] = {0, "html", "FILE", "write a page with a timeline to FILE"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_TITLE] = {0, "title", "TEXT", "the title of the page"},
-    {0, NULL, NULL, NULL},
+struct report_command {
+    const char *page, *title;
+    bool as_json;
 };
+
+#define AT(member) offsetof(struct report_command, member)
+static const struct option_row options[] = {
+    {OPTION_TEXT, 0, "html", "FILE", "write a page with a timeline to FILE", .offset = AT(page)},
+    {OPTION_TEXT, 0, "title", "TEXT", "the title of the page", .offset = AT(title)},
+    {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(as_json)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- for people --------------------------------------------------------------------------------------------- */
 
@@ -62,11 +68,8 @@ static void row_print(struct table *table, const struct history_sum *sum)
 
 static void sums_print(const struct history_sums *sums)
 {
-    static const struct table_column columns[] = {
-        {"CLASS", false},   {"RESOURCE", false}, {"HOLDS", true},  {"HELD", true},    {"WAIT P50", true},
-        {"WAIT P99", true}, {"HANDED", true},    {"PARKED", true}, {"SKIPPED", true}, {"LOST", true},
-        {"REFUSED", true},  {"OVERLAPS", true},  {NULL, false}};
-    struct table *table = table_create(columns);
+    struct table *table = table_create(
+        "CLASS|RESOURCE|>HOLDS|>HELD|>WAIT P50|>WAIT P99|>HANDED|>PARKED|>SKIPPED|>LOST|>REFUSED|>OVERLAPS");
     for (size_t i = 0; i < sums->count && i < ROWS_MAX; i++)
         row_print(table, &sums->rows[i]);
     row_print(table, &sums->total);
@@ -152,6 +155,22 @@ static void part_json(struct json_writer *json, const struct history *history, s
     history_places_fini(&places);
 }
 
+static void gaps_json(struct json_writer *json, const struct history *history)
+{
+    size_t count;
+    const struct history_gap *gaps = history_gaps(history, &count);
+    char at[LOG_TIME_SIZE];
+    json_open(json, "summed", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(json, NULL, '{');
+        json_text(json, "from", log_time(gaps[i].from, at));
+        json_text(json, "to", log_time(gaps[i].to, at));
+        json_number(json, "tasks", (int64_t)gaps[i].tasks);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
 static void print_json(const struct history *history, const struct log_counts *counts)
 {
     struct buffer out = {0};
@@ -171,6 +190,7 @@ static void print_json(const struct history *history, const struct log_counts *c
     json_number(&json, "cut", (int64_t)counts->cut);
     json_number(&json, "dropped", (int64_t)counts->dropped);
     json_close(&json, '}');
+    gaps_json(&json, history);
     json_number(&json, "left_out", (int64_t)history_left_out(history));
     json_close(&json, '}');
     json_print(&out);
@@ -233,6 +253,21 @@ static bool page_write(const struct history *history, const char *title, const c
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
+static void gaps_print(const struct history *history)
+{
+    size_t count;
+    const struct history_gap *gaps = history_gaps(history, &count);
+    char from[LOG_TIME_SIZE], to[LOG_TIME_SIZE];
+    for (size_t i = 0; i < count && i < ROWS_MAX; i++)
+        fprintf(stderr, "holdfast report: %llu more tasks went well from %s to %s and were only added up\n",
+                (unsigned long long)gaps[i].tasks, log_time(gaps[i].from, from), log_time(gaps[i].to, to));
+    if (count > ROWS_MAX)
+        fprintf(stderr, "holdfast report: and so at %zu more times; --json has all\n", count - ROWS_MAX);
+    if (count > 0)
+        fprintf(stderr,
+                "holdfast report: so there are more holds than these: worker.log_tasks = \"all\" tells of each\n");
+}
+
 static void complain(const struct history *history, const struct log_counts *counts)
 {
     size_t holds;
@@ -246,9 +281,10 @@ static void complain(const struct history *history, const struct log_counts *cou
     if (history_left_out(history) > 0)
         fprintf(stderr, "holdfast report: %zu holds, tasks and marks are too many for one report and left out\n",
                 history_left_out(history));
+    gaps_print(history);
     if (holds == 0)
-        fprintf(stderr, "holdfast report: nobody held anything: workers tell of their locks at the level debug only "
-                        "(worker.log_level)\n");
+        fprintf(stderr, "holdfast report: nobody held anything: workers tell of their tasks at the level info or debug "
+                        "(worker.log_level), of those that went well unless worker.log_tasks = \"failures\"\n");
 }
 
 static int report(char **paths, int path_count, const char *page, const char *title, bool as_json)
@@ -277,28 +313,19 @@ static int report(char **paths, int path_count, const char *page, const char *ti
 
 static int run(int argc, char **argv)
 {
-    const char *page = NULL, *title = "Who held what when";
-    bool as_json = false;
-    struct command_line line = command_line_begin(&command_report, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_HTML)
-            page = line.value;
-        else if (option == OPTION_TITLE)
-            title = line.value;
-        else
-            as_json = true;
-    }
-    if (line.is_over)
+    struct report_command command = {.title = "Who held what when"};
+    struct command_line line;
+    if (!command_line_read(&line, &command_report, argc, argv, &command))
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(&command_report, "name the logs to read");
-    return report(line.arguments, line.argument_count, page, title, as_json);
+    return report(line.arguments, line.argument_count, command.page, command.title, command.as_json);
 }
 
 const struct command command_report = {
     .name = "report",
     .summary = "who held what when, from the logs of workers, also as a page",
-    .synopsis = "LOGFILE... [--html FILE] [--title TEXT] [--json]",
+    .arguments = "LOGFILE...",
     .about =
         "Reads the logs of workers, one file each (- is standard input), and adds up by class and resource: how often\n"
         "and how long it was held, how long tasks waited for it (the median and the 99th of 100), locks that were\n"
@@ -306,9 +333,12 @@ const struct command command_report = {
         "often a task began while another one was still at the same resource. Without a lock that is damage; under a\n"
         "lock it happens to those that stand still for longer than their lock lives, and fences refuse their writes.\n"
         "\n"
-        "Workers tell of their locks at the level debug only: set worker.log_level. Lines that are anything else are\n"
-        "passed over, and broken ones counted. The moments are those of the logs, so clocks of hosts should agree. Of\n"
-        "a rotated log give the pieces as one, the oldest first.\n"
+        "Reads the line of each task's end, as text or as JSON. It is complete with worker.log_tasks = \"all\". With\n"
+        "\"auto\" it says when tasks were only added up, and counts no parked ones. A task whose process was killed "
+        "is\n"
+        "seen at the level debug only, which tells of starts. Other lines are passed over, and broken ones counted.\n"
+        "The moments are those of the logs, so clocks of hosts should agree. Of a rotated log give the pieces as one,\n"
+        "the oldest first.\n"
         "\n"
         "--html writes one page that needs nothing else: a timeline of who held what when, with losses, refusals and\n"
         "what was done to processes and nodes, as far as lines `demo_mark kind=KIND host=HOST node=NODE` in one of\n"
@@ -316,7 +346,8 @@ const struct command command_report = {
         "\n"
         "JSON: parts, each with title, rows (class, resource, holds, without_lock, held, wait_p50, wait_p99 in\n"
         "seconds, handed_over, parked, skipped, lost, refused, overlaps) and total; lines (read, used, passed_over,\n"
-        "broken, cut, dropped); left_out. Exits with 1 when a file cannot be read or written, or is no log at all.\n",
+        "broken, cut, dropped); summed (from, to, tasks); left_out. Exits with 1 when a file cannot be read or\n"
+        "written, or is no log at all.\n",
     .examples = "  holdfast report north.log south.log\n"
                 "  holdfast report north.log south.log --html locks.html\n"
                 "  zcat -f $(ls -tr north.log*) | holdfast report - --json\n",

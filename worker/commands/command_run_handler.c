@@ -8,141 +8,60 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/quantity.h"
 #include "worker/commands/rehearsal.h"
-
-enum {
-    OPTION_CONFIG,
-    OPTION_PLUGIN,
-    OPTION_PROGRAM,
-    OPTION_IN_PROCESS,
-    OPTION_RESOURCE,
-    OPTION_FENCE,
-    OPTION_LOSE_LOCK_AFTER,
-    OPTION_DANGER_AFTER,
-    OPTION_CANCEL_AFTER,
-    OPTION_TIMEOUT,
-    OPTION_ATTEMPT,
-    OPTION_CHECKPOINT,
-    OPTION_SETTING,
-    OPTION_JSON,
-};
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "what the class is by this configuration; its nodes are not asked"},
-    [OPTION_PLUGIN] = {0, "plugin", "FILE", "the plugin (.so) that has the handler"},
-    [OPTION_PROGRAM] = {0, "program", "FILE", "the program that is the handler"},
-    [OPTION_IN_PROCESS] = {0, "in-process", NULL, "in a thread of this process, for a debugger"},
-    [OPTION_RESOURCE] = {'r', "resource", "NAME", "what the task locks; up to 16 times"},
-    [OPTION_FENCE] = {0, "fence", "N", "the fencing token of its lock (1)"},
-    [OPTION_LOSE_LOCK_AFTER] = {0, "lose-lock-after", "DURATION", "the lock is lost then"},
-    [OPTION_DANGER_AFTER] = {0, "danger-after", "DURATION", "the lock is in danger from then on"},
-    [OPTION_CANCEL_AFTER] = {0, "cancel-after", "DURATION", "somebody cancels the task then"},
-    [OPTION_TIMEOUT] = {0, "timeout", "DURATION", "how long it may run, instead of what its class says; 0: for ever"},
-    [OPTION_ATTEMPT] = {0, "attempt", "N", "it is the N-th retry (0: the first run)"},
-    [OPTION_CHECKPOINT] = {0, "checkpoint", "JSON", "what an earlier run saved"},
-    [OPTION_SETTING] = {0, "setting", "KEY=VALUE", "a setting of the plugin, over that of the configuration"},
-    [OPTION_JSON] = {0, "json", NULL, "print the outcome as one JSON object; the rest goes to standard error"},
-    {0, NULL, NULL, NULL},
-};
 
 enum { ATTEMPT_MAX = 1000, ARGUMENTS_MAX = 16 << 20 };
 
 /* --- options ------------------------------------------------------------------------------------------------------ */
 
-static int misused(int option, const char *what)
+static bool setting_take(void *target, const char *text, struct error *error)
 {
-    return command_misused(&command_run_handler, "--%s %s", options[option].name, what);
-}
-
-static int duration_take(int option, const char *value, int64_t *ns)
-{
-    struct error error = ERROR_NONE;
-    if (duration_parse(value, ns, &error) && *ns >= 0)
-        return EXIT_CODE_OK;
-    return command_misused(&command_run_handler, "--%s: %s", options[option].name, error.text);
-}
-
-static int number_take(int option, const char *value, int64_t low, int64_t high, int64_t *number)
-{
-    if (count_parse(value, low, high, number))
-        return EXIT_CODE_OK;
-    return command_misused(&command_run_handler, "--%s takes a number from %lld to %lld", options[option].name,
-                           (long long)low, (long long)high);
-}
-
-static int resource_take(struct rehearsal_wish *wish, const char *name)
-{
-    if (wish->resource_count == ENVELOPE_RESOURCES_MAX)
-        return misused(OPTION_RESOURCE, "can be given 16 times");
-    wish->resources[wish->resource_count++] = name;
-    return EXIT_CODE_OK;
-}
-
-static int setting_take(struct rehearsal_wish *wish, char *pair)
-{
-    char *equals = strchr(pair, '=');
+    struct rehearsal_settings *settings = target;
+    char *pair = (char *)(uintptr_t)text, *equals = strchr(pair, '='); /* of argv, which may be written to */
     if (equals == NULL || equals == pair)
-        return misused(OPTION_SETTING, "takes KEY=VALUE");
-    if (wish->setting_count == REHEARSAL_SETTINGS_MAX)
-        return misused(OPTION_SETTING, "was given too often");
+        return error_set(error, "KEY=VALUE, not \"%s\"", text);
+    if (settings->count == REHEARSAL_SETTINGS_MAX)
+        return error_set(error, "can be given %d times at most", REHEARSAL_SETTINGS_MAX);
     *equals = '\0';
-    wish->settings[wish->setting_count++] = (struct config_pair){pair, equals + 1};
-    return EXIT_CODE_OK;
+    settings->items[settings->count++] = (struct config_pair){pair, equals + 1};
+    return true;
 }
 
-static int checkpoint_take(struct rehearsal_wish *wish, const char *json)
+static bool checkpoint_take(void *target, const char *json, struct error *error)
 {
     struct envelope_limits limits = {.size = ITERATION_BYTES_MAX, .depth = 64, .keys = ITERATION_BYTES_MAX};
-    struct error error = ERROR_NONE;
-    if (!json_check(json, strlen(json), &limits, &error))
-        return command_misused(&command_run_handler, "--checkpoint: %s", error.text);
-    wish->checkpoint = json;
-    return EXIT_CODE_OK;
+    *(const char **)target = json;
+    return json_check(json, strlen(json), &limits, error);
 }
 
-static int option_take(struct rehearsal_wish *wish, int option, const char *value)
-{
-    int64_t attempt = 0;
-    int code = EXIT_CODE_OK;
-    switch (option) {
-    case OPTION_CONFIG:
-        wish->config_path = value;
-        return EXIT_CODE_OK;
-    case OPTION_PLUGIN:
-        wish->plugin = value;
-        return EXIT_CODE_OK;
-    case OPTION_PROGRAM:
-        wish->program = value;
-        return EXIT_CODE_OK;
-    case OPTION_IN_PROCESS:
-        wish->in_process = true;
-        return EXIT_CODE_OK;
-    case OPTION_JSON:
-        wish->as_json = true;
-        return EXIT_CODE_OK;
-    case OPTION_RESOURCE:
-        return resource_take(wish, value);
-    case OPTION_FENCE:
-        return number_take(option, value, 1, (INT64_C(1) << 53) - 1, &wish->fence);
-    case OPTION_LOSE_LOCK_AFTER:
-        return duration_take(option, value, &wish->lose_after_ns);
-    case OPTION_DANGER_AFTER:
-        return duration_take(option, value, &wish->danger_after_ns);
-    case OPTION_CANCEL_AFTER:
-        return duration_take(option, value, &wish->cancel_after_ns);
-    case OPTION_TIMEOUT:
-        return duration_take(option, value, &wish->timeout_ns);
-    case OPTION_ATTEMPT:
-        code = number_take(option, value, 0, ATTEMPT_MAX, &attempt);
-        wish->attempt = (unsigned)attempt;
-        return code;
-    case OPTION_CHECKPOINT:
-        return checkpoint_take(wish, value);
-    default:
-        return setting_take(wish, (char *)(uintptr_t)value); /* of argv, which may be written to */
-    }
-}
+#define AT(member) offsetof(struct rehearsal_wish, member)
+static const struct option_row options[] = {
+    {OPTION_TEXT, 'c', "config", "FILE", "what the class is by this configuration; its nodes are not asked",
+     .offset = AT(config_path)},
+    {OPTION_TEXT, 0, "plugin", "FILE", "the plugin (.so) that has the handler", .offset = AT(plugin)},
+    {OPTION_TEXT, 0, "program", "FILE", "the program that is the handler", .offset = AT(program)},
+    {OPTION_FLAG, 0, "in-process", NULL, "in a thread of this process, for a debugger", .offset = AT(in_process)},
+    {OPTION_TEXTS, 'r', "resource", "NAME", "what the task locks; up to 16 times", .offset = AT(resources),
+     .most = ENVELOPE_RESOURCES_MAX},
+    {OPTION_COUNT, 0, "fence", "N", "the fencing token of its lock (1)", .offset = AT(fence), .least = 1,
+     .most = (INT64_C(1) << 53) - 1},
+    {OPTION_DURATION, 0, "lose-lock-after", "DURATION", "the lock is lost then", .offset = AT(lose_after_ns)},
+    {OPTION_DURATION, 0, "danger-after", "DURATION", "the lock is in danger from then on",
+     .offset = AT(danger_after_ns)},
+    {OPTION_DURATION, 0, "cancel-after", "DURATION", "somebody cancels the task then", .offset = AT(cancel_after_ns)},
+    {OPTION_DURATION, 0, "timeout", "DURATION", "how long it may run, instead of what its class says; 0: for ever",
+     .offset = AT(timeout_ns)},
+    {OPTION_COUNT, 0, "attempt", "N", "it is the N-th retry (0: the first run)", .offset = AT(attempt),
+     .most = ATTEMPT_MAX},
+    {OPTION_TAKEN, 0, "checkpoint", "JSON", "what an earlier run saved", .offset = AT(checkpoint),
+     .take = checkpoint_take},
+    {OPTION_TAKEN, 0, "setting", "KEY=VALUE", "a setting of the plugin, over that of the configuration",
+     .offset = AT(settings), .take = setting_take},
+    {OPTION_FLAG, 0, "json", NULL, "print the outcome as one JSON object; the rest goes to standard error",
+     .offset = AT(as_json)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 static int wish_check(const struct rehearsal_wish *wish)
 {
@@ -214,13 +133,8 @@ static int run(int argc, char **argv)
 {
     struct rehearsal_wish wish = {
         .fence = 1, .lose_after_ns = -1, .danger_after_ns = -1, .cancel_after_ns = -1, .timeout_ns = -1};
-    struct command_line line = command_line_begin(&command_run_handler, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        int code = option_take(&wish, option, line.value);
-        if (code != EXIT_CODE_OK)
-            return code;
-    }
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_run_handler, argc, argv, &wish))
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(&command_run_handler, "name the class: run-handler CLASS [ARGS]");
@@ -239,7 +153,7 @@ static int run(int argc, char **argv)
 const struct command command_run_handler = {
     .name = "run-handler",
     .summary = "run one handler here, without Redis, to try or debug it",
-    .synopsis = "CLASS [ARGS] [-c FILE | --plugin FILE | --program FILE] [options]",
+    .arguments = "CLASS [ARGS]",
     .about =
         "Runs the handler of CLASS once, with ARGS (a JSON array, [] by default, - reads it from standard input),\n"
         "and prints what it says, its progress, its result, the tasks that follow from it, and what would become of\n"

@@ -6,42 +6,38 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/quantity.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
-#include "worker/commands/status.h"
+#include "worker/commands/health.h"
 #include "worker/print/table.h"
 
-enum {
-    OPTION_CONFIG,
-    OPTION_JSON,
-    OPTION_CHECK,
-    OPTION_MAX_LATENCY,
-    OPTION_MAX_DEAD,
-    OPTION_MIN_PROCESSES,
-    OPTION_WATCH,
-};
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_CHECK] = {0, "check", NULL, "print one line, and exit with 1 when something is not healthy"},
-    [OPTION_MAX_LATENCY] = {0, "max-latency", "DURATION",
-                            "not healthy: a task has waited, or been due, longer (not checked)"},
-    [OPTION_MAX_DEAD] = {0, "max-dead", "N", "not healthy: more dead tasks (not checked)"},
-    [OPTION_MIN_PROCESSES] = {0, "min-processes", "N", "not healthy: fewer processes take tasks (1)"},
-    [OPTION_WATCH] = {'w', "watch", "DURATION", "show it again and again, every 2s say, until interrupted"},
-    {0, NULL, NULL, NULL},
-};
-
-#define WATCH_LEAST_NS (200 * NS_PER_MS)
+#define WATCH_LEAST_NS   (200 * NS_PER_MS)
+#define LOCK_PATIENCE_NS (1 * NS_PER_S)
 
 struct status_command {
-    const char *path;
-    bool as_json, as_check, has_bound;
+    struct console console;
+    bool as_check, has_bound;
     int64_t watch_ns;
-    struct status_bounds bounds;
+    struct health_bounds bounds;
+    struct top_nodes *nodes;
 };
+
+#define AT(member) offsetof(struct status_command, member)
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "check", NULL, "print the first line only, and exit with 1 when not all is well",
+     .offset = AT(as_check)},
+    {OPTION_DURATION, 0, "max-latency", "DURATION", "not well: a task has waited, or been due, longer (not checked)",
+     .offset = AT(bounds.max_latency_ns), .given = GIVEN(AT(has_bound))},
+    {OPTION_COUNT, 0, "max-dead", "N", "not well: more dead tasks (not checked)", .offset = AT(bounds.max_dead),
+     .given = GIVEN(AT(has_bound))},
+    {OPTION_COUNT, 0, "min-processes", "N", "not well: fewer processes take tasks (1)",
+     .offset = AT(bounds.min_processes), .given = GIVEN(AT(has_bound))},
+    {OPTION_DURATION, 0, "watch", "DURATION", "show it again and again, every 2s say, until interrupted",
+     .offset = AT(watch_ns), .least = WATCH_LEAST_NS},
+    {OPTION_TABLE, .table = console_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- for people ------------------------------------------------------------------------------------------------- */
 
@@ -60,9 +56,6 @@ static void state_text(const struct fleet_process *process, struct wall_time now
 
 static void print_processes(const struct status *status, struct wall_time now)
 {
-    static const struct table_column columns[] = {{"PROCESS", false}, {"STATE", false}, {"BUSY", true},
-                                                  {"MEMORY", true},   {"BEAT", false},  {"QUEUES", false},
-                                                  {NULL, false}};
     static const enum table_style styles[] = {[FLEET_ALIVE] = TABLE_GOOD,
                                               [FLEET_LOST] = TABLE_BAD,
                                               [FLEET_RECOVERED] = TABLE_DIM,
@@ -72,7 +65,7 @@ static void print_processes(const struct status *status, struct wall_time now)
         printf("no processes\n");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("PROCESS|STATE|>BUSY|>MEMORY|BEAT|QUEUES");
     for (size_t i = 0; i < status->fleet.count; i++) {
         const struct fleet_process *process = &status->fleet.items[i];
         struct buffer queues = {0};
@@ -93,13 +86,11 @@ static void print_processes(const struct status *status, struct wall_time now)
 
 static void print_queues(const struct status *status)
 {
-    static const struct table_column columns[] = {
-        {"QUEUE", false}, {"TASKS", true}, {"LATENCY", true}, {"", false}, {NULL, false}};
     if (status->backlog.count == 0) {
         printf("%s\n", status->backlog.knows_listed ? "no queues" : "queues ?");
         return;
     }
-    struct table *table = table_create(columns);
+    struct table *table = table_create("QUEUE|>TASKS|>LATENCY|");
     for (size_t i = 0; i < status->backlog.count; i++) {
         const struct backlog_queue *queue = &status->backlog.items[i];
         char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
@@ -120,8 +111,9 @@ static const char *known_count(long long count, char out[HUMAN_TEXT_MAX])
 static void print_numbers(const struct status *status)
 {
     char a[HUMAN_TEXT_MAX], b[HUMAN_TEXT_MAX], c[HUMAN_TEXT_MAX], d[HUMAN_TEXT_MAX];
-    printf("scheduled %s   retry %s   dead %s\n", known_count(status->schedule, a), known_count(status->retry, b),
-           known_count(status->dead, c));
+    printf("scheduled %s   waiting for locks %s   retry %s   dead %s\n", known_count(status->schedule, a),
+           human_count(waiting_lists_total(&status->waiting), b), known_count(status->retry, c),
+           known_count(status->dead, d));
     printf("processed %s (today %s)   failed %s (today %s)\n", known_count(status->processed, a),
            known_count(status->processed_today, b), known_count(status->failed, c),
            known_count(status->failed_today, d));
@@ -133,11 +125,12 @@ static void print_numbers(const struct status *status)
            status->memory_used >= 0 ? human_size(status->memory_used, a) : "?");
     if (status->memory_max > 0)
         printf(" of %s", human_size(status->memory_max, b));
-    printf("   %s connections\n", known_count(status->connections, c));
+    printf("   %s connection%s\n", known_count(status->connections, c), human_plural(status->connections));
 }
 
 static void print_for_people(const struct status *status, struct wall_time now)
 {
+    putchar('\n');
     print_processes(status, now);
     putchar('\n');
     print_queues(status);
@@ -197,14 +190,72 @@ static void numbers_json(const struct status *status, struct json_writer *json)
     json_close(json, '}');
 }
 
-static void print_json(const struct status *status, struct wall_time now, struct buffer *reasons)
+static void waiting_json(const struct waiting_lists *waiting, struct json_writer *json)
+{
+    enum { HOTTEST = 3 };
+    json_open(json, "waiting", '{');
+    json_number(json, "tasks", waiting_lists_total(waiting));
+    json_open(json, "hottest", '[');
+    for (size_t i = 0; i < waiting->count && i < HOTTEST; i++) {
+        json_open(json, NULL, '{');
+        json_text_or_nothing(json, "for", waiting->items[i].kind);
+        json_text(json, "name", waiting->items[i].name);
+        json_number(json, "tasks", waiting->items[i].waiters);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void locks_json(const struct status *status, struct json_writer *json)
+{
+    if (status->is_lock_unknown) {
+        json_nothing(json, "lock_nodes");
+        return;
+    }
+    json_open(json, "lock_nodes", '{');
+    json_number(json, "nodes", status->lock_nodes);
+    json_number(json, "vote", status->lock_voters);
+    json_text_or_nothing(json, "reason", status->lock_reason);
+    json_close(json, '}');
+}
+
+/* The facts of the first line. */
+static void health_json(const struct health *health, const struct status *status, struct json_writer *json)
+{
+    json_open(json, "health", '{');
+    json_truth(json, "well", health->count == 0);
+    json_open(json, "findings", '[');
+    for (size_t i = 0; i < health->count; i++)
+        json_text(json, NULL, health->items[i].text);
+    json_close(json, ']');
+    json_number(json, "workers", status_serving(status));
+    locks_json(status, json);
+    waiting_json(&status->waiting, json);
+    json_open(json, "unserved", '[');
+    for (size_t i = 0; i < status->unserved_count; i++) {
+        json_open(json, NULL, '{');
+        json_text(json, "class", status->unserved[i].name);
+        json_number(json, "tasks", status->unserved[i].tasks);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_truth(json, "dead_full", status->dead >= DEAD_ENTRIES - 1);
+    json_open(json, "growing", '[');
+    for (size_t i = 0; i < status->backlog.count; i++)
+        if (status->backlog.items[i].pushed_lately > 0)
+            json_text(json, NULL, status->backlog.items[i].name);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void print_json(const struct status *status, struct wall_time now, const struct health *health)
 {
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_open(&json, NULL, '{');
     json_seconds(&json, "time", now.us);
-    json_truth(&json, "healthy", reasons->length == 0);
-    json_text(&json, "reason", reasons->length > 0 ? buffer_text(reasons) : NULL);
+    health_json(health, status, &json);
     json_open(&json, "processes", '[');
     for (size_t i = 0; i < status->fleet.count; i++)
         process_json(&status->fleet.items[i], &json);
@@ -215,48 +266,44 @@ static void print_json(const struct status *status, struct wall_time now, struct
     json_print(&out);
 }
 
-static void print_check(const struct status *status, struct buffer *reasons)
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static void status_print(const struct status_command *command, const struct status *status, struct wall_time now,
+                         const struct health *health)
 {
-    long long waiting = 0, serving = status_serving(status);
-    for (size_t i = 0; i < status->backlog.count; i++)
-        waiting += status->backlog.items[i].length > 0 ? status->backlog.items[i].length : 0;
-    if (reasons->length == 0) {
-        printf("healthy: %lld process%s, %lld task%s waiting\n", serving, serving == 1 ? "" : "es", waiting,
-               human_plural(waiting));
+    struct buffer line = {0};
+    if (command->console.as_json) {
+        print_json(status, now, health);
         return;
     }
-    char *text = (char *)(uintptr_t)buffer_text(reasons);
-    printf("not healthy: %s\n", log_defuse(text));
+    health_line(health, status, &line);
+    puts(buffer_text(&line));
+    buffer_fini(&line);
+    if (!command->as_check)
+        print_for_people(status, now);
 }
-
-/* --- the command ------------------------------------------------------------------------------------------------ */
 
 static int status_once(struct status_command *command, struct console *console)
 {
     struct status status;
-    struct buffer reasons = {0};
+    struct health health;
     int code = status_read(&status, console);
-    if (code == EXIT_CODE_OK && (command->as_check || command->as_json))
-        code = status_ask_locks(&status, console);
+    if (code == EXIT_CODE_OK)
+        code = status_ask_locks(&status, console, command->nodes);
     if (code == EXIT_CODE_OK) {
-        status_judge(&status, &command->bounds, console->now, &reasons);
-        if (command->as_json)
-            print_json(&status, console->now, &reasons);
-        else if (command->as_check)
-            print_check(&status, &reasons);
-        else
-            print_for_people(&status, console->now);
-        if (command->as_check && reasons.length > 0)
+        health_judge(&health, &status, &command->bounds, console->now);
+        status_print(command, &status, console->now, &health);
+        if (command->as_check && health.count > 0)
             code = EXIT_CODE_FAILURE;
+        health_free(&health);
     }
-    buffer_fini(&reasons);
     status_free(&status);
     return code;
 }
 
 static int status_watch(struct status_command *command, struct console *console)
 {
-    bool is_terminal = isatty(STDOUT_FILENO) && !command->as_json;
+    bool is_terminal = isatty(STDOUT_FILENO) && !command->console.as_json;
     int code = EXIT_CODE_OK;
     inquiry_hold_signals(console->inquiry, true);
     while (code == EXIT_CODE_OK && ferror(stdout) == 0) {
@@ -271,82 +318,77 @@ static int status_watch(struct status_command *command, struct console *console)
     return code;
 }
 
-static int bound_take(struct status_command *command, int option, const char *value)
+/* So long nobody waits for a lock node, whatever its configuration has for connecting. */
+static void lock_patience_bound(struct console *console)
 {
-    struct error error = ERROR_NONE;
-    int64_t count = 0;
-    command->has_bound = command->has_bound || option != OPTION_WATCH;
-    if (option == OPTION_MAX_LATENCY && !duration_parse(value, &command->bounds.max_latency_ns, &error))
-        return command_misused(&command_status, "--max-latency: %s", error.text);
-    if (option == OPTION_WATCH && !duration_parse(value, &command->watch_ns, &error))
-        return command_misused(&command_status, "--watch: %s", error.text);
-    if (option == OPTION_WATCH && command->watch_ns < WATCH_LEAST_NS)
-        return command_misused(&command_status, "--watch: at least 200ms");
-    if (option == OPTION_MAX_DEAD && !count_parse(value, 0, INT64_MAX, &count))
-        return command_misused(&command_status, "--max-dead wants a number, not '%s'", value);
-    if (option == OPTION_MIN_PROCESSES && !count_parse(value, 0, INT64_MAX, &count))
-        return command_misused(&command_status, "--min-processes wants a number, not '%s'", value);
-    if (option == OPTION_MAX_DEAD)
-        command->bounds.max_dead = count;
-    if (option == OPTION_MIN_PROCESSES)
-        command->bounds.min_processes = count;
-    return EXIT_CODE_OK;
+    int64_t given_ns = console->origin.node_timeout_ns, most_ns = given_ns > 0 ? given_ns : LOCK_PATIENCE_NS;
+    for (size_t i = 0; i < console->config->lock_node_count; i++)
+        if (console->config->lock_nodes[i].connect_timeout_ns > most_ns)
+            console->config->lock_nodes[i].connect_timeout_ns = most_ns;
 }
 
 static int run(int argc, char **argv)
 {
-    struct status_command command = {
-        .bounds = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1},
-    };
-    struct command_line line = command_line_begin(&command_status, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            command.path = line.value;
-        command.as_json |= option == OPTION_JSON;
-        command.as_check |= option == OPTION_CHECK;
-        int code = option >= OPTION_MAX_LATENCY ? bound_take(&command, option, line.value) : EXIT_CODE_OK;
-        if (code != EXIT_CODE_OK)
-            return code;
-    }
-    if (line.is_over)
+    struct status_command command = {.bounds = health_bounds_usual};
+    struct command_line line;
+    if (!command_line_read(&line, &command_status, argc, argv, &command))
         return line.exit_code;
     if (command.has_bound && !command.as_check)
         return command_misused(&command_status, "bounds are for --check");
     if (command.as_check && command.watch_ns > 0)
         return command_misused(&command_status, "--check looks once, --watch does not end");
-    struct console console;
-    int code = console_begin(&console, &command_status, command.path, false);
-    if (code == EXIT_CODE_OK)
-        code = command.watch_ns > 0 ? status_watch(&command, &console) : status_once(&command, &console);
-    console_end(&console);
-    return code;
+    struct console *console = &command.console;
+    int code = console_open(console, &command_status, ORIGIN_NEEDS_QUEUE, false);
+    if (code == EXIT_CODE_OK) {
+        lock_patience_bound(console);
+        command.nodes = top_nodes_start(console->config, command.watch_ns > 0 ? command.watch_ns : NS_PER_S);
+        code = command.watch_ns > 0 ? status_watch(&command, console) : status_once(&command, console);
+    }
+    top_nodes_stop(command.nodes);
+    return console_close(console, code);
 }
 
 const struct command command_status = {
     .name = "status",
-    .summary = "show the fleet, the queues and the rates",
-    .synopsis = "-c FILE [--json] [--check [bounds]] [--watch DURATION]",
+    .summary = "show whether all is well, the fleet, the queues and the rates",
     .about =
-        "Shows every process that the queue node knows of, the queues with their lengths and how long the oldest task\n"
-        "has waited (latency), the sizes of schedule, retry and dead, and what was processed. Reads a bounded amount\n"
-        "a process and queue, whatever the sizes are.\n"
+        "The first line answers whether all is well: \"well:\" and what there is, or \"not well:\" and why, the worst\n"
+        "first. Not well is it when\n"
+        "\n"
+        "  - the queue node is beyond its maxmemory, or one of the keys that workers cannot do without holds "
+        "something\n"
+        "    else;\n"
+        "  - no worker takes tasks (or fewer than --min-processes);\n"
+        "  - no majority of the lock nodes votes: tasks with locks are not started. A node votes when its lock group\n"
+        "    lets it (see holdfast nodes) and it grants a lock, which is tried for a moment;\n"
+        "  - nobody has recovered the tasks of a dead process for a minute;\n"
+        "  - tasks wait for a class that no worker serves;\n"
+        "  - dead is full: each further task that dies pushes out the oldest;\n"
+        "  - a queue grows: its oldest task has waited for over a minute, and within a minute more tasks were pushed\n"
+        "    there (by a tenth and ten at least) than all workers did of all queues. Paused queues may grow.\n"
+        "\n"
+        "Which lock nodes there are is known from a configuration only. One that hangs costs about two seconds, or\n"
+        "--node-timeout and one.\n"
+        "\n"
+        "Then come every process that the queue node knows of, the queues with their lengths and how long the oldest\n"
+        "task has waited (latency), the sizes of schedule, retry and dead, and what was processed. Who waits for a\n"
+        "lock does not count as scheduled. Reads a bounded amount a process and queue, whatever the sizes are.\n"
         "\n"
         "A process is alive while its lease runs, lost when it has ended and nobody has recovered its tasks yet, and\n"
         "recovered afterwards; foreign ones are workers of other programs, and unleased ones have stopped.\n"
         "\n"
-        "With --check one line says whether all is healthy, for probes: exit code 0, or 1 with the reasons. Always\n"
-        "checked is that a process takes tasks; that dead processes are recovered within a minute; that a majority of\n"
-        "the lock nodes grants locks, when there are any; that the queue node is within its maxmemory; and that "
-        "queues,\n"
-        "paused, schedule, retry, dead, every queue and the claims of every process hold what they should. With\n"
+        "With --check only the first line is printed, for probes, and the exit code is 1 when not all is well. With\n"
         "--max-latency, entries of schedule and retry that are due count as tasks in queues do; paused queues may\n"
         "wait.\n"
         "\n"
-        "JSON: time, healthy, reason, processes, queues, schedule, retry, dead, processed, failed, processed_today,\n"
-        "failed_today, rate, node. Times are seconds since 1970, spans are seconds; null is not known.\n",
-    .examples = "  holdfast status -c holdfast.conf --watch 2s\n"
-                "  holdfast status -c holdfast.conf --check --max-latency 30s --max-dead 100\n"
-                "  holdfast status -c holdfast.conf --json | jq '.queues[] | select(.length > 1000)'\n",
+        "JSON: time, health, processes, queues, schedule, retry, dead, processed, failed, processed_today,\n"
+        "failed_today, rate, node. health has the facts of the first line: well, findings (texts, the worst first),\n"
+        "workers, lock_nodes (nodes, vote, reason; null is not known), waiting (tasks, hottest: for, name, tasks),\n"
+        "unserved (class, tasks), dead_full, growing (queues). Times are seconds since 1970, spans are seconds; null\n"
+        "is not known.\n",
+    .examples = "  holdfast status --watch 2s\n"
+                "  holdfast status --check --max-latency 30s --max-dead 100\n"
+                "  holdfast status --json | jq '.queues[] | select(.length > 1000)'\n",
     .options = options,
     .run = run,
 };

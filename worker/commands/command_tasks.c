@@ -4,99 +4,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
 #include "worker/commands/tasks.h"
 
-enum {
-    OPTION_CONFIG,
-    OPTION_JSON,
-    OPTION_PLACE,
-    OPTION_QUEUE,
-    OPTION_CLASS,
-    OPTION_LIMIT,
-    OPTION_CURSOR,
-    OPTION_SCAN_LIMIT,
-    OPTION_ALL,
-    OPTION_YES,
-};
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line; show: one a task"},
-    [OPTION_PLACE] = {'p', "place", "PLACE", "look only there: queue, schedule, retry, dead or claims"},
-    [OPTION_QUEUE] = {'q', "queue", "NAME", "only tasks of this queue; needed to list one"},
-    [OPTION_CLASS] = {0, "class", "NAME", "only tasks of this class"},
-    [OPTION_LIMIT] = {'n', "limit", "N", "list so many tasks (50)"},
-    [OPTION_CURSOR] = {0, "cursor", "TEXT", "list from where another list ended"},
-    [OPTION_SCAN_LIMIT] = {0, "scan-limit", "N", "look through so many entries of a place (10000)"},
-    [OPTION_ALL] = {'a', "all", NULL, "retry, bury or delete all tasks of --place"},
-    [OPTION_YES] = {'y', "yes", NULL, "without being asked"},
-    {0, NULL, NULL, NULL},
-};
-
 enum { IDS_MAX = 1000, LIMIT_DEFAULT = 50, LIMIT_MOST = 100000, SCAN_DEFAULT = 10000 };
+
+#define SCAN_MOST (INT64_C(1) << 40)
+
+static bool place_take(void *target, const char *text, struct error *error)
+{
+    return task_place_parse(text, target) ||
+           error_set(error, "\"%s\" is no place: it is queue, schedule, retry, dead or claims", text);
+}
+
+static bool queue_take(void *target, const char *text, struct error *error)
+{
+    *(const char **)target = text;
+    return queue_name_is_sound(text) || error_set(error, "\"%s\" cannot be the name of a queue", text);
+}
+
+#define AT(member) offsetof(struct tasks, member)
+static const struct option_row options[] = {
+    {OPTION_TAKEN, 0, "place", "PLACE", "look only there: queue, schedule, retry, dead or claims", .offset = AT(place),
+     .given = GIVEN(AT(has_place)), .take = place_take},
+    {OPTION_TAKEN, 'q', "queue", "NAME", "only tasks of this queue; needed to list one", .offset = AT(queue),
+     .take = queue_take},
+    {OPTION_TEXT, 0, "class", "NAME", "only tasks of this class", .offset = AT(class_name)},
+    {OPTION_COUNT, 'n', "limit", "N", "list so many tasks (50)", .offset = AT(limit), .least = 1, .most = LIMIT_MOST},
+    {OPTION_TEXT, 0, "cursor", "TEXT", "list from where another list ended", .offset = AT(cursor)},
+    {OPTION_COUNT, 0, "scan-limit", "N", "look through so many entries of a place (10000)", .offset = AT(scan_limit),
+     .least = 1, .most = SCAN_MOST},
+    {OPTION_FLAG, 'a', "all", NULL, "retry, bury or delete all tasks of --place", .offset = AT(all)},
+    {OPTION_FLAG, 'y', "yes", NULL, "without being asked", .offset = AT(is_sure)},
+    {OPTION_TABLE, .table = console_options, .offset = AT(console)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 enum action { ACTION_LIST, ACTION_SHOW, ACTION_RETRY, ACTION_BURY, ACTION_DELETE, ACTIONS };
 static const char *const action_names[ACTIONS] = {"list", "show", "retry", "bury", "delete"};
 
-static int place_take(struct tasks *tasks, const char *name)
-{
-    tasks->has_place = true;
-    if (!task_place_parse(name, &tasks->place))
-        return command_misused(&command_tasks, "'%s' is no place: it is queue, schedule, retry, dead or claims", name);
-    return EXIT_CODE_OK;
-}
-
-static int count_take(const char *option, const char *text, unsigned long long most, unsigned long long *count)
-{
-    int64_t number = 0;
-    if (!count_parse(text, 1, (int64_t)most, &number))
-        return command_misused(&command_tasks, "--%s wants a number from 1 to %llu, not '%s'", option, most, text);
-    *count = (unsigned long long)number;
-    return EXIT_CODE_OK;
-}
-
-static int option_take(struct tasks *tasks, int option, const char *value)
-{
-    switch (option) {
-    case OPTION_CONFIG:
-        tasks->path = value;
-        return EXIT_CODE_OK;
-    case OPTION_PLACE:
-        return place_take(tasks, value);
-    case OPTION_QUEUE:
-        tasks->queue = value;
-        return queue_name_is_sound(value)
-                   ? EXIT_CODE_OK
-                   : command_misused(&command_tasks, "'%s' cannot be the name of a queue", value);
-    case OPTION_CLASS:
-        tasks->class_name = value;
-        return EXIT_CODE_OK;
-    case OPTION_LIMIT:
-        return count_take("limit", value, LIMIT_MOST, &tasks->limit);
-    case OPTION_CURSOR:
-        tasks->cursor = value;
-        return EXIT_CODE_OK;
-    case OPTION_SCAN_LIMIT:
-        return count_take("scan-limit", value, 1ULL << 40, &tasks->scan_limit);
-    default:
-        tasks->as_json |= option == OPTION_JSON;
-        tasks->all |= option == OPTION_ALL;
-        tasks->is_sure |= option == OPTION_YES;
-        return EXIT_CODE_OK;
-    }
-}
-
 static int list_check(struct tasks *tasks)
 {
-    int code = EXIT_CODE_OK;
-    if (tasks->id_count == 1 && !tasks->has_place)
-        code = place_take(tasks, tasks->ids[0]);
-    else if (tasks->id_count > 0 || !tasks->has_place)
+    struct error error = ERROR_NONE;
+    if (tasks->id_count + tasks->has_place != 1)
         return command_misused(&command_tasks, "list one place: queue, schedule, retry, dead or claims");
-    if (code == EXIT_CODE_OK && tasks->place == TASK_IN_QUEUE && tasks->queue == NULL)
+    if (tasks->id_count == 1 && !place_take(&tasks->place, tasks->ids[0], &error))
+        return command_misused(&command_tasks, "%s", error.text);
+    if (tasks->place == TASK_IN_QUEUE && tasks->queue == NULL)
         return command_misused(&command_tasks, "say which one with --queue NAME; `holdfast queues` lists them");
-    return code;
+    return EXIT_CODE_OK;
 }
 
 static int operate_check(const struct tasks *tasks, enum action action)
@@ -116,7 +72,7 @@ static int operate_check(const struct tasks *tasks, enum action action)
 
 static int action_run(struct tasks *tasks, enum action action)
 {
-    int code = console_begin(&tasks->console, &command_tasks, tasks->path, action >= ACTION_RETRY);
+    int code = console_open(&tasks->console, &command_tasks, ORIGIN_NEEDS_QUEUE, action >= ACTION_RETRY);
     if (code == EXIT_CODE_OK)
         switch (action) {
         case ACTION_LIST:
@@ -131,20 +87,14 @@ static int action_run(struct tasks *tasks, enum action action)
                                                                 : OPERATE_DELETE);
             break;
         }
-    console_end(&tasks->console);
-    return code;
+    return console_close(&tasks->console, code);
 }
 
 static int run(int argc, char **argv)
 {
     struct tasks tasks = {.limit = LIMIT_DEFAULT, .scan_limit = SCAN_DEFAULT};
-    struct command_line line = command_line_begin(&command_tasks, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        int code = option_take(&tasks, option, line.value);
-        if (code != EXIT_CODE_OK)
-            return code;
-    }
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_tasks, argc, argv, &tasks))
         return line.exit_code;
     int action = 0;
     while (action < ACTIONS && (line.argument_count == 0 || strcmp(line.arguments[0], action_names[action]) != 0))
@@ -166,7 +116,7 @@ static int run(int argc, char **argv)
 const struct command command_tasks = {
     .name = "tasks",
     .summary = "list, show, retry, bury and delete tasks",
-    .synopsis = "-c FILE list PLACE | show ID... | retry|bury|delete ID... | --all --place PLACE [options]",
+    .arguments = "list PLACE | show ID... | retry|bury|delete [ID...]",
     .about =
         "PLACE is queue (with --queue NAME), schedule, retry, dead, or claims: what processes are working at. Lists\n"
         "come by the page; the line `more: --cursor TEXT` says how to go on. An entry that stays in its place all the\n"
@@ -198,11 +148,11 @@ const struct command command_tasks = {
         "result: done, gone, clash, process_alive, unfit, not_found), done, gone, refused; of bury also trimmed, the "
         "entries of\n"
         "dead that had to make room.\n",
-    .examples = "  holdfast tasks -c holdfast.conf list retry --class mail\n"
-                "  holdfast tasks -c holdfast.conf show 0123456789abcdef01234567\n"
-                "  holdfast tasks -c holdfast.conf retry 1795194409.088278-0123456789abcdef01234567\n"
-                "  holdfast tasks -c holdfast.conf retry --all --place dead --class mail --yes\n"
-                "  holdfast tasks -c holdfast.conf list dead --json | jq -r '.tasks[].error_message'\n",
+    .examples = "  holdfast tasks list retry --class mail\n"
+                "  holdfast tasks show 0123456789abcdef01234567\n"
+                "  holdfast tasks retry 1795194409.088278-0123456789abcdef01234567\n"
+                "  holdfast tasks retry --all --place dead --class mail --yes\n"
+                "  holdfast tasks list dead --json | jq -r '.tasks[].error_message'\n",
     .options = options,
     .arguments_max = IDS_MAX,
     .run = run,

@@ -5,36 +5,28 @@
 #include "worker/commands/commands.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
+#include "base/log.h"
 #include "worker/print/json_writer.h"
 #include "worker/commands/rate_window.h"
+#include "worker/commands/tasks.h"
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"
 
-enum { OPTION_CONFIG, OPTION_INTERVAL, OPTION_ONCE, OPTION_JSON };
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_INTERVAL] = {'i', "interval", "DURATION", "how often to look, at least 200ms (1s)"},
-    [OPTION_ONCE] = {0, "once", NULL, "print one snapshot; also when standard output is no terminal"},
-    [OPTION_JSON] = {0, "json", NULL, "print one snapshot as one JSON object, on one line"},
-    {0, NULL, NULL, NULL},
-};
-
 #define INTERVAL_LEAST_NS (200 * NS_PER_MS)
 #define PATIENCE_NS       (2 * NS_PER_S) /* with a node that does not answer */
 
 /* A snapshot that nobody's terminal has to hold is not cut. */
 enum { PAPER_WIDTH = 1000, PAPER_HEIGHT = 10000 };
+enum { OPEN_SCANS = 1000 }; /* entries of a place that are looked through for a task that was chosen */
 
 struct top_command {
-    const char *path;
     int64_t interval_ns;
     bool once, as_json;
     struct console console;
@@ -44,9 +36,25 @@ struct top_command {
     struct instant looked; /* then */
     char away[256];
     bool is_away, has_colour;
+    struct top_view view;
+    bool is_live;
+    enum top_wish wish;
+    char keys[64]; /* that were typed and not taken yet */
+    size_t key_count;
     struct terminal terminal;
     bool is_suspended; /* somebody wants the terminal for a while */
 };
+
+#define AT(member) offsetof(struct top_command, member)
+static const struct option_row options[] = {
+    {OPTION_DURATION, 'i', "interval", "DURATION", "how often to look, at least 200ms (1s)", .offset = AT(interval_ns),
+     .least = INTERVAL_LEAST_NS},
+    {OPTION_FLAG, 0, "once", NULL, "print one snapshot; also when standard output is no terminal", .offset = AT(once)},
+    {OPTION_FLAG, 0, "json", NULL, "print one snapshot as one JSON object, on one line", .offset = AT(as_json)},
+    {OPTION_TABLE, .table = origin_queue_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
+    {.type = OPTION_END},
+};
+#undef AT
 
 /* --- looking ---------------------------------------------------------------------------------------------------- */
 
@@ -96,14 +104,16 @@ static void facts_write(struct top_command *top, unsigned width, unsigned height
     struct top_facts *facts = &top->facts;
     facts->node_count = top_nodes_copy(top->nodes, views, reason);
     facts->nodes = views;
+    status_take_locks(&facts->status, views, NULL, facts->node_count);
     facts->nodes_reason = reason[0] != '\0' ? reason : NULL;
     facts->away = top->is_away ? top->away : NULL;
     facts->old_us = instant_since(top->looked, instant_now()) / NS_PER_US;
     if (top->as_json)
         top_json_write(facts, out);
     else
-        top_screen_write(facts, width, height, top->has_colour, out);
+        top_screen_write(facts, top->is_live ? &top->view : NULL, width, height, top->has_colour, out);
     facts->nodes = NULL;
+    facts->node_count = 0;
     facts->nodes_reason = facts->away = NULL;
 }
 
@@ -143,18 +153,114 @@ static void draw(struct top_command *top)
     buffer_fini(&lines);
 }
 
-/* True: somebody typed q, or the terminal is gone. */
-static bool typed(void *context)
+/* Up to the first that asks for something; the others wait until it was granted. */
+static void keys_take(struct top_command *top)
+{
+    size_t at = 0;
+    for (size_t used; at < top->key_count && top->wish == TOP_NOTHING; at += used)
+        top->wish = top_view_type(&top->view, top->keys + at, top->key_count - at, &used);
+    top->key_count -= at;
+    memmove(top->keys, top->keys + at, top->key_count);
+}
+
+/* A wish is granted between two looks: a run of the inquiry may be going on here. */
+static enum inquiry_typed typed(void *context)
 {
     struct top_command *top = context;
-    char keys[64];
+    enum inquiry_typed answer = INQUIRY_TYPED_NOTHING;
+    char spare;
     for (;;) {
-        ssize_t length = read(top->terminal.input, keys, sizeof keys);
+        size_t room = sizeof top->keys - top->key_count;
+        ssize_t length = read(top->terminal.input, room > 0 ? top->keys + top->key_count : &spare, room > 0 ? room : 1);
         if (length < 0)
-            return errno != EAGAIN && errno != EINTR;
-        if (length == 0 || memchr(keys, 'q', (size_t)length) != NULL || memchr(keys, 'Q', (size_t)length) != NULL)
-            return true;
+            return errno == EAGAIN || errno == EINTR ? answer : INQUIRY_TYPED_END;
+        if (length == 0)
+            return INQUIRY_TYPED_END;
+        answer = INQUIRY_TYPED_KEY;
+        top->key_count += room > 0 ? (size_t)length : 0;
+        keys_take(top);
+        if (top->wish == TOP_QUIT)
+            return INQUIRY_TYPED_END;
     }
+}
+
+/* --- what keys ask for -------------------------------------------------------------------------------------------- */
+
+static void task_open(struct top_command *top, char *jid)
+{
+    size_t length = 0;
+    struct top_view *view = &top->view;
+    free(view->text);
+    view->text = NULL;
+    struct tasks tasks = {.console = top->console, .ids = &jid, .id_count = 1, .scan_limit = OPEN_SCANS};
+    tasks.out = open_memstream(&view->text, &length);
+    if (tasks.out == NULL)
+        return;
+    int code = tasks_show(&tasks);
+    fclose(tasks.out);
+    view->text_line = 0;
+    if (code == EXIT_CODE_OK)
+        view->mode = TOP_READS;
+    else
+        snprintf(view->note, sizeof view->note, "%s is not there any more, or cannot be asked for", jid);
+}
+
+static bool queue_is_paused(const struct top_facts *facts, const char *name)
+{
+    const struct backlog_queue *queue = backlog_find(&facts->status.backlog, name);
+    return queue != NULL && queue->is_paused;
+}
+
+/* The answer decides, so what it is about is kept: rows go on moving. */
+static void wish_ask(struct top_command *top, const char *chosen)
+{
+    struct top_view *view = &top->view;
+    bool is_queue = top->wish == TOP_PAUSE;
+    bool fits = is_queue ? view->section == TOP_QUEUES : view->section == TOP_TASKS || view->section == TOP_RESOURCES;
+    if (!fits || chosen[0] == '\0') {
+        snprintf(view->note, sizeof view->note, "choose a %s first: Tab and the arrows", is_queue ? "queue" : "task");
+        return;
+    }
+    char quoted[LOG_QUOTE_MAX];
+    view->asked = is_queue && queue_is_paused(&top->facts, chosen) ? TOP_RESUME : top->wish;
+    const char *verb = view->asked == TOP_CANCEL ? "cancel the task" : view->asked == TOP_PAUSE ? "pause" : "resume";
+    snprintf(view->target, sizeof view->target, "%s", chosen);
+    snprintf(view->note, sizeof view->note, "%s %s? [y/N]", verb, log_quote(chosen, quoted));
+    view->mode = TOP_CONFIRMS;
+}
+
+static void wish_do(struct top_command *top)
+{
+    struct top_view *view = &top->view;
+    struct console *console = &top->console;
+    char *name = view->target, quoted[LOG_QUOTE_MAX];
+    long long told = 0;
+    int code;
+    if (view->asked == TOP_CANCEL) {
+        code = tasks_cancel(console, &name, 1, &told);
+    } else {
+        inquiry_begin(console->inquiry);
+        operate_pause(&console->keys, view->asked == TOP_PAUSE, &name, 1, inquiry_compose(console->inquiry));
+        code = console_run(console);
+    }
+    snprintf(view->note, sizeof view->note, "%s: %s", log_quote(name, quoted),
+             code != EXIT_CODE_OK        ? "the queue node could not be asked"
+             : view->asked == TOP_CANCEL ? "is to be cancelled"
+                                         : "done");
+}
+
+static void wish_grant(struct top_command *top)
+{
+    char chosen[TOP_NAME_MAX];
+    top_screen_chosen(&top->facts, &top->view, chosen);
+    if (top->wish == TOP_DO)
+        wish_do(top);
+    else if (top->wish == TOP_CANCEL || top->wish == TOP_PAUSE)
+        wish_ask(top, chosen);
+    else if (top->wish == TOP_OPEN && (top->view.section == TOP_TASKS || top->view.section == TOP_RESOURCES) &&
+             chosen[0] != '\0')
+        task_open(top, chosen);
+    top->wish = TOP_NOTHING;
 }
 
 /* The pause ends with it, and then it is drawn again. */
@@ -169,6 +275,16 @@ static void suspended(void *context)
     top->is_suspended = true;
 }
 
+/* False: it is over. */
+static bool wishes_grant(struct top_command *top)
+{
+    while (top->wish != TOP_NOTHING && top->wish != TOP_QUIT) {
+        wish_grant(top);
+        keys_take(top);
+    }
+    return top->wish != TOP_QUIT;
+}
+
 /* Draws, and again when the terminal changes, until it is time to look. False: it is over. */
 static bool show_until(struct top_command *top, struct instant until)
 {
@@ -176,6 +292,8 @@ static bool show_until(struct top_command *top, struct instant until)
         if (top->is_suspended)
             terminal_suspend(&top->terminal);
         top->is_suspended = false;
+        if (!wishes_grant(top))
+            return false;
         draw(top);
         int64_t left_ns = instant_since(instant_now(), until);
         if (!inquiry_pause(top->console.inquiry, left_ns > 0 ? left_ns : 0))
@@ -194,7 +312,8 @@ static int run_live(struct top_command *top)
         &(struct inquiry_terminal){
             .input = top->terminal.input, .typed = typed, .resized = resized, .suspended = suspended, .context = top});
     inquiry_set_patience(top->console.inquiry, PATIENCE_NS);
-    top->console.is_silent = true;
+    top->console.is_silent = top->is_live = true;
+    top->view.section = TOP_TASKS;
     top->looked = instant_now();
     struct instant next;
     do
@@ -206,51 +325,40 @@ static int run_live(struct top_command *top)
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
-static int options_read(struct top_command *top, int argc, char **argv)
-{
-    struct error error = ERROR_NONE;
-    struct command_line line = command_line_begin(&command_top, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            top->path = line.value;
-        if (option == OPTION_INTERVAL && !duration_parse(line.value, &top->interval_ns, &error))
-            return command_misused(&command_top, "--interval: %s", error.text);
-        if (top->interval_ns < INTERVAL_LEAST_NS)
-            return command_misused(&command_top, "--interval: at least 200ms");
-        top->once |= option == OPTION_ONCE || option == OPTION_JSON;
-        top->as_json |= option == OPTION_JSON;
-    }
-    return line.is_over ? line.exit_code : -1;
-}
-
 static int run(int argc, char **argv)
 {
     struct top_command top = {.interval_ns = NS_PER_S};
-    int code = options_read(&top, argc, argv);
-    if (code >= 0)
-        return code;
-    code = console_begin(&top.console, &command_top, top.path, false);
+    struct command_line line;
+    if (!command_line_read(&line, &command_top, argc, argv, &top))
+        return line.exit_code;
+    int code = console_open(&top.console, &command_top, ORIGIN_NEEDS_QUEUE, true);
     if (code == EXIT_CODE_OK) {
         top.has_colour = table_has_colour(stdout);
         top.nodes = top_nodes_start(top.console.config, top.interval_ns > NS_PER_S ? top.interval_ns : NS_PER_S);
-        code = top.once || !isatty(STDOUT_FILENO) ? print_once(&top) : run_live(&top);
+        code = top.once || top.as_json || !isatty(STDOUT_FILENO) ? print_once(&top) : run_live(&top);
     }
     top_nodes_stop(top.nodes);
     top_facts_free(&top.facts);
-    console_end(&top.console);
-    return code;
+    free(top.view.text);
+    return console_close(&top.console, code);
 }
 
 const struct command command_top = {
     .name = "top",
     .summary = "show the fleet live in a terminal",
-    .synopsis = "-c FILE [--interval DURATION] [--once] [--json]",
     .about =
         "Shows tasks a second, every process with its busy threads, running tasks (the oldest first) with what they\n"
-        "lock and the token of their lock, the hottest resources with how many tasks wait and who holds them, the "
-        "lock\n"
-        "nodes with their latency and whether they vote, and the queues. Drawn anew every second; q or Ctrl-C ends it\n"
-        "and leaves the terminal as it was. What does not fit is left out, and counted (RUNNING 8/40).\n"
+        "lock and the token of their lock, the hottest resources with how many tasks wait and who holds them, the\n"
+        "lock nodes with their latency and whether they vote, and the queues. Above that a line says what is not "
+        "well,\n"
+        "as the first line of holdfast status does; only that no node is tried for a lock. Drawn anew every second; q\n"
+        "or Ctrl-C ends it and leaves the terminal as it was. What does not fit is left out, and counted (RUNNING\n"
+        "8/40).\n"
+        "\n"
+        "Keys: Tab and the arrows choose a row, / keeps the rows that have a text, s sorts by the next column, r the\n"
+        "other way round, Enter shows all that is known of a task, c cancels it, p pauses or resumes a queue; the "
+        "last\n"
+        "two ask first.\n"
         "\n"
         "Workers show what they run and what they have done every 5 s, so tasks are seen when they run for longer, "
         "and\n"
@@ -265,8 +373,8 @@ const struct command command_top = {
         "age, resource, token), resources (for, name, waiters, holder, process), lock_nodes (name, address, reached,\n"
         "votes, state, reason, latency, quarantine_left), queues (name, length, latency, paused). Times are seconds\n"
         "since 1970, spans are seconds; null is not known.\n",
-    .examples = "  holdfast top -c holdfast.conf\n"
-                "  holdfast top -c holdfast.conf --json | jq '.resources[:5]'\n",
+    .examples = "  holdfast top\n"
+                "  holdfast top --json | jq '.resources[:5]'\n",
     .options = options,
     .run = run,
 };

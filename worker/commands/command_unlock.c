@@ -15,19 +15,8 @@
 #include "worker/print/json_writer.h"
 #include "worker/commands/lock_view.h"
 
-enum { OPTION_CONFIG, OPTION_FORCE, OPTION_JSON, OPTION_USER, OPTION_PASSWORD_FILE };
-
 #define HEAR_WITHIN_NS (2 * NS_PER_S)
 #define HEAR_STEP_NS   (10 * NS_PER_MS)
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the workers (required)"},
-    [OPTION_FORCE] = {0, "force", NULL, "do it; else it is only said what would be done"},
-    [OPTION_JSON] = {0, "json", NULL, "print one JSON object, on one line"},
-    [OPTION_USER] = {0, "user", "NAME", "log in to the lock nodes as this user"},
-    [OPTION_PASSWORD_FILE] = {0, "password-file", "FILE", "and with the password in this file"},
-    {0, NULL, NULL, NULL},
-};
 
 /* What became of the message to the holder. */
 enum telling {
@@ -37,39 +26,19 @@ enum telling {
 };
 
 struct unlock {
-    struct lock_view_options view;
-    bool as_json, is_forced;
+    struct lock_view view;
+    bool is_forced;
     enum telling telling[REDLOCK_NODES_MAX]; /* of the view's holders */
     bool is_interrupted;
     bool woke; /* those that wait were let go */
 };
 
-/* --- the command line --------------------------------------------------------------------------------------------- */
-
-static int command_read(struct unlock *unlock, int argc, char **argv)
-{
-    struct command_line line = command_line_begin(&command_unlock, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            unlock->view.path = line.value;
-        if (option == OPTION_USER)
-            unlock->view.user = line.value;
-        if (option == OPTION_PASSWORD_FILE)
-            unlock->view.password_file = line.value;
-        unlock->as_json |= option == OPTION_JSON;
-        unlock->is_forced |= option == OPTION_FORCE;
-    }
-    if (line.is_over)
-        return line.exit_code;
-    if (line.argument_count != 1)
-        return command_misused(&command_unlock, "name the resource, as tasks name it: without the prefix of its keys");
-    if (unlock->view.path == NULL)
-        return command_misused(&command_unlock, "-c FILE is missing");
-    if (unlock->view.user != NULL && unlock->view.password_file == NULL)
-        return command_misused(&command_unlock, "--user wants --password-file");
-    unlock->view.resource = line.arguments[0];
-    return -1;
-}
+static const struct option_row options[] = {
+    {OPTION_FLAG, 0, "force", NULL, "do it; else it is only said what would be done",
+     .offset = offsetof(struct unlock, is_forced)},
+    {OPTION_TABLE, .table = lock_view_options, .offset = offsetof(struct unlock, view)},
+    {.type = OPTION_END},
+};
 
 /* --- telling the holder ------------------------------------------------------------------------------------------- */
 
@@ -113,8 +82,9 @@ static int hear_wait(struct unlock *unlock, unsigned holder, struct console *con
     return code;
 }
 
-static int holder_tell(struct unlock *unlock, struct lock_view *view, unsigned holder)
+static int holder_tell(struct unlock *unlock, unsigned holder)
 {
+    struct lock_view *view = &unlock->view;
     struct buffer call = {0};
     const struct lock_runner *runner = &view->runners[holder];
     buffer_format(&call, "LOSE %s", runner->jid);
@@ -132,21 +102,23 @@ static int holder_tell(struct unlock *unlock, struct lock_view *view, unsigned h
     return code;
 }
 
-static int holders_tell(struct unlock *unlock, struct lock_view *view)
+static int holders_tell(struct unlock *unlock)
 {
+    struct lock_view *view = &unlock->view;
     int code = EXIT_CODE_OK;
     for (unsigned i = 0; i < view->holder_count && code == EXIT_CODE_OK; i++)
         if (may_be_told(view, i))
-            code = holder_tell(unlock, view, i);
+            code = holder_tell(unlock, i);
     return code;
 }
 
 /* --- letting the next one go -------------------------------------------------------------------------------------- */
 
-static int waiters_free(struct unlock *unlock, struct lock_view *view)
+static int waiters_free(struct unlock *unlock)
 {
+    struct lock_view *view = &unlock->view;
     inquiry_begin(view->console.inquiry);
-    lock_waiters_request_free(&view->console, unlock->view.resource, inquiry_compose(view->console.inquiry));
+    lock_waiters_request_free(&view->console, view->resource, inquiry_compose(view->console.inquiry));
     int code = console_run(&view->console);
     if (code == EXIT_CODE_OK && inquiry_integer(view->console.inquiry, 0, -1) < 0)
         code = (int)inquiry_complain_reply(view->console.inquiry, 0, view->console.command->name);
@@ -156,8 +128,9 @@ static int waiters_free(struct unlock *unlock, struct lock_view *view)
 
 /* --- telling the operator ----------------------------------------------------------------------------------------- */
 
-static void telling_print(const struct unlock *unlock, const struct lock_view *view)
+static void telling_print(const struct unlock *unlock)
 {
+    const struct lock_view *view = &unlock->view;
     char quoted[LOG_QUOTE_MAX];
     for (unsigned i = 0; i < view->holder_count; i++) {
         const char *identity = view->runners[i].identity;
@@ -192,8 +165,9 @@ static void taking_print(const struct lock_view *view)
     }
 }
 
-static void print_json(const struct unlock *unlock, const struct lock_view *view)
+static void print_json(const struct unlock *unlock)
 {
+    const struct lock_view *view = &unlock->view;
     static const char *const tellings[] = {
         [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
     struct buffer out = {0};
@@ -210,10 +184,11 @@ static void print_json(const struct unlock *unlock, const struct lock_view *view
     json_print(&out);
 }
 
-static int refuse(const struct unlock *unlock, struct lock_view *view)
+static int refuse(struct unlock *unlock)
 {
-    if (unlock->as_json)
-        print_json(unlock, view);
+    struct lock_view *view = &unlock->view;
+    if (view->console.as_json)
+        print_json(unlock);
     else
         lock_view_print(view);
     if (view->holder_count == 0 && view->state == LOCK_IS_FREE)
@@ -236,25 +211,27 @@ static int exit_code_of(enum redlock_nodes_end end, int code)
 }
 
 /* From here on nothing keeps it from being done but nodes that do not answer. */
-static int take(struct unlock *unlock, struct lock_view *view)
+static int take(struct unlock *unlock)
 {
+    struct lock_view *view = &unlock->view;
     int code = view->has_queue ? EXIT_CODE_OK : view->queue_code;
-    if (!unlock->as_json)
+    origin_tell(&view->console.origin, view->command);
+    if (!view->console.as_json)
         lock_view_print(view);
     if (view->has_queue)
-        code = holders_tell(unlock, view);
+        code = holders_tell(unlock);
     if (unlock->is_interrupted)
         return code;
-    enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, unlock->view.resource);
+    enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->resource);
     if (view->has_queue) {
-        int freed = waiters_free(unlock, view);
+        int freed = waiters_free(unlock);
         code = code == EXIT_CODE_OK ? freed : code;
     }
-    if (unlock->as_json) {
-        print_json(unlock, view);
+    if (view->console.as_json) {
+        print_json(unlock);
         return exit_code_of(end, code);
     }
-    telling_print(unlock, view);
+    telling_print(unlock);
     taking_print(view);
     puts(unlock->woke ? "The task that has waited longest for it, if any does, was let go."
                       : "Who waits for it looks again when its time has come: the queue node could not be asked.");
@@ -264,23 +241,21 @@ static int take(struct unlock *unlock, struct lock_view *view)
 static int run(int argc, char **argv)
 {
     struct unlock unlock = {.view = {.command = &command_unlock, .changes = true}};
-    struct lock_view view;
-    int code = command_read(&unlock, argc, argv);
-    if (code >= 0)
-        return code;
-    code = lock_view_open(&view, &unlock.view);
+    struct command_line line;
+    if (!command_line_read(&line, &command_unlock, argc, argv, &unlock))
+        return line.exit_code;
+    int code = lock_view_open(&unlock.view, &line);
     if (code == EXIT_CODE_OK)
-        code = lock_view_look(&view);
+        code = lock_view_look(&unlock.view);
     if (code == EXIT_CODE_OK)
-        code = unlock.is_forced ? take(&unlock, &view) : refuse(&unlock, &view);
-    lock_view_close(&view);
-    return code;
+        code = unlock.is_forced ? take(&unlock) : refuse(&unlock);
+    return lock_view_close(&unlock.view, code);
 }
 
 const struct command command_unlock = {
     .name = "unlock",
     .summary = "take a lock away from its holder",
-    .synopsis = "-c FILE RESOURCE [--force] [--json]",
+    .arguments = "RESOURCE",
     .about =
         "Without --force: shows who holds the lock, as `holdfast who` does, and does nothing.\n"
         "\n"
@@ -302,8 +277,8 @@ const struct command command_unlock = {
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"
         "changed, refused, failed); forced, told (of each holder: heard, not heard, nobody), woke.\n",
-    .examples = "  holdfast unlock -c holdfast.conf acct:42\n"
-                "  holdfast unlock -c holdfast.conf acct:42 --force\n",
+    .examples = "  holdfast unlock acct:42\n"
+                "  holdfast unlock acct:42 --force\n",
     .options = options,
     .arguments_max = 1,
     .run = run,

@@ -6,48 +6,30 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
 #include "base/log.h"
 #include "worker/config/config.h"
 #include "worker/commands/culprit_note.h"
+#include "worker/commands/origin.h"
 #include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/plugin_reload.h"
+#include "worker/servers/local_nodes.h"
 #include "worker/signals.h"
 #include "worker/startup.h"
 #include "worker/supervisor.h"
 #include "worker/worker.h"
 
-enum {
-    OPTION_CONFIG,
-    OPTION_QUEUES,
-    OPTION_MAX_TASKS,
-    OPTION_DRAIN,
-    OPTION_REPORT,
-    OPTION_PROCESSES,
-    OPTION_ALLOW_ROOT
-};
-
-static const struct command_option options[] = {
-    [OPTION_CONFIG] = {'c', "config", "FILE", "the configuration of the worker (required)"},
-    [OPTION_QUEUES] = {0, "queues", "A,B", "serve these queues instead of those in the configuration"},
-    [OPTION_MAX_TASKS] = {0, "max-tasks", "N", "stop after N tasks were taken, not counting those that were parked"},
-    [OPTION_DRAIN] = {0, "drain", NULL, "stop when nothing is left to do (above)"},
-    [OPTION_REPORT] = {0, "report", "FILE", "write what was done, as one JSON object, at the end"},
-    [OPTION_PROCESSES] = {0, "processes", "N", "keep N worker processes running (1 to 64)"},
-    [OPTION_ALLOW_ROOT] = {0, "allow-root", NULL, "run although the user is root (or worker.allow_root)"},
-    {0, NULL, NULL, NULL},
-};
-
 /* Runners allocate little and briefly; one pool of memory for each of them would cost more than it saves. */
 #define MALLOC_ARENAS 2
 
 struct work_command {
+    struct origin origin;
     const char *path;
     bool allow_root;
+    int64_t max_tasks;                        /* 0 = no limit */
     int64_t processes;                        /* 0 = this one alone */
     const struct supervised_process *process; /* which of them this is; NULL = of none */
     struct worker_options worker;
@@ -59,11 +41,33 @@ struct work_command {
     struct zygote zygote;
 };
 
+#define AT(member) offsetof(struct work_command, member)
+static const struct option_row options[] = {
+    {OPTION_TEXT, 0, "queues", "A,B", "serve these queues instead of those in the configuration",
+     .offset = AT(worker.queues)},
+    {OPTION_COUNT, 0, "max-tasks", "N", "stop after N tasks were taken, not counting those that were parked",
+     .offset = AT(max_tasks), .least = 1, .most = INT64_MAX},
+    {OPTION_FLAG, 0, "drain", NULL, "stop when nothing is left to do (above)", .offset = AT(worker.drain)},
+    {OPTION_TEXT, 0, "report", "FILE", "write what was done, as one JSON object, at the end",
+     .offset = AT(worker.report_path)},
+    {OPTION_COUNT, 0, "processes", "N", "keep N worker processes running (1 to 64)", .offset = AT(processes),
+     .least = 1, .most = SUPERVISION_MAX},
+    {OPTION_FLAG, 0, "allow-root", NULL, "run although the user is root (or worker.allow_root)",
+     .offset = AT(allow_root)},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {.type = OPTION_END},
+};
+#undef AT
+
 /* Handlers act on what others push; nothing of that needs to be able to do everything. */
 static void root_check(const struct work_command *command, struct findings *findings)
 {
     if (geteuid() != 0 || command->allow_root || command->config->worker.allow_root)
         return;
+    if (command->origin.kind == ORIGIN_LOCAL) {
+        findings_warn(findings, "this worker runs as root: so does every task that is pushed to these local nodes");
+        return;
+    }
     findings_error(findings,
                    "%s: a worker does not run as root: a mistake in a handler, or a task made for one, would own the "
                    "machine. Run it as a user of its own (su, or User= or DynamicUser= of a systemd service), or allow "
@@ -74,8 +78,10 @@ static void root_check(const struct work_command *command, struct findings *find
 static struct log_options log_options_of(const struct config *config)
 {
     const struct config_worker *worker = &config->worker;
-    return (struct log_options){
-        .level = worker->log_level, .fd = STDERR_FILENO, .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
+    return (struct log_options){.level = worker->log_level,
+                                .format = worker->log_format,
+                                .fd = STDERR_FILENO,
+                                .path = worker->log_file[0] != '\0' ? worker->log_file : NULL};
 }
 
 /* A supervisor has made it, from the configuration as it was a moment before. */
@@ -126,11 +132,14 @@ static bool prepare(struct work_command *command)
         command->plugins =
             plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
         plugins_add_programs(command->plugins, NULL, command->config, findings);
+        startup_leave_out(command->config, command->plugins, findings);
         startup_check(command->config, command->plugins, findings);
         root_check(command, findings);
     }
     if (findings->errors > 0 || command->process == NULL || command->process->number == 1)
         findings_print(findings, stderr); /* warnings are the same in all */
+    if (findings->errors > 0)
+        origin_tell(&command->origin, &command_work);
     return command->config != NULL && findings->errors == 0;
 }
 
@@ -143,7 +152,7 @@ static bool open_plugins(struct work_command *command)
         .host_for = job_hosts_for, .hosts = command->hosts, .runs_here = startup_runs_here, .context = command->config};
     if (plugins_open_for(command->plugins, &opening, &error))
         return true;
-    log_event(LOG_ERROR, "plugin_refused", "reason=%s", log_quote(error.text, text));
+    log_event(LOG_ERROR, "plugin_refused", "reason=%s", log_value(error.text, text));
     return false;
 }
 
@@ -225,10 +234,16 @@ static int run_supervised(void *context, const struct supervised_process *proces
 {
     struct work_command *command = context;
     char *report_path = NULL;
+    struct error error = ERROR_NONE;
     crash_notes_begin(process->board);
     signals_hold();
+    if (command->origin.kind == ORIGIN_LOCAL && local_nodes_join(&error) != EXIT_CODE_OK) {
+        fprintf(stderr, "holdfast work: %s\n", error.text);
+        return EXIT_CODE_FAILURE;
+    }
     config_free(command->config);
     command->process = process;
+    command->worker.processes = (unsigned)command->processes;
     if (command->worker.report_path != NULL &&
         asprintf(&report_path, "%s.%u", command->worker.report_path, process->number) < 0)
         return EXIT_CODE_FAILURE;
@@ -249,8 +264,10 @@ static int supervise(struct work_command *command)
     if (command->config != NULL)
         root_check(command, findings);
     bool is_well = command->config != NULL && findings->errors == 0;
-    if (!is_well)
+    if (!is_well) {
         findings_print(findings, stderr);
+        origin_tell(&command->origin, &command_work);
+    }
     findings_fini(findings);
     *findings = (struct findings){0};
     if (is_well)
@@ -263,43 +280,44 @@ static int supervise(struct work_command *command)
     return code;
 }
 
+/* The nodes outlive this worker, so it says how to be rid of them, too. */
+static int local_start(struct work_command *command)
+{
+    struct error error = ERROR_NONE;
+    command->origin.kind = ORIGIN_LOCAL;
+    int code = (int)local_nodes_start(&command->origin.found, stderr, &error);
+    if (code == EXIT_CODE_OK)
+        fputs("The local nodes run until `holdfast local stop`. To go on with a configuration of your own: "
+              "holdfast config --from-local > holdfast.conf\n",
+              stderr);
+    else
+        fprintf(stderr, "holdfast work: %s\n", error.text);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     signals_hold();
     struct work_command command = {0};
-    int64_t max_tasks = 0; /* no limit */
-    struct command_line line = command_line_begin(&command_work, argc, argv);
-    for (int option; (option = command_line_next(&line)) >= 0;) {
-        if (option == OPTION_CONFIG)
-            command.path = line.value;
-        else if (option == OPTION_QUEUES)
-            command.worker.queues = line.value;
-        else if (option == OPTION_ALLOW_ROOT)
-            command.allow_root = true;
-        else if (option == OPTION_DRAIN)
-            command.worker.drain = true;
-        else if (option == OPTION_REPORT)
-            command.worker.report_path = line.value;
-        else if (option == OPTION_PROCESSES && !count_parse(line.value, 1, SUPERVISION_MAX, &command.processes))
-            return command_misused(&command_work, "--processes wants a number from 1 to %d, not '%s'", SUPERVISION_MAX,
-                                   line.value);
-        else if (option == OPTION_MAX_TASKS && !count_parse(line.value, 1, INT64_MAX, &max_tasks))
-            return command_misused(&command_work, "--max-tasks wants a number from 1 on, not '%s'", line.value);
-    }
-    if (line.is_over)
+    struct command_line line;
+    if (!command_line_read(&line, &command_work, argc, argv, &command))
         return line.exit_code;
-    command.worker.max_tasks = (uint64_t)max_tasks;
-    if (command.path == NULL)
-        return command_misused(&command_work, "the configuration is missing: -c FILE");
-    if (command.processes > 0 && max_tasks > 0)
+    if (command.processes > 0 && command.max_tasks > 0)
         return command_misused(&command_work, "--max-tasks counts in one process: leave it out with --processes");
-    return command.processes > 0 ? supervise(&command) : run_worker(&command);
+    bool is_new = command.origin.is_local && command.origin.path == NULL;
+    int code = is_new ? local_start(&command) : origin_find(&command.origin, &command_work, ORIGIN_NEEDS_LOCKS);
+    if (code == EXIT_CODE_OK) {
+        command.worker.max_tasks = (uint64_t)command.max_tasks;
+        command.path = origin_path(&command.origin);
+        code = command.processes > 0 ? supervise(&command) : run_worker(&command);
+    }
+    origin_close(&command.origin);
+    return code;
 }
 
 const struct command command_work = {
     .name = "work",
     .summary = "run tasks from the queues",
-    .synopsis = "-c FILE [--queues A,B] [--drain] [--max-tasks N] [--report FILE] [--processes N]",
     .about =
         "Takes tasks from the queues of the configuration, locks what each of them names, runs its handler on one of\n"
         "the worker's threads while the lock is extended in the background, and settles it.\n"
@@ -327,11 +345,16 @@ const struct command command_work = {
         "later, for failed tasks until their retry is due, and for paused queues. Workers that drain the same queues\n"
         "end together.\n"
         "\n"
+        "With --local it needs no configuration and no nodes: it starts private ones on this machine, or finds those\n"
+        "that run, and serves the classes echo and sleep. Every other command finds them with --local, too. They go\n"
+        "on when the worker ends, until `holdfast local stop`, and keep the tasks that are queued.\n"
+        "\n"
         "A worker refuses to run as root unless it is allowed to. Run as many workers, on as many hosts, as you "
         "like.\n",
-    .examples = "  holdfast work -c holdfast.conf\n"
-                "  holdfast work -c holdfast.conf --processes 4\n"
-                "  holdfast work -c holdfast.conf --drain --report report.json\n",
+    .examples = "  holdfast work --local\n"
+                "  holdfast work\n"
+                "  holdfast work --processes 4\n"
+                "  holdfast work --drain --report report.json\n",
     .options = options,
     .run = run,
 };

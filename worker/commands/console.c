@@ -11,13 +11,31 @@
 
 enum { COMPLAINT_MAX = 1024 };
 
-int console_complain(const struct console *console, const char *format, ...)
+#define AT(member) offsetof(struct console, member)
+#define JSON_ROW                                                                                                       \
+    {                                                                                                                  \
+        OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(as_json)                      \
+    }
+const struct option_row console_options[] = {
+    JSON_ROW,
+    {OPTION_TABLE, .table = origin_queue_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {.type = OPTION_END},
+};
+const struct option_row console_config_options[] = {
+    JSON_ROW,
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
+    {.type = OPTION_END},
+};
+#undef AT
+
+int console_complain(struct console *console, const char *format, ...)
 {
     char text[COMPLAINT_MAX];
     va_list values;
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    console->has_complained = true;
     if (!console->is_silent)
         fprintf(stderr, "holdfast %s: %s\n", console->command->name, log_defuse(text));
     return EXIT_CODE_FAILURE;
@@ -27,6 +45,7 @@ int console_run(struct console *console)
 {
     if (inquiry_run(console->inquiry))
         return EXIT_CODE_OK;
+    console->has_complained = true;
     return console->is_silent ? EXIT_CODE_TEMPORARY : (int)inquiry_complain(console->inquiry, console->command->name);
 }
 
@@ -47,49 +66,54 @@ bool console_time(struct console *console)
     return true;
 }
 
-static bool config_take(struct console *console, const char *path)
-{
-    console->config = config_read(path, &console->warnings);
-    bool is_good = console->config != NULL && console->warnings.errors == 0;
-    if (!is_good)
-        findings_print(&console->warnings, stderr);
-    return is_good;
-}
-
-int console_begin(struct console *console, const struct command *command, const char *path, bool changes)
+int console_connect(struct console *console, bool changes)
 {
     struct error error = ERROR_NONE;
-    *console = (struct console){.command = command};
-    queue_keys_init(&console->keys, "", "");
-    if (path == NULL)
-        return command_misused(command, "-c FILE is missing");
-    if (!config_take(console, path))
-        return EXIT_CODE_FAILURE;
     log_set_level(LOG_NOTHING); /* what connections log is told in our own words */
     console->inquiry = inquiry_open(&(struct inquiry_options){.node = &console->config->queue_node,
                                                               .client_name = "holdfast-console",
                                                               .scripts = changes ? queue_scripts : NULL,
-                                                              .script_count = changes ? QUEUE_SCRIPT_COUNT : 0},
+                                                              .script_count = changes ? QUEUE_SCRIPT_COUNT : 0,
+                                                              .patience_ns = console->origin.node_timeout_ns},
                                     &error);
     if (console->inquiry == NULL)
         return console_complain(console, "%s", error.text);
     /* The first question pays for the connection; the second one tells the clocks apart. */
-    if (!console_time(console) || !console_time(console))
-        return (int)inquiry_complain(console->inquiry, command->name);
-    return EXIT_CODE_OK;
+    if (console_time(console) && console_time(console))
+        return EXIT_CODE_OK;
+    console->has_complained = true;
+    return (int)inquiry_complain(console->inquiry, console->command->name);
 }
 
-void console_end(struct console *console)
+int console_configure(struct console *console, const struct command *command, enum origin_needs needs)
 {
+    console->command = command;
+    queue_keys_init(&console->keys, "", "");
+    return origin_open(&console->origin, command, needs, &console->config, &console->warnings);
+}
+
+int console_open(struct console *console, const struct command *command, enum origin_needs needs, bool changes)
+{
+    int code = console_configure(console, command, needs);
+    return code == EXIT_CODE_OK ? console_connect(console, changes) : code;
+}
+
+int console_close(struct console *console, int code)
+{
+    if (console->has_complained)
+        origin_tell(&console->origin, console->command);
     inquiry_close(console->inquiry);
     queue_keys_fini(&console->keys);
     config_free(console->config);
     findings_fini(&console->warnings);
+    origin_close(&console->origin);
+    return code;
 }
 
-bool console_confirm(const struct console *console, bool is_sure, const char *format, ...)
+bool console_confirm(struct console *console, bool is_sure, const char *format, ...)
 {
     char question[COMPLAINT_MAX], answer[16];
+    origin_tell(&console->origin, console->command);
     if (is_sure)
         return true;
     va_list values;

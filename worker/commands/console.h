@@ -1,11 +1,11 @@
 /* What every command of an operator begins with: the configuration, a way to ask the queue node, its keys and its
  * time.
  *
- *     struct console console;
- *     int code = console_begin(&console, &command_status, path, false);
+ *     struct console console = {0};                  its origin is filled when the options are read
+ *     int code = console_open(&console, &command_status, ORIGIN_NEEDS_QUEUE, false);
  *     if (code == EXIT_CODE_OK)
  *         ...
- *     console_end(&console);        also after a failure
+ *     return console_close(&console, code);          also after a failure
  *
  * What fails is said on standard error. */
 #ifndef WORKER_CONSOLE_H
@@ -15,11 +15,12 @@
 
 #include "base/clock.h"
 #include "queue/keys.h"
-#include "worker/commands/command.h"
+#include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/inquiry.h"
 
 struct console {
+    struct origin origin; /* filled by options, as as_json is */
     const struct command *command;
     struct config *config;
     struct findings warnings; /* about it */
@@ -27,22 +28,31 @@ struct console {
     struct queue_keys keys;
     struct wall_time now;  /* of the queue node, when the command began */
     struct wall_time here; /* of this machine, at the same moment */
+    bool as_json;
+    bool has_complained;
     bool is_silent;        /* what fails is not said: inquiry_reason() tells it */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };
 
+extern const struct option_row console_options[];        /* --json, and origin_queue_options */
+extern const struct option_row console_config_options[]; /* --json, and origin_options: for ORIGIN_NEEDS_LOCKS */
+
 /* `changes`: the command runs scripts that change something. Returns an exit code. */
-int console_begin(struct console *console, const struct command *command, const char *path, bool changes);
-void console_end(struct console *console);
+int console_open(struct console *console, const struct command *command, enum origin_needs needs, bool changes);
+/* The two parts of it: the configuration, and the connection. */
+int console_configure(struct console *console, const struct command *command, enum origin_needs needs);
+int console_connect(struct console *console, bool changes);
+/* Returns `code`. After a complaint it says which configuration the command went by, unless the user named it. */
+int console_close(struct console *console, int code);
 
 /* The node's time, asked anew. False after a complaint. */
 bool console_time(struct console *console) MUST_CHECK;
 /* Runs the pipeline; complains when it was not answered. Returns an exit code. */
 int console_run(struct console *console);
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */
-int console_complain(const struct console *console, const char *format, ...) PRINTF_LIKE(2, 3);
+int console_complain(struct console *console, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* True when somebody at a terminal said yes, or `is_sure`. Without a terminal, asks for --yes. */
-bool console_confirm(const struct console *console, bool is_sure, const char *format, ...) PRINTF_LIKE(3, 4);
+bool console_confirm(struct console *console, bool is_sure, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #endif

@@ -12,7 +12,7 @@ static void failure_tell(const char *reason)
     char text[LOG_QUOTE_MAX];
     log_event(LOG_WARN, "culprit_not_noted",
               "reason=%s advice=\"the tasks that ran beside it count as if they had crashed the worker, too\"",
-              log_quote(reason, text));
+              log_value(reason, text));
 }
 
 static void outcome_tell(const struct inquiry *inquiry, const struct berth *berth)
@@ -24,7 +24,7 @@ static void outcome_tell(const struct inquiry *inquiry, const struct berth *bert
     else if (inquiry_integer(inquiry, 0, 0) != 1)
         failure_tell("it was recovered before");
     else
-        log_event(LOG_INFO, "culprit_noted", "jid=%s", log_quote(berth->jid, jid));
+        log_event(LOG_INFO, "culprit_noted", "jid=%s", log_value(berth->jid, jid));
 }
 
 void culprit_note(const void *config, const struct board *board, unsigned culprit)

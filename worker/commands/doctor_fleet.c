@@ -7,16 +7,9 @@
 #include "base/log.h"
 #include "worker/print/human.h"
 
-#define LOST_US        (60 * US_PER_S) /* living processes recover a dead one sooner */
 #define CLOCK_AHEAD_US (2 * US_PER_S)
 #define BEAT_LATE_US   (45 * US_PER_S) /* a heartbeat comes every few seconds, and is kept for 60 s */
 
-static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
-                                              "Nothing is run, and tasks that become due wait in their sets.",
-                                              "Start a worker: `holdfast work -c FILE`."};
-static const struct doctor_kind orphaned_claims = {
-    "orphaned-claims", DOCTOR_ERROR, "What this process had claimed runs nowhere and waits in no queue.",
-    "Start a worker, which recovers it; or `holdfast tasks retry --all --place claims`."};
 static const struct doctor_kind foreign_on_our_queues = {
     "foreign-worker-on-our-queues", DOCTOR_ERROR,
     "It takes tasks for which it has no handler, and loses what it was running when it dies.",
@@ -37,12 +30,6 @@ static const struct doctor_kind beat_late = {
     "heartbeat-late", DOCTOR_WARNING,
     "Its lease runs, but what dashboards show of it is old: its clock is behind, or it is overloaded.",
     "Look at the clock and the load of its host."};
-static const struct doctor_kind queue_clash = {"queue-key-clash", DOCTOR_ERROR,
-                                               "No task can be pushed to this queue or taken from it.",
-                                               "Find out who writes this key, rename or delete it."};
-static const struct doctor_kind queue_unserved = {
-    "queue-unserved", DOCTOR_WARNING, "These tasks wait for ever.",
-    "Let a worker serve the queue (worker.queues), or mend the name where they are pushed."};
 static const struct doctor_kind queue_paused = {"queue-paused", DOCTOR_NOTE,
                                                 "No worker claims from it until it is resumed.",
                                                 "`holdfast resume NAME` when that is not meant."};
@@ -118,19 +105,10 @@ static void examine_clock(struct doctor *doctor, const struct fleet_process *pro
 static void examine_processes(struct doctor *doctor)
 {
     const struct fleet *fleet = &doctor->status.fleet;
-    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
-    for (size_t i = 0; i < fleet->count; i++) {
-        const struct fleet_process *process = &fleet->items[i];
-        if (process->state == FLEET_LOST && process->lease_end.us < doctor->console->now.us - LOST_US)
-            doctor_find(doctor, &orphaned_claims, "the lease of %s ended %s and nobody has recovered its claims",
-                        log_quote(process->identity, quoted),
-                        human_moment(process->lease_end, doctor->console->now, human));
-        examine_clock(doctor, process);
-    }
+    for (size_t i = 0; i < fleet->count; i++)
+        examine_clock(doctor, &fleet->items[i]);
     examine_foreign(doctor, true);
     examine_foreign(doctor, false);
-    if (status_serving(&doctor->status) == 0)
-        doctor_find(doctor, &no_workers, "no process takes tasks");
     if (fleet->is_cut)
         doctor_find(doctor, &fleet_cut, "there are more than %d processes", FLEET_MAX);
 }
@@ -146,27 +124,12 @@ static void examine_own_clock(struct doctor *doctor)
                     apart > 0 ? "ahead of" : "behind", human_span(certain, human));
 }
 
-static bool is_served(const struct fleet *fleet, const char *queue)
-{
-    for (size_t i = 0; i < fleet->count; i++) {
-        const struct fleet_process *process = &fleet->items[i];
-        if ((process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN) && fleet_process_serves(process, queue))
-            return true;
-    }
-    return false;
-}
-
 static void examine_queues(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->status.backlog.count; i++) {
         const struct backlog_queue *queue = &doctor->status.backlog.items[i];
-        char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+        char quoted[LOG_QUOTE_MAX];
         log_quote(queue->name, quoted);
-        if (queue->length < 0)
-            doctor_find(doctor, &queue_clash, "the key of queue %s holds something that is no list", quoted);
-        if (queue->length > 0 && !is_served(&doctor->status.fleet, queue->name))
-            doctor_find(doctor, &queue_unserved, "the queue %s has %s task%s, and no process serves it", quoted,
-                        human_count(queue->length, human), human_plural(queue->length));
         if (queue->is_paused)
             doctor_find(doctor, &queue_paused, "the queue %s is paused", quoted);
     }

@@ -1,14 +1,102 @@
 /* Our own keys, by SCAN with a budget: those of processes that are not listed any more, and those that nobody knows.
  *
  * The leases are read once more behind the scan, so that a process that started meanwhile is not taken for gone. */
-#include "worker/commands/doctor.h"
-
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/commands/dry_leftovers.h"
+#include "base/real.h"
+#include "queue/dry_runs.h"
+#include "worker/commands/doctor.h"
+
+/* --- what dry runs left behind ------------------------------------------------------------------------------------ */
+
+/* Keys of dry runs that are over, as `holdfast doctor` meets them while it walks through the keys of the queue node,
+ * and runs in their index that nobody leads any more. */
+
+enum { DRY_LEFTOVERS_MAX = 32 };
+
+struct dry_leftovers {
+    struct dry_leftover {
+        char run[DRY_RUNS_ID_DIGITS + 1];
+        unsigned long long keys;
+    } runs[DRY_LEFTOVERS_MAX]; /* further ones are left out */
+    size_t count;
+};
+
+static const struct doctor_kind dry_run_left = {
+    "dry-run-left", DOCTOR_WARNING,
+    "A dry run was killed, or its machine was: its keys take memory, and no worker looks at them.",
+    "The next dry run on these nodes removes them. If it ended more than a week ago, remove them by hand: "
+    "redis-cli --scan --pattern 'hf:2:dry:RUN:*' | xargs redis-cli unlink"};
+
+static struct dry_leftover *leftover_of(struct dry_leftovers *leftovers, const char *run)
+{
+    for (size_t i = 0; i < leftovers->count; i++)
+        if (strcmp(leftovers->runs[i].run, run) == 0)
+            return &leftovers->runs[i];
+    if (leftovers->count == DRY_LEFTOVERS_MAX)
+        return NULL;
+    struct dry_leftover *leftover = &leftovers->runs[leftovers->count++];
+    *leftover = (struct dry_leftover){.keys = 0};
+    snprintf(leftover->run, sizeof leftover->run, "%s", run);
+    return leftover;
+}
+
+/* True when the key is one of a dry run. */
+static bool dry_leftovers_note(struct dry_leftovers *leftovers, const char *key)
+{
+    char run[DRY_RUNS_ID_DIGITS + 1];
+    if (!dry_runs_key_read(key, run))
+        return false;
+    struct dry_leftover *leftover = leftover_of(leftovers, run);
+    if (leftover != NULL)
+        leftover->keys++;
+    return true;
+}
+
+static bool is_over(const struct doctor *doctor, size_t index)
+{
+    const struct redis_reply *score = inquiry_reply_of(doctor->console->inquiry, index, REDIS_STRING);
+    return score == NULL || wall_read(score->bytes).us < doctor->console->now.us;
+}
+
+/* Those that the walk did not meet, because it ended before, or because their keys have gone by themselves. */
+static int index_take(struct dry_leftovers *leftovers, struct doctor *doctor)
+{
+    inquiry_begin(doctor->console->inquiry);
+    inquiry_ask(doctor->console->inquiry, "ZRANGE", dry_runs_index(), "0", "31", NULL);
+    int code = console_run(doctor->console);
+    const struct redis_reply *runs =
+        code == EXIT_CODE_OK ? inquiry_reply_of(doctor->console->inquiry, 0, REDIS_ARRAY) : NULL;
+    char run[DRY_RUNS_ID_DIGITS + 1];
+    for (size_t i = 0; runs != NULL && i < runs->count; i++)
+        if (dry_runs_ended_read(runs, i, run))
+            leftover_of(leftovers, run);
+    return code;
+}
+
+/* Finds those that are over. Returns an exit code. */
+static int dry_leftovers_judge(struct dry_leftovers *leftovers, struct doctor *doctor)
+{
+    int code = index_take(leftovers, doctor);
+    if (code != EXIT_CODE_OK || leftovers->count == 0)
+        return code;
+    inquiry_begin(doctor->console->inquiry);
+    for (size_t i = 0; i < leftovers->count; i++)
+        inquiry_ask(doctor->console->inquiry, "ZSCORE", dry_runs_index(), leftovers->runs[i].run, NULL);
+    code = console_run(doctor->console);
+    for (size_t i = 0; code == EXIT_CODE_OK && i < leftovers->count; i++)
+        if (is_over(doctor, i))
+            doctor_find(doctor, &dry_run_left,
+                        "the dry run %s is over and was not cleaned up; %llu of its keys were met",
+                        leftovers->runs[i].run, leftovers->runs[i].keys);
+    return code;
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 enum { SCAN_COUNT = 1000, ORPHANS_MAX = 50 };
 
@@ -64,6 +152,8 @@ static void key_take(struct orphans *orphans, const char *key)
                  {keys->unique_prefix, false, false},
                  {keys->receipt_prefix, false, false},
                  {"hf:2:", false, false},
+                 {"hf:fence:", false, false}, /* of locks, where one server is for everything */
+                 {"hf:lock:", false, false},
                  {keys->former_claims_prefix, false, false},
                  {keys->former_bell_prefix, false, false},
                  {keys->former_processes, false, false}};

@@ -18,9 +18,6 @@ static const struct doctor_kind lock_node_away = {
 static const struct doctor_kind lock_node_away_too = {"lock-node-unreachable", DOCTOR_WARNING,
                                                       "It is one of those without which there is no majority.",
                                                       "Bring the node back, or mend its address."};
-static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
-                                                      "No lock can be taken: every task that needs one waits.",
-                                                      "Bring the lock nodes back, or mend what they say."};
 static const struct doctor_kind lock_node_refuses = {
     "lock-node-refuses", DOCTOR_ERROR, "A node that answers with errors has no vote: it is as good as down.",
     "Mend what it says: memory, its user's rights, lock.prefix."};
@@ -74,27 +71,20 @@ static void probe_judge(struct doctor *doctor, const struct node_probe *probe, b
     findings_fini(&findings);
 }
 
-static int nodes_examine(struct doctor *doctor)
+static int nodes_examine(struct doctor *doctor, struct node_probe probes[REDLOCK_NODES_MAX])
 {
     const struct config *config = doctor->console->config;
     struct error error = ERROR_NONE;
     size_t count = config->lock_node_count, granted = 0;
-    if (count == 0)
-        return EXIT_CODE_OK;
-    struct node_probe *probes = memory_zeroed(count, sizeof *probes);
     for (size_t i = 0; i < count; i++)
         probes[i] = (struct node_probe){
             .node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS, .lock_prefix = config->lock.prefix};
-    bool was_run = node_probe_all(probes, count, &error);
-    for (size_t i = 0; was_run && i < count; i++)
-        granted += node_probe_grants(&probes[i]);
-    for (size_t i = 0; was_run && i < count; i++)
-        probe_judge(doctor, &probes[i], granted > count / 2);
-    free(probes);
-    if (!was_run)
+    if (!node_probe_all(probes, count, &error))
         return console_complain(doctor->console, "%s", error.text);
-    if (granted <= count / 2)
-        doctor_find(doctor, &lock_majority_away, "%zu of %zu lock nodes grant locks", granted, count);
+    for (size_t i = 0; i < count; i++)
+        granted += node_probe_grants(&probes[i]);
+    for (size_t i = 0; i < count; i++)
+        probe_judge(doctor, &probes[i], granted > count / 2);
     return EXIT_CODE_OK;
 }
 
@@ -123,8 +113,6 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
         if (!view->votes && strcmp(view->state, "unseen") != 0)
             member_judge(doctor, view);
     }
-    if (group.voters < group.quorum && group.reached >= group.quorum)
-        doctor_find(doctor, &lock_majority_away, "%u of %u lock nodes vote", group.voters, group.nodes);
 }
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */
@@ -159,15 +147,19 @@ static void host_clock_judge(struct doctor *doctor, int64_t bound_ppm)
                     (long long)ppm, (long long)bound_ppm);
 }
 
-static void group_examine(struct doctor *doctor)
+static void group_examine(struct doctor *doctor, const struct node_probe *probes)
 {
     struct nodes_session session;
+    struct redlock_node_view views[REDLOCK_NODES_MAX];
     int64_t drift_ppm = (int64_t)(doctor->console->config->lock.drift_factor * 1e6 + 0.5);
-    if (nodes_session_open(&session, doctor->console->config, NULL, NULL)) {
+    if (nodes_session_open(&session, doctor->console->config, NULL)) {
         (void)redlock_nodes_compare_clocks(session.nodes, CLOCKS_COMPARED_NS);
         group_judge(doctor, session.nodes);
-        for (size_t i = 0; i < session.options.node_count; i++)
-            rate_judge(doctor, redlock_nodes_view(session.nodes, i), drift_ppm);
+        for (size_t i = 0; i < session.options.node_count; i++) {
+            views[i] = *redlock_nodes_view(session.nodes, i);
+            rate_judge(doctor, &views[i], drift_ppm);
+        }
+        status_take_locks(&doctor->status, views, probes, session.options.node_count);
         host_clock_judge(doctor, drift_ppm / 2);
     }
     nodes_session_close(&session);
@@ -178,8 +170,11 @@ int doctor_examine_locks(struct doctor *doctor)
     const struct findings *warnings = &doctor->console->warnings;
     for (size_t i = 0; i < warnings->count; i++)
         doctor_find(doctor, &configuration, "%s", warnings->items[i].text);
-    int code = nodes_examine(doctor);
+    if (doctor->console->config->lock_node_count == 0)
+        return EXIT_CODE_OK;
+    struct node_probe probes[REDLOCK_NODES_MAX] = {0};
+    int code = nodes_examine(doctor, probes);
     if (code == EXIT_CODE_OK)
-        group_examine(doctor);
+        group_examine(doctor, probes);
     return code;
 }

@@ -44,16 +44,6 @@ struct sample {
     size_t unserved_count;
 };
 
-static bool is_served(const struct doctor *doctor, const char *queue)
-{
-    for (size_t i = 0; i < doctor->status.fleet.count; i++) {
-        const struct fleet_process *process = &doctor->status.fleet.items[i];
-        if ((process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN) && fleet_process_serves(process, queue))
-            return true;
-    }
-    return false;
-}
-
 static void unserved_note(struct sample *sample, const char *queue)
 {
     for (size_t i = 0; i < sample->unserved_count; i++)
@@ -76,7 +66,7 @@ static void entry_take(struct sample *sample, const struct task_entry *entry)
     if (!sample->view.is_task || entry->place == TASK_IN_DEAD)
         return;
     const char *queue = sample->view.envelope.queue[0] != '\0' ? sample->view.envelope.queue : "default";
-    if (!is_served(sample->doctor, queue))
+    if (fleet_servers(&sample->doctor->status.fleet, queue) == 0)
         unserved_note(sample, queue);
 }
 
@@ -134,6 +124,7 @@ static int kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
                   {keys->listed, "set", -1},
                   {keys->processes, "zset", -1},
                   {keys->cancels, "zset", -1},
+                  {keys->contended, "zset", -1},
                   {keys->former_processes, "set", -1},
                   {keys->processed, "string", -1},
                   {keys->failed, "string", -1}};
@@ -166,7 +157,7 @@ static void dead_judge(struct doctor *doctor)
     enum { MOST = DEAD_ENTRIES - 1 };
     long long count = doctor->status.dead;
     char human[HUMAN_TEXT_MAX];
-    if (count >= MOST - MOST / 10)
+    if (count >= MOST - MOST / 10 && count < MOST)
         doctor_find(doctor, &dead_nearly_full, "dead has %s entries; it keeps %d, for %d days",
                     human_count(count, human), MOST, DEAD_AGE_S / 86400);
 }

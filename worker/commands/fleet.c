@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/real.h"
 
-enum { ASKED_AT_ONCE = 100, SCAN_COUNT = 500, FIELD_COUNT = 7 };
+enum { ASKED_AT_ONCE = 100, SCAN_COUNT = 500, FIELD_COUNT = 8 };
 
 /* --- identities ------------------------------------------------------------------------------------------------- */
 
@@ -89,6 +89,8 @@ void fleet_process_read(struct fleet_process *process, const struct redis_reply 
     process->rss_kb = number_of(values[5]);
     if (values[6]->bytes != NULL)
         process->concurrency = number_of(values[6]);
+    free(process->classes);
+    process->classes = values[7]->bytes != NULL ? memory_text(values[7]->bytes) : NULL;
 }
 
 /* Names, one a line. */
@@ -198,6 +200,7 @@ void fleet_free(struct fleet *fleet)
         struct fleet_process *process = &fleet->items[i];
         process_info_fini(&process->info);
         free(process->identity);
+        free(process->classes);
     }
     free(fleet->items);
     *fleet = (struct fleet){.count = 0};
@@ -211,12 +214,40 @@ const struct fleet_process *fleet_find(const struct fleet *fleet, const char *id
     return NULL;
 }
 
+static bool names_line(const char *lines, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *at = lines; at != NULL; at = strchr(at, '\n') != NULL ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, text, length) == 0 && (at[length] == '\n' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+bool fleet_announces(const struct fleet *fleet, const char *class_name)
+{
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        if (process->state == FLEET_ALIVE && (process->classes == NULL || names_line(process->classes, class_name)))
+            return true;
+    }
+    return false;
+}
+
 bool fleet_process_serves(const struct fleet_process *process, const char *queue)
 {
-    for (size_t i = 0; i < process->info.queue_count; i++)
+    bool takes = process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN;
+    for (size_t i = 0; takes && i < process->info.queue_count; i++)
         if (strcmp(process->info.queues[i], queue) == 0)
             return true;
     return false;
+}
+
+size_t fleet_servers(const struct fleet *fleet, const char *queue)
+{
+    size_t servers = 0;
+    for (size_t i = 0; i < fleet->count; i++)
+        servers += fleet_process_serves(&fleet->items[i], queue);
+    return servers;
 }
 
 const char *fleet_state_name(enum fleet_state state)

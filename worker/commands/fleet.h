@@ -32,6 +32,7 @@ struct fleet_process {
     int64_t rtt_us;
     bool is_quiet;
     struct wall_time beat;
+    char *classes;    /* that it serves, one a line; NULL: it does not say */
     bool is_clash;    /* that hash is none: something foreign is under its key */
     long long claims; /* slots and queues in its hash of claims; of a leased one */
 };
@@ -48,11 +49,15 @@ int fleet_read(struct fleet *fleet, struct console *console) MUST_CHECK; /* an e
 void fleet_free(struct fleet *fleet);
 
 const struct fleet_process *fleet_find(const struct fleet *fleet, const char *identity); /* or NULL */
+/* Whether a living process of ours serves the class, or may: one that does not say which it serves. */
+bool fleet_announces(const struct fleet *fleet, const char *class_name);
+/* Whether it lives, be it ours or not, and the queue is one of its. */
 bool fleet_process_serves(const struct fleet_process *process, const char *queue);
-const char *fleet_state_name(enum fleet_state state); /* "alive", "lost", ... */
+size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many do */
+const char *fleet_state_name(enum fleet_state state);               /* "alive", "lost", ... */
 
 /* Fills what a hash says that dashboards read: `fields` are the values of FLEET_FIELDS. Pure. */
-#define FLEET_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency"
+#define FLEET_FIELDS "info", "busy", "beat", "rtt_us", "quiet", "rss", "concurrency", "hf_classes"
 void fleet_process_read(struct fleet_process *process, const struct redis_reply *fields);
 
 #endif

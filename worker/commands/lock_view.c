@@ -12,45 +12,47 @@
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
+#define AT(member) offsetof(struct lock_view, member)
+const struct option_row lock_view_options[] = {
+    {OPTION_TABLE, .table = console_config_options, .offset = AT(console)},
+    {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
+    {.type = OPTION_END},
+};
+#undef AT
+
 /* Keys that begin with "hf:" are the group's own. */
-static int resource_check(const struct lock_view_options *options, const char *prefix)
+static int resource_check(const struct lock_view *view, const char *prefix)
 {
-    size_t length = strlen(options->resource);
+    size_t length = strlen(view->resource);
     struct buffer key = {0};
-    buffer_format(&key, "%s%s", prefix != NULL ? prefix : "", options->resource);
+    buffer_format(&key, "%s%s", prefix != NULL ? prefix : "", view->resource);
     bool is_ours = strncmp(buffer_text(&key), "hf:", 3) == 0;
     buffer_fini(&key);
     if (length < 1 || length > REDLOCK_RESOURCE_BYTES_MAX)
-        return command_misused(options->command, "a resource has 1 to %d bytes", REDLOCK_RESOURCE_BYTES_MAX);
+        return command_misused(view->command, "a resource has 1 to %d bytes", REDLOCK_RESOURCE_BYTES_MAX);
     if (is_ours)
-        return command_misused(options->command, "no resource has a key that begins with hf:");
+        return command_misused(view->command, "no resource has a key that begins with hf:");
     return EXIT_CODE_OK;
 }
 
-static int nodes_open(struct lock_view *view)
+int lock_view_open(struct lock_view *view, const struct command_line *line)
 {
-    const struct lock_view_options *options = &view->options;
-    struct error error = ERROR_NONE;
-    if (options->password_file != NULL) {
-        view->password = secret_read_file(options->password_file, &error);
-        if (view->password == NULL)
-            return console_complain(&view->console, "%s", error.text);
-    }
-    if (!nodes_session_open(&view->session, view->console.config, options->user, view->password))
-        return console_complain(&view->console, "%s: %s", view->console.config->path, view->session.reason);
-    return resource_check(options, view->session.options.key_prefix);
-}
-
-int lock_view_open(struct lock_view *view, const struct lock_view_options *options)
-{
-    *view = (struct lock_view){.options = *options};
-    view->queue_code = console_begin(&view->console, options->command, options->path, options->changes);
+    struct console *console = &view->console;
+    if (line->argument_count != 1)
+        return command_misused(view->command, "name the resource, as tasks name it: without the prefix of its keys");
+    view->resource = line->arguments[0];
+    int code = nodes_login_read(&view->login, view->command);
+    if (code != EXIT_CODE_OK)
+        return code;
+    view->queue_code = console_open(console, view->command, ORIGIN_NEEDS_LOCKS, view->changes);
     view->has_queue = view->queue_code == EXIT_CODE_OK;
-    if (!view->has_queue && (view->console.inquiry == NULL || view->console.config == NULL))
+    if (!view->has_queue && (console->inquiry == NULL || console->config == NULL))
         return view->queue_code;
     if (!view->has_queue)
-        view->console.now = wall_now();
-    return nodes_open(view);
+        console->now = wall_now();
+    if (!nodes_session_open(&view->session, console->config, &view->login))
+        return console_complain(console, "%s: %s", console->config->path, view->session.reason);
+    return resource_check(view, view->session.options.key_prefix);
 }
 
 static void runners_free(struct lock_view *view)
@@ -59,12 +61,12 @@ static void runners_free(struct lock_view *view)
         lock_runner_free(&view->runners[i]);
 }
 
-void lock_view_close(struct lock_view *view)
+int lock_view_close(struct lock_view *view, int code)
 {
     runners_free(view);
     nodes_session_close(&view->session);
-    console_end(&view->console);
-    secret_free(view->password);
+    secret_free(view->login.password);
+    return console_close(&view->console, code);
 }
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
@@ -91,7 +93,7 @@ int lock_view_look(struct lock_view *view)
     int code = EXIT_CODE_OK;
     runners_free(view);
     /* What is wrong with nodes is in their views. */
-    (void)redlock_nodes_find(view->session.nodes, view->options.resource);
+    (void)redlock_nodes_find(view->session.nodes, view->resource);
     view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
     view->state = state_of(view);
     for (unsigned i = 0; i < view->holder_count; i++) {
@@ -229,9 +231,7 @@ static unsigned number_of(const struct lock_view *view, unsigned node)
 
 static void nodes_table(const struct lock_view *view, unsigned nodes)
 {
-    static const struct table_column columns[] = {{"NODE", false},      {"STATE", false}, {"HAS", false},
-                                                  {"EXPIRES IN", true}, {"FENCE", true},  {NULL, false}};
-    struct table *table = table_create(columns);
+    struct table *table = table_create("NODE|STATE|HAS|>EXPIRES IN|>FENCE");
     char human[HUMAN_TEXT_MAX];
     for (unsigned i = 0; i < nodes; i++) {
         const struct redlock_node_view *node = redlock_nodes_view(view->session.nodes, i);
@@ -270,7 +270,7 @@ void lock_view_print(const struct lock_view *view)
         [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
     struct buffer text = {0};
-    bytes_show(view->options.resource, strlen(view->options.resource), &text);
+    bytes_show(view->resource, strlen(view->resource), &text);
     printf("%s %s.\n", buffer_text(&text), sentences[view->state]);
     buffer_fini(&text);
     for (unsigned i = 0; i < view->holder_count; i++)
@@ -378,7 +378,7 @@ static void node_json(const struct lock_view *view, unsigned index, struct json_
         json_nothing(json, "holder");
     remaining_json(json, "remaining", number > 0, key->remaining_ns);
     token_json(json, "fence", key->fence);
-    if (view->options.changes)
+    if (view->changes)
         json_text(json, "taking", takings[key->taking]);
     json_close(json, '}');
 }
@@ -386,7 +386,7 @@ static void node_json(const struct lock_view *view, unsigned index, struct json_
 void lock_view_json(const struct lock_view *view, struct json_writer *json)
 {
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
-    json_text(json, "resource", view->options.resource);
+    json_text(json, "resource", view->resource);
     json_text(json, "prefix", view->session.options.key_prefix != NULL ? view->session.options.key_prefix : "");
     json_text(json, "state", state_name(view->state));
     json_number(json, "quorum", group.quorum);

@@ -1,11 +1,11 @@
 /* What is known of one lock: what the lock nodes have under its key, whose that is, and who waits. For `who` and
  * `unlock`.
  *
- *     struct lock_view view;
- *     int code = lock_view_open(&view, &(struct lock_view_options){...});
+ *     struct lock_view view = {.command = &command_who};        its origin and login are filled by options
+ *     int code = lock_view_open(&view);
  *     if (code == EXIT_CODE_OK)
- *         lock_view_look(&view);                 as often as one likes
- *     lock_view_close(&view);                    also after a failure
+ *         code = lock_view_look(&view);                         as often as one likes
+ *     return lock_view_close(&view, code);                      also after a failure
  *
  * The lock nodes decide; when the queue node cannot be asked, that is said, and has_queue is false. */
 #ifndef WORKER_LOCK_VIEW_H
@@ -23,19 +23,14 @@ enum lock_state {
     LOCK_IS_UNKNOWN,  /* too few nodes answered, or vote, to tell */
 };
 
-struct lock_view_options {
-    const struct command *command;
-    const char *path, *user, *password_file; /* of the configuration; of the lock nodes' user, or NULL */
-    const char *resource;                    /* without the prefix of the configuration */
-    bool changes;
-};
-
 struct lock_view {
-    struct lock_view_options options;
+    const struct command *command;
+    const char *resource; /* without the prefix of the configuration */
+    bool changes;
+    struct nodes_login login;
     struct console console;
     bool has_queue;
     int queue_code; /* why not */
-    char *password;
     struct nodes_session session;
     enum lock_state state;
     unsigned holder_count;
@@ -45,8 +40,11 @@ struct lock_view {
     bool is_ours[REDLOCK_NODES_MAX]; /* a worker's value */
 };
 
-int lock_view_open(struct lock_view *view, const struct lock_view_options *options) MUST_CHECK;
-void lock_view_close(struct lock_view *view);
+extern const struct option_row lock_view_options[]; /* --json, the configuration, the login */
+
+/* Takes the resource from the line. */
+int lock_view_open(struct lock_view *view, const struct command_line *line) MUST_CHECK;
+int lock_view_close(struct lock_view *view, int code); /* returns `code` */
 
 /* Returns an exit code: not EXIT_CODE_OK only when the queue node went away meanwhile. */
 int lock_view_look(struct lock_view *view);

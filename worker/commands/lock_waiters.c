@@ -175,9 +175,6 @@ static const char *state_name(enum lock_waiter_state state)
 
 void lock_waiters_print(const struct lock_waiters *waiters, const struct console *console)
 {
-    static const struct table_column columns[] = {{"PLACE", true},  {"JID", false},   {"CLASS", false},
-                                                  {"QUEUE", false}, {"STATE", false}, {"LOOKS AGAIN", true},
-                                                  {NULL, false}};
     char human[HUMAN_TEXT_MAX];
     if (waiters->total == 0) {
         puts("No task waits for it.");
@@ -185,7 +182,7 @@ void lock_waiters_print(const struct lock_waiters *waiters, const struct console
     }
     printf("%s task%s wait%s for it:\n", human_count(waiters->total, human), human_plural(waiters->total),
            waiters->total == 1 ? "s" : "");
-    struct table *table = table_create(columns);
+    struct table *table = table_create(">PLACE|JID|CLASS|QUEUE|STATE|>LOOKS AGAIN");
     for (size_t i = 0; i < waiters->count; i++) {
         const struct lock_waiter *waiter = &waiters->items[i];
         bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;

@@ -8,22 +8,45 @@
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
+#include "worker/config/config_secret.h"
 #include "worker/config/lock_setup.h"
 
 /* --- the session ------------------------------------------------------------------------------------------------- */
 
-bool nodes_session_open(struct nodes_session *session, const struct config *config, const char *user,
-                        const char *password)
+#define AT(member) offsetof(struct nodes_login, member)
+const struct option_row nodes_login_options[] = {
+    {OPTION_TEXT, 0, "lock-user", "NAME", "log in to the lock nodes as this user", .offset = AT(user)},
+    {OPTION_TEXT, 0, "lock-password-file", "FILE", "with the password in the first line of FILE",
+     .offset = AT(password_file)},
+    {.type = OPTION_END},
+};
+#undef AT
+
+int nodes_login_read(struct nodes_login *login, const struct command *command)
+{
+    struct error error = ERROR_NONE;
+    if (login->user != NULL && login->password_file == NULL)
+        return command_misused(command, "--lock-user needs --lock-password-file");
+    if (login->password_file == NULL)
+        return EXIT_CODE_OK;
+    login->password = secret_read_file(login->password_file, &error);
+    if (login->password != NULL)
+        return EXIT_CODE_OK;
+    fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
+    return EXIT_CODE_FAILURE;
+}
+
+bool nodes_session_open(struct nodes_session *session, const struct config *config, const struct nodes_login *login)
 {
     *session = (struct nodes_session){.reason = "the configuration names no lock nodes"};
     if (config->lock_node_count == 0 || config->lock_node_count > REDLOCK_NODES_MAX)
         return false;
     session->options = lock_setup_options(config, "holdfast-nodes", session->list);
     for (size_t i = 0; i < config->lock_node_count; i++) {
-        if (user != NULL)
-            session->list[i].user = user;
-        if (password != NULL)
-            session->list[i].password = password;
+        if (login != NULL && login->user != NULL)
+            session->list[i].user = login->user;
+        if (login != NULL && login->password != NULL)
+            session->list[i].password = login->password;
     }
     session->nodes = redlock_nodes_open(&session->options, session->reason, sizeof session->reason);
     return session->nodes != NULL;
@@ -50,8 +73,9 @@ void nodes_verdict_text(const struct redlock_node_view *view, struct buffer *out
         append_span(view->quarantine_left_ns, out);
         buffer_append_text(out, " more");
     }
-    buffer_format(out, " (%s): %s", view->reason, view->advice);
-    if (view->trouble[0] != '\0')
+    bool is_cause = !view->is_reached && view->trouble[0] != '\0';
+    buffer_format(out, " (%s): %s", is_cause ? view->trouble : view->reason, view->advice);
+    if (!is_cause && view->trouble[0] != '\0')
         buffer_format(out, " (%s)", view->trouble);
 }
 
@@ -102,9 +126,16 @@ static void group_text(const struct redlock_nodes *nodes, struct buffer *out)
         buffer_format(out, "lock group %s, generation %u, longest ttl ", group->group, (unsigned)group->generation);
     if (group->has_group)
         append_span(group->max_ttl_ns, out);
-    buffer_format(out, ": %u of %u node%s vote%s, %u %s needed", group->voters, group->nodes,
-                  human_plural(group->nodes), group->voters == 1 ? "s" : "", group->quorum,
-                  group->quorum == 1 ? "is" : "are");
+    /* Workers that know the group count those that confirm it; who looks once cannot. */
+    bool is_cut_off = !group->has_group && group->reached < group->quorum && group->nodes > 1;
+    unsigned marked = is_cut_off ? nodes_markers_of(nodes).marked : 0;
+    if (marked > 0)
+        buffer_format(out, ": %u of %u nodes would vote with a majority, %u are needed", marked, group->nodes,
+                      group->quorum);
+    else
+        buffer_format(out, ": %u of %u node%s vote%s, %u %s needed", group->voters, group->nodes,
+                      human_plural(group->nodes), group->voters == 1 ? "s" : "", group->quorum,
+                      group->quorum == 1 ? "is" : "are");
 }
 
 /* --- for people -------------------------------------------------------------------------------------------------- */
@@ -126,13 +157,22 @@ static void clock_cell(struct table *table, const struct redlock_node_view *view
         table_cell(table, is_far ? TABLE_WARN : TABLE_PLAIN, "%+.1f ms", (double)ahead_us / 1000);
 }
 
+/* Of a node that was not reached, what the system said: the end of "connect to HOST: Connection refused". */
+static const char *why_of(const struct redlock_node_view *view)
+{
+    const char *colon = strrchr(view->trouble, ':');
+    if (view->is_reached || view->trouble[0] == '\0')
+        return view->reason;
+    return colon != NULL && colon[1] == ' ' ? colon + 2 : view->trouble;
+}
+
 static void node_row(struct table *table, const struct redlock_node_view *view)
 {
     char human[HUMAN_TEXT_MAX];
     table_cell(table, TABLE_PLAIN, "%s", view->name);
     table_cell(table, TABLE_PLAIN, "%s", view->address);
     table_cell(table, style_of(view), "%s", view->state);
-    table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
+    table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%.60s", why_of(view));
     table_cell(table, view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_DIM, "%s",
                view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
     if (view->is_reached)
@@ -161,11 +201,8 @@ static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
 
 void nodes_print(const struct redlock_nodes *nodes)
 {
-    static const struct table_column columns[] = {{"NODE", false}, {"ADDRESS", false}, {"STATE", false},
-                                                  {"WHY", false},  {"AT MOST", true},  {"LATENCY", true},
-                                                  {"CLOCK", true}, {"ID", false},      {NULL, false}};
     struct redlock_group_view group = redlock_nodes_group(nodes);
-    struct table *table = table_create(columns);
+    struct table *table = table_create("NODE|ADDRESS|STATE|WHY|>AT MOST|>LATENCY|>CLOCK|ID");
     struct buffer text = {0};
     for (unsigned i = 0; i < group.nodes; i++)
         node_row(table, redlock_nodes_view(nodes, i));

@@ -4,8 +4,20 @@
 #define WORKER_NODES_H
 
 #include "redlock/redlock_nodes.h"
+#include "worker/commands/command.h"
 #include "worker/config/config.h"
 #include "worker/config/findings.h"
+
+/* The login of an operator to the lock nodes, instead of that of the configuration. */
+struct nodes_login {
+    const char *user, *password_file; /* of the options; NULL = not given */
+    char *password;                   /* from nodes_login_read on; for secret_free() */
+};
+#define NODES_LOGIN_HEADLINE "Another login to the lock nodes"
+extern const struct option_row nodes_login_options[]; /* --lock-user, --lock-password-file */
+
+/* Reads the password. Complains, and returns an exit code. */
+int nodes_login_read(struct nodes_login *login, const struct command *command) MUST_CHECK;
 
 /* The lock nodes of a configuration, looked at once, and everything that has to live as long. */
 struct nodes_session {
@@ -15,9 +27,9 @@ struct nodes_session {
     char reason[256];            /* then: why */
 };
 
-/* `user` and `password` instead of those of the configuration, unless NULL. False when `nodes` is NULL. */
-bool nodes_session_open(struct nodes_session *session, const struct config *config, const char *user,
-                        const char *password) MUST_CHECK;
+/* `login` may be NULL and has to live as long. False when `nodes` is NULL. */
+bool nodes_session_open(struct nodes_session *session, const struct config *config,
+                        const struct nodes_login *login) MUST_CHECK;
 void nodes_session_close(struct nodes_session *session);
 
 /* What the markers of the nodes that were reached say: the group of the highest generation that any of them names, and

@@ -453,7 +453,7 @@ static enum exit_code account(struct pusher *pusher)
     progress_end(&pusher->progress);
     if (pusher->options->single == NULL)
         bulk_tell(pusher);
-    else if (pusher->tasks > 0)
+    else if (pusher->tasks > 0 && !pusher->options->is_awaited)
         single_tell(pusher);
     if (output_reach(pusher) && is_fine && pusher->interrupts == 0)
         return EXIT_CODE_OK;

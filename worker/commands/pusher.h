@@ -21,6 +21,7 @@ struct pusher_options {
     bool dry_run;    /* checks only: no connection is made */
     bool keep_going; /* leave out bad lines instead of stopping at the first */
     bool as_json;
+    bool is_awaited; /* nothing is printed of a single task that was pushed: its result will be */
 };
 
 /* Prints the result to standard output and what went wrong to standard error. */

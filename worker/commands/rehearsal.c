@@ -9,6 +9,7 @@
 #include "worker/config/suggest.h"
 #include "worker/crash_note.h"
 #include "worker/isolation/runner_process.h"
+#include "worker/plugin/plugin_file.h"
 #include "worker/plugin/plugin_programs.h"
 
 int rehearsal_complain(const char *format, ...)
@@ -116,9 +117,16 @@ static const struct plugin_handler *handler_find(struct rehearsal *rehearsal)
     struct suggestion suggestion = suggestion_for(class_name);
     for (size_t i = 0; i < plugins_handler_count(rehearsal->plugins); i++)
         suggestion_offer(&suggestion, plugins_handler_at(rehearsal->plugins, i)->class_name);
+    size_t count;
+    char **shipped = plugin_shipped_list(&count); /* they are called as their classes */
+    for (size_t i = 0; i < count; i++)
+        suggestion_offer(&suggestion, shipped[i]);
     findings_print(&rehearsal->findings, stderr);
     rehearsal_complain("nobody serves the class %s%s", log_quote(class_name, quoted),
                        suggestion_hint(&suggestion, hint));
+    for (size_t i = 0; i < count; i++)
+        free(shipped[i]);
+    free(shipped);
     return NULL;
 }
 

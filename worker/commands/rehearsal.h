@@ -33,6 +33,7 @@
 #include "worker/task/job_host.h"
 #include "worker/task/job_progress.h"
 #include "worker/plugin/plugin.h"
+#include "worker/options.h"
 #include "worker/runner_pool.h"
 #include "worker/task_resources.h"
 #include "worker/task/task_rules.h"
@@ -44,15 +45,16 @@ struct rehearsal_wish {
     const char *class_name;
     struct text_span args;                      /* a JSON array */
     const char *config_path, *plugin, *program; /* at most one of them; none: the plugins that are usual */
-    const char *resources[ENVELOPE_RESOURCES_MAX];
-    unsigned resource_count;
+    struct option_texts resources;
     int64_t fence;                                           /* the token of its lock */
     int64_t lose_after_ns, danger_after_ns, cancel_after_ns; /* -1 = never */
     int64_t timeout_ns;                                      /* -1 = as the class says */
-    unsigned attempt;
+    int64_t attempt;
     const char *checkpoint; /* JSON; NULL = none */
-    struct config_pair settings[REHEARSAL_SETTINGS_MAX];
-    unsigned setting_count;
+    struct rehearsal_settings {
+        struct config_pair items[REHEARSAL_SETTINGS_MAX];
+        size_t count;
+    } settings;
     bool in_process; /* in this process, whatever the class says */
     bool as_json;
 };

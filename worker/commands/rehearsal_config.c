@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "worker/commands/rehearsal.h"
+#include "worker/plugin/plugin_file.h"
 
 /* A text of libconfig, in which everything that it could take for something else is a number. */
 static void text_write(struct buffer *out, const char *text)
@@ -48,6 +49,15 @@ static void program_write(struct buffer *out, const char *class_name, const char
     buffer_append_text(out, "]; } );\n");
 }
 
+/* What comes with Holdfast is loaded only by its name, which is that of its class. */
+static void shipped_write(struct buffer *out, const char *class_name)
+{
+    char *directory = plugin_shipped_directory(class_name);
+    if (directory != NULL)
+        buffer_format(out, "worker = { jobs = [\"%s\"]; };\n", class_name);
+    free(directory);
+}
+
 /* False after noting why. */
 static bool config_write(const struct rehearsal_wish *wish, struct buffer *out, struct findings *findings)
 {
@@ -65,6 +75,8 @@ static bool config_write(const struct rehearsal_wish *wish, struct buffer *out, 
             findings_error(findings, "%s: the name of a plugin ends with .so", path);
     } else if (path != NULL) {
         program_write(out, wish->class_name, path);
+    } else if (given == NULL) {
+        shipped_write(out, wish->class_name);
     }
     free(path);
     return is_good;
@@ -108,6 +120,6 @@ static void setting_put(struct config_pairs *settings, const struct config_pair 
 
 void rehearsal_settings_add(const struct rehearsal_wish *wish, struct config *config, const char *plugin)
 {
-    for (unsigned i = 0; i < wish->setting_count; i++)
-        setting_put(settings_of(config, plugin), &wish->settings[i]);
+    for (size_t i = 0; i < wish->settings.count; i++)
+        setting_put(settings_of(config, plugin), &wish->settings.items[i]);
 }

@@ -1,4 +1,5 @@
 /* The task of a rehearsal: a text like any producer's, parsed and judged as a worker does. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,16 +10,16 @@ static void task_write(const struct rehearsal_wish *wish, struct buffer *out)
 {
     struct buffer resources = {0};
     buffer_append_text(&resources, "[");
-    for (unsigned i = 0; i < wish->resource_count; i++) {
+    for (size_t i = 0; i < wish->resources.count; i++) {
         buffer_append_text(&resources, i > 0 ? "," : "");
-        envelope_append_string(&resources, wish->resources[i], strlen(wish->resources[i]));
+        envelope_append_string(&resources, wish->resources.items[i], strlen(wish->resources.items[i]));
     }
     buffer_append_text(&resources, "]");
     struct envelope_draft draft = {
         .class_name = wish->class_name,
         .queue = "default",
         .args = wish->args,
-        .resources_json = wish->resource_count > 0 ? text_span_of(&resources) : (struct text_span){0},
+        .resources_json = wish->resources.count > 0 ? text_span_of(&resources) : (struct text_span){0},
     };
     envelope_write(&draft, wall_now(), out);
     buffer_fini(&resources);
@@ -27,9 +28,9 @@ static void task_write(const struct rehearsal_wish *wish, struct buffer *out)
 /* As if it had failed before: the n-th retry has counted the failures before it, from 0 on. */
 static void attempt_write(struct rehearsal *rehearsal, struct error *error)
 {
-    char count[16];
+    char count[24];
     struct buffer text = {0};
-    snprintf(count, sizeof count, "%u", rehearsal->wish.attempt - 1);
+    snprintf(count, sizeof count, "%" PRId64, rehearsal->wish.attempt - 1);
     struct envelope_change change = {"retry_count", {count, strlen(count)}};
     envelope_rewrite(&rehearsal->envelope, &change, 1, &text);
     buffer_fini(&rehearsal->text);
@@ -64,7 +65,7 @@ static void facts_set(struct rehearsal *rehearsal)
     job->queue = rehearsal->envelope.queue;
     job->jid = rehearsal->envelope.jid;
     job->args = rehearsal->envelope.args;
-    job->attempt = wish->attempt;
+    job->attempt = (unsigned)wish->attempt;
     job->resources = rehearsal->resources.names;
     job->resource_count = rehearsal->is_locked ? rehearsal->resources.count : 0;
     if (rehearsal->is_locked && !rehearsal->rules.unfenced)

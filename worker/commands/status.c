@@ -5,14 +5,14 @@
 #include <time.h>
 
 #include "worker/print/human.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/real.h"
+#include "queue/envelope.h"
 #include "worker/node_facts.h"
 #include "worker/node_probe.h"
 
-/* Living processes recover the claims of a dead one sooner than this. */
-#define RECOVERY_US (60 * US_PER_S)
-#define MINUTE_US   (60 * US_PER_S)
+#define MINUTE_US (60 * US_PER_S)
 
 static struct tm parts_of(struct wall_time moment)
 {
@@ -124,6 +124,61 @@ static int numbers_read(struct status *status, struct console *console)
     return code;
 }
 
+/* --- classes that nobody serves --------------------------------------------------------------------------------- */
+
+/* Those for which tasks have waited lately. */
+static int classes_read(struct status *status, struct console *console, const char *now)
+{
+    char most[16];
+    snprintf(most, sizeof most, "%d", STATUS_CLASSES_MAX);
+    inquiry_begin(console->inquiry);
+    inquiry_ask(console->inquiry, "ZREVRANGEBYSCORE", console->keys.unserved, "+inf", now, "LIMIT", "0", most, NULL);
+    int code = console_run(console);
+    const struct redis_reply *names = code == EXIT_CODE_OK ? inquiry_reply_of(console->inquiry, 0, REDIS_ARRAY) : NULL;
+    for (size_t i = 0; names != NULL && i < names->count; i++) {
+        if (fleet_announces(&status->fleet, names->elements[i].bytes))
+            continue;
+        status->unserved = memory_resize(status->unserved, status->unserved_count + 1, sizeof *status->unserved);
+        status->unserved[status->unserved_count++] =
+            (struct status_class){.name = memory_text(names->elements[i].bytes)};
+    }
+    return code;
+}
+
+static int by_tasks(const void *a, const void *b)
+{
+    const struct status_class *left = a, *right = b;
+    if (left->tasks != right->tasks)
+        return left->tasks < right->tasks ? 1 : -1;
+    return strcmp(left->name, right->name);
+}
+
+static int unserved_read(struct status *status, struct console *console)
+{
+    struct buffer now = {0};
+    envelope_append_time(&now, console->now);
+    int code = classes_read(status, console, buffer_text(&now));
+    inquiry_begin(console->inquiry);
+    for (size_t i = 0; i < status->unserved_count; i++) {
+        struct buffer *request = inquiry_compose(console->inquiry);
+        redis_request_begin(request, 4);
+        redis_request_text(request, "ZCOUNT");
+        queue_keys_request(console->keys.unserved_prefix, status->unserved[i].name, request);
+        redis_request_text(request, buffer_text(&now));
+        redis_request_text(request, "+inf");
+    }
+    buffer_fini(&now);
+    if (code != EXIT_CODE_OK || status->unserved_count == 0)
+        return code;
+    code = console_run(console);
+    for (size_t i = 0; code == EXIT_CODE_OK && i < status->unserved_count; i++)
+        status->unserved[i].tasks = inquiry_integer(console->inquiry, i, 0);
+    qsort(status->unserved, status->unserved_count, sizeof *status->unserved, by_tasks);
+    while (status->unserved_count > 0 && status->unserved[status->unserved_count - 1].tasks == 0)
+        free(status->unserved[--status->unserved_count].name);
+    return code;
+}
+
 int status_read(struct status *status, struct console *console)
 {
     *status = (struct status){.schedule = -1};
@@ -132,37 +187,89 @@ int status_read(struct status *status, struct console *console)
         code = backlog_read(&status->backlog, console);
     if (code == EXIT_CODE_OK)
         code = numbers_read(status, console);
+    if (code == EXIT_CODE_OK)
+        code = backlog_growth_read(&status->backlog, console, status->minute_processed);
+    if (code == EXIT_CODE_OK)
+        code = waiting_lists_read(&status->waiting, console);
+    if (code == EXIT_CODE_OK)
+        code = unserved_read(status, console);
+    /* Who waits for a lock is an entry of `schedule` too, and not scheduled. The two were not read at one moment. */
+    long long scheduled = status->schedule - waiting_lists_total(&status->waiting);
+    if (status->schedule >= 0)
+        status->schedule = scheduled > 0 ? scheduled : 0;
     return code;
 }
 
-int status_ask_locks(struct status *status, struct console *console)
+/* --- lock nodes --------------------------------------------------------------------------------------------------- */
+
+void status_take_locks(struct status *status, const struct redlock_node_view *views, const struct node_probe *probes,
+                       size_t count)
+{
+    size_t reached = 0;
+    struct buffer names = {0};
+    const char *state = "", *why = NULL; /* of the first that does not vote */
+    status->lock_nodes = (unsigned)count;
+    status->lock_voters = 0;
+    status->lock_reason[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        reached += views[i].is_reached;
+    for (size_t i = 0; i < count; i++) {
+        /* Who has just come cannot confirm the group without a majority; those who know it count these. */
+        bool may_vote = views[i].votes || (reached <= count / 2 && views[i].group[0] != '\0');
+        bool votes = may_vote && (probes == NULL || node_probe_grants(&probes[i]));
+        status->lock_voters += votes;
+        if (votes)
+            continue;
+        buffer_format(&names, "%s%s", names.length > 0 ? ", " : "", views[i].name);
+        if (why != NULL)
+            continue;
+        bool is_told = !may_vote && views[i].trouble[0] == '\0';
+        state = is_told ? views[i].state : "";
+        why = is_told                             ? views[i].reason
+              : !may_vote                         ? views[i].trouble
+              : probes[i].state == PROBE_ANSWERED ? probes[i].refusal
+                                                  : probes[i].reason;
+    }
+    if (why != NULL)
+        snprintf(status->lock_reason, sizeof status->lock_reason, "%.60s: %s%s%s", buffer_text(&names), state,
+                 state[0] != '\0' ? ", " : "", why);
+    buffer_fini(&names);
+}
+
+int status_ask_locks(struct status *status, struct console *console, struct top_nodes *nodes)
 {
     const struct config *config = console->config;
+    struct redlock_node_view views[REDLOCK_NODES_MAX];
+    struct node_probe probes[REDLOCK_NODES_MAX] = {0};
     struct error error = ERROR_NONE;
-    if (config->lock_node_count == 0)
+    char reason[TOP_NODES_REASON_MAX];
+    status->is_lock_unknown = console->origin.kind == ORIGIN_OPTIONS || console->origin.kind == ORIGIN_DEFAULT;
+    if (nodes == NULL)
         return EXIT_CODE_OK;
-    struct node_probe *probes = memory_zeroed(config->lock_node_count, sizeof *probes);
     for (size_t i = 0; i < config->lock_node_count; i++)
         probes[i] = (struct node_probe){
             .node = &config->lock_nodes[i], .use = NODE_FOR_LOCKS, .lock_prefix = config->lock.prefix};
-    bool was_run = node_probe_all(probes, config->lock_node_count, &error);
-    status->lock_nodes = was_run ? config->lock_node_count : 0;
-    for (size_t i = 0; i < status->lock_nodes; i++) {
-        if (!node_probe_grants(&probes[i]) && status->lock_nodes_away++ == 0)
-            snprintf(status->lock_reason, sizeof status->lock_reason, "%s",
-                     probes[i].state == PROBE_ANSWERED ? probes[i].refusal : probes[i].reason);
+    if (!node_probe_all(probes, config->lock_node_count, &error))
+        return console_complain(console, "%s", error.text);
+    top_nodes_wait(nodes);
+    unsigned count = top_nodes_copy(nodes, views, reason);
+    status_take_locks(status, views, probes, count);
+    if (count == 0) { /* they cannot be looked at at all */
+        status->lock_nodes = (unsigned)config->lock_node_count;
+        snprintf(status->lock_reason, sizeof status->lock_reason, "%s", reason);
     }
-    free(probes);
-    return was_run ? EXIT_CODE_OK : console_complain(console, "%s", error.text);
+    return EXIT_CODE_OK;
 }
 
 void status_free(struct status *status)
 {
     fleet_free(&status->fleet);
     backlog_free(&status->backlog);
+    waiting_lists_free(&status->waiting);
+    for (size_t i = 0; i < status->unserved_count; i++)
+        free(status->unserved[i].name);
+    free(status->unserved);
 }
-
-/* --- judging ---------------------------------------------------------------------------------------------------- */
 
 long long status_serving(const struct status *status)
 {
@@ -170,84 +277,4 @@ long long status_serving(const struct status *status)
     for (size_t i = 0; i < status->fleet.count; i++)
         serving += status->fleet.items[i].state == FLEET_ALIVE && !status->fleet.items[i].is_quiet;
     return serving;
-}
-
-static const char *separator(const struct buffer *out)
-{
-    return out->length > 0 ? "; " : "";
-}
-
-static void judge_queues(const struct status *status, int64_t max_latency_ns, struct buffer *out)
-{
-    char waited[HUMAN_TEXT_MAX];
-    for (size_t i = 0; i < status->backlog.count; i++) {
-        const struct backlog_queue *queue = &status->backlog.items[i];
-        if (queue->length < 0)
-            buffer_format(out, "%sthe key of queue %s holds no list", separator(out), queue->name);
-        if (max_latency_ns >= 0 && !queue->is_paused && queue->latency_us > max_latency_ns / NS_PER_US)
-            buffer_format(out, "%sthe oldest task of queue %s has waited %s", separator(out), queue->name,
-                          human_span(queue->latency_us, waited));
-    }
-}
-
-/* What is due and stays in its set waits as much as what is in a queue: nobody moves it. */
-static void judge_sets(const struct status *status, const struct status_bounds *bounds, struct buffer *out)
-{
-    static const char *const names[] = {"schedule", "retry"};
-    char waited[HUMAN_TEXT_MAX];
-    for (size_t i = 0; bounds->max_latency_ns >= 0 && i < sizeof names / sizeof names[0]; i++)
-        if (status->overdue_us[i] > bounds->max_latency_ns / NS_PER_US)
-            buffer_format(out, "%san entry of %s has been due for %s and was not moved to its queue", separator(out),
-                          names[i], human_span(status->overdue_us[i], waited));
-    if (bounds->max_dead >= 0 && status->dead > bounds->max_dead)
-        buffer_format(out, "%s%lld dead tasks, at most %lld are accepted", separator(out), status->dead,
-                      bounds->max_dead);
-}
-
-/* Keys without which workers cannot go on. */
-static void judge_keys(const struct status *status, struct buffer *out)
-{
-    const struct {
-        const char *name, *kind;
-        bool is_fine;
-    } keys[] = {{"queues", "set", status->backlog.knows_listed},
-                {"paused", "set", status->backlog.knows_paused},
-                {"schedule", "sorted set", status->schedule >= 0},
-                {"retry", "sorted set", status->retry >= 0},
-                {"dead", "sorted set", status->dead >= 0}};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (!keys[i].is_fine)
-            buffer_format(out, "%sthe key %s holds no %s", separator(out), keys[i].name, keys[i].kind);
-}
-
-static void judge_nodes(const struct status *status, struct buffer *out)
-{
-    char used[HUMAN_TEXT_MAX], most[HUMAN_TEXT_MAX];
-    if (status->memory_max > 0 && status->memory_used > status->memory_max)
-        buffer_format(out, "%sthe queue node uses %s of %s and refuses writes", separator(out),
-                      human_size(status->memory_used, used), human_size(status->memory_max, most));
-    if (status->lock_nodes > 0 && status->lock_nodes - status->lock_nodes_away <= status->lock_nodes / 2)
-        buffer_format(out, "%sonly %zu of %zu lock nodes grant locks, which is no majority: %s", separator(out),
-                      status->lock_nodes - status->lock_nodes_away, status->lock_nodes, status->lock_reason);
-}
-
-void status_judge(const struct status *status, const struct status_bounds *bounds, struct wall_time now,
-                  struct buffer *out)
-{
-    long long serving = status_serving(status);
-    if (serving < bounds->min_processes)
-        buffer_format(out, "%lld process%s take tasks, at least %lld should", serving, serving == 1 ? "" : "es",
-                      bounds->min_processes);
-    judge_nodes(status, out);
-    judge_keys(status, out);
-    judge_queues(status, bounds->max_latency_ns, out);
-    judge_sets(status, bounds, out);
-    for (size_t i = 0; i < status->fleet.count; i++) {
-        const struct fleet_process *process = &status->fleet.items[i];
-        if (process->state == FLEET_LOST && process->lease_end.us < now.us - RECOVERY_US)
-            buffer_format(out, "%snobody recovers the claims of %s", separator(out), process->identity);
-        if (process->is_clash)
-            buffer_format(out, "%sthe claims of %s cannot be read: their key holds no hash", separator(out),
-                          process->identity);
-    }
 }

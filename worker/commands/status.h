@@ -1,4 +1,4 @@
-/* What `holdfast status` tells: the fleet, the queues, the sets, the rates, and whether that is healthy.
+/* What `holdfast status` tells: the fleet, the queues, the sets, the rates. Whether that is well: health.h.
  *
  *     struct status status;
  *     int code = status_read(&status, &console);
@@ -8,36 +8,45 @@
 
 #include "worker/commands/backlog.h"
 #include "worker/commands/fleet.h"
+#include "worker/commands/top_nodes.h"
+#include "worker/commands/waiting_lists.h"
+#include "worker/node_probe.h"
+
+/* A class that no living process serves, and for which tasks wait. */
+struct status_class {
+    char *name;
+    long long tasks;
+};
 
 struct status {
     struct fleet fleet;
     struct backlog backlog;
-    long long schedule, retry, dead;                /* entries; -1: not known */
+    struct status_class *unserved; /* the one of most tasks first; STATUS_CLASSES_MAX are looked at */
+    size_t unserved_count;
+    struct waiting_lists waiting;                   /* tasks that wait for locks */
+    long long schedule, retry, dead;                /* entries, of schedule without those; -1: not known */
     int64_t overdue_us[2];                          /* the earliest entry of schedule, of retry, since it was due */
     long long processed, failed;                    /* ever; these too: -1 = not known */
     long long processed_today, failed_today;        /* since midnight UTC */
     long long minute_processed, minute_failed;      /* in the last full minute */
     char minute[32];                                /* which one: 2026-11-21T18:04Z */
     char server[16], version[32];                   /* "" when the node does not say */
-    size_t lock_nodes, lock_nodes_away;             /* 0 when they were not asked */
-    char lock_reason[300];                          /* why the first of those is away */
+    bool is_lock_unknown;                           /* which lock nodes there are */
+    unsigned lock_nodes, lock_voters;               /* 0 when they were not asked */
+    char lock_reason[600];                          /* why the first that does not vote does not */
     long long memory_used, memory_max, connections; /* bytes; max 0: no limit; -1: not known */
 };
 
+enum { STATUS_CLASSES_MAX = 100 };
+
 int status_read(struct status *status, struct console *console) MUST_CHECK; /* an exit code; complains */
-/* Afterwards, if you like: whether the lock nodes grant locks. Tries one on each, for a moment. */
-int status_ask_locks(struct status *status, struct console *console) MUST_CHECK;
+/* Afterwards, if you like. `nodes` looks at them meanwhile, NULL where there are none; here each is tried for a lock,
+ * for a moment: a node that refuses to write has no vote. Takes no longer than the patience with one of them. */
+int status_ask_locks(struct status *status, struct console *console, struct top_nodes *nodes) MUST_CHECK;
+/* The same of what was asked already; `probes` may be NULL. */
+void status_take_locks(struct status *status, const struct redlock_node_view *views, const struct node_probe *probes,
+                       size_t count);
 void status_free(struct status *status);
-
-/* The bounds of what is healthy; -1 = not checked. */
-struct status_bounds {
-    int64_t max_latency_ns;
-    long long max_dead, min_processes;
-};
-
-/* Appends why it is not healthy, one reason after the other with "; " between; nothing when it is. Pure. */
-void status_judge(const struct status *status, const struct status_bounds *bounds, struct wall_time now,
-                  struct buffer *out);
 
 /* Processes that are alive and take tasks. */
 long long status_serving(const struct status *status);

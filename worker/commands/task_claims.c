@@ -26,7 +26,7 @@ bool task_claims_begin(struct task_walk *walk, const char *cursor, struct error 
     if (cursor == NULL)
         return true;
     if ((cursor[0] != '1' && cursor[0] != '2') || cursor[1] != ':')
-        return error_set(error, "'%s' is no cursor of claims, which looks like 2:HOST:PID:NONCE", cursor);
+        return error_set(error, "\"%s\" is no cursor of claims, which looks like 2:HOST:PID:NONCE", cursor);
     walk->queue = memory_text(cursor); /* the place has no queue: it holds the cursor until the processes are known */
     return true;
 }

@@ -58,7 +58,7 @@ static void cut_tell(struct task_search *search, enum task_place place, const ch
     char count[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     search->was_cut = true;
     console_complain(search->console, "looked through %s entries of %s%s%s; --scan-limit N looks further",
-                     human_count((int64_t)search->scan_limit, count), task_place_name(place), queue != NULL ? " " : "",
+                     human_count(search->scan_limit, count), task_place_name(place), queue != NULL ? " " : "",
                      queue != NULL ? log_quote(queue, quoted) : "");
 }
 
@@ -66,18 +66,18 @@ static void cut_tell(struct task_search *search, enum task_place place, const ch
 static int walk_search(struct task_search *search, enum task_place place, const char *queue, const char *jid)
 {
     struct progress progress;
-    unsigned long long looked = 0;
+    int64_t looked = 0;
     int code = walk_begin(search, place, queue, NULL);
-    progress_start(&progress, STDERR_FILENO, "looking", 0);
+    progress_start(&progress, search->console->is_silent ? -1 : STDERR_FILENO, "looking", 0);
     while (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over && looked < search->scan_limit) {
-        unsigned long long left = search->scan_limit - looked;
+        int64_t left = search->scan_limit - looked;
         code = task_walk_next(&search->walk, left < PAGE ? (size_t)left : PAGE);
         for (size_t i = 0; code == EXIT_CODE_OK && i < search->walk.count && search->found == NULL; i++)
             if (is_wanted(search, &search->walk.entries[i], jid))
                 search->found = &search->walk.entries[i];
-        looked += search->walk.count;
+        looked += (int64_t)search->walk.count;
         task_walk_advance(&search->walk, search->walk.count);
-        progress_update(&progress, looked);
+        progress_update(&progress, (uint64_t)looked);
     }
     progress_end(&progress);
     if (code == EXIT_CODE_OK && search->found == NULL && !search->walk.is_over)

@@ -18,7 +18,7 @@
 struct task_search {
     struct console *console;
     const char *queue; /* NULL = all queues */
-    unsigned long long scan_limit;
+    int64_t scan_limit;
     enum task_place places[TASK_PLACES];
     size_t place_count;
     const struct task_entry *found; /* NULL: nowhere */

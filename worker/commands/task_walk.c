@@ -95,14 +95,14 @@ static bool set_begin(struct task_walk *walk, const char *cursor, struct error *
     char *after = NULL;
     size_t length = plus != NULL ? (size_t)(plus - cursor) : 0;
     if (length == 0 || length >= sizeof walk->from || plus[1] < '0' || plus[1] > '9')
-        return error_set(error, "'%s' is no cursor of a set, which looks like 1795194409.25+1", cursor);
+        return error_set(error, "\"%s\" is no cursor of a set, which looks like 1795194409.25+1", cursor);
     memcpy(walk->from, cursor, length);
     walk->from[length] = '\0';
     double score = real_read(walk->from, &after);
     if (*after != '\0' || isnan(score))
-        return error_set(error, "'%s' is no cursor of a set, which looks like 1795194409.25+1", cursor);
+        return error_set(error, "\"%s\" is no cursor of a set, which looks like 1795194409.25+1", cursor);
     walk->skip = strtoull(plus + 1, &after, 10);
-    return *after == '\0' || error_set(error, "'%s' is no cursor of a set", cursor);
+    return *after == '\0' || error_set(error, "\"%s\" is no cursor of a set", cursor);
 }
 
 static int set_next(struct task_walk *walk, size_t limit)
@@ -155,7 +155,7 @@ static bool list_begin(struct task_walk *walk, const char *cursor, struct error 
         return true;
     walk->at = strtoll(cursor, &after, 10);
     if (cursor[0] < '0' || cursor[0] > '9' || *after != '\0' || walk->at < 0)
-        return error_set(error, "'%s' is no cursor of a queue, which is a number", cursor);
+        return error_set(error, "\"%s\" is no cursor of a queue, which is a number", cursor);
     return true;
 }
 

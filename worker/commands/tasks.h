@@ -7,19 +7,23 @@
 
 struct tasks {
     struct console console;
-    const char *path, *queue, *class_name, *cursor;
-    bool as_json, all, is_sure;
+    const char *queue, *class_name, *cursor;
+    bool all, is_sure;
     bool has_place;
     enum task_place place;
-    unsigned long long limit, scan_limit;
+    int64_t limit, scan_limit;
     char *const *ids;
     int id_count;
+    FILE *out; /* where `show` prints; NULL = standard output */
 };
 
 /* Each returns an exit code. */
 int tasks_list(struct tasks *tasks);
 int tasks_show(struct tasks *tasks);
 int tasks_operate(struct tasks *tasks, enum operate_verb verb);
+
+/* Marks tasks to be cancelled and calls every process; how many were called. */
+int tasks_cancel(struct console *console, char *const *jids, int count, long long *called);
 
 /* Whether an entry is one of those that --class and --queue ask for. */
 bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry);

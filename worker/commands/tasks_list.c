@@ -12,13 +12,9 @@
 
 enum { PAGE = 100, ERROR_SHOWN_MAX = 60 };
 
-static const struct table_column set_columns[] = {{"WHEN", false}, {"KEY", false},   {"CLASS", false}, {"QUEUE", false},
-                                                  {"TRY", true},   {"ERROR", false}, {NULL, false}};
-static const struct table_column queue_columns[] = {
-    {"NEXT", true}, {"JID", false}, {"CLASS", false}, {"WAITING", true}, {NULL, false}};
-static const struct table_column claim_columns[] = {{"PROCESS", false}, {"STATE", false}, {"SLOT", true},
-                                                    {"QUEUE", false},   {"JID", false},   {"CLASS", false},
-                                                    {NULL, false}};
+static const char set_columns[] = "WHEN|KEY|CLASS|QUEUE|>TRY|ERROR";
+static const char queue_columns[] = ">NEXT|JID|CLASS|>WAITING";
+static const char claim_columns[] = "PROCESS|STATE|>SLOT|QUEUE|JID|CLASS";
 
 bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry)
 {
@@ -135,14 +131,14 @@ struct listing {
     struct table *table; /* for people */
     struct json_writer json;
     struct buffer out;
-    unsigned long long shown, looked;
+    int64_t shown, looked;
 };
 
 static void entry_tell(struct listing *listing, const struct task_entry *entry)
 {
     struct wall_time now = listing->tasks->console.now;
     listing->shown++;
-    if (listing->tasks->as_json)
+    if (listing->tasks->console.as_json)
         entry_json(entry, &listing->view, &listing->json);
     else if (task_place_is_set(entry->place))
         set_row(listing->table, entry, &listing->view, now);
@@ -164,7 +160,7 @@ static void page_tell(struct listing *listing)
         if (tasks_want(tasks, &listing->view, entry))
             entry_tell(listing, entry);
     }
-    listing->looked += seen;
+    listing->looked += (int64_t)seen;
     task_walk_advance(&listing->walk, seen);
 }
 
@@ -175,7 +171,7 @@ static int pages_tell(struct listing *listing)
     int code = EXIT_CODE_OK;
     while (code == EXIT_CODE_OK && !listing->walk.is_over && listing->shown < tasks->limit &&
            listing->looked < tasks->scan_limit) {
-        unsigned long long left = tasks->limit - listing->shown;
+        int64_t left = tasks->limit - listing->shown;
         code = task_walk_next(&listing->walk, has_filter || left > PAGE ? PAGE : (size_t)left);
         if (code == EXIT_CODE_OK)
             page_tell(listing);
@@ -186,7 +182,7 @@ static int pages_tell(struct listing *listing)
 static void finish_json(struct listing *listing, struct buffer *cursor)
 {
     json_close(&listing->json, ']');
-    json_number(&listing->json, "looked_at", (int64_t)listing->looked);
+    json_number(&listing->json, "looked_at", listing->looked);
     json_text(&listing->json, "next", cursor->length > 0 ? buffer_text(cursor) : NULL);
     json_close(&listing->json, '}');
     json_print(&listing->out);
@@ -225,9 +221,9 @@ int tasks_list(struct tasks *tasks)
                                                                  : claim_columns);
     int code = pages_tell(&listing);
     task_walk_cursor(&listing.walk, &cursor);
-    if (code == EXIT_CODE_OK && tasks->as_json)
+    if (code == EXIT_CODE_OK && tasks->console.as_json)
         finish_json(&listing, &cursor);
-    if (code == EXIT_CODE_OK && !tasks->as_json)
+    if (code == EXIT_CODE_OK && !tasks->console.as_json)
         finish_table(&listing, &cursor);
     else
         table_free(listing.table);

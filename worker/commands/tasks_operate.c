@@ -28,7 +28,7 @@ struct operation {
 
 /* --- one call --------------------------------------------------------------------------------------------------- */
 
-enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LINE, TEXTS };
+enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LINE, TEXT_UNSERVED, TEXTS };
 
 /* The entries of one call; their texts are owned. */
 struct batch {
@@ -64,6 +64,8 @@ static void names_take(struct operation *operation, struct batch *batch, struct 
     item->jid = batch->texts[batch->count][TEXT_JID] = memory_text(envelope->jid);
     if (envelope->line[0] != '\0' && envelope->jid[0] != '\0')
         item->line = batch->texts[batch->count][TEXT_LINE] = memory_text(envelope->line);
+    if (envelope->unserved_at.us != 0)
+        batch->texts[batch->count][TEXT_UNSERVED] = memory_text(envelope->class_name);
 }
 
 /* False with a reason when this entry cannot be moved. The view is of this entry. */
@@ -113,6 +115,20 @@ static bool is_same_place(const struct task_entry *a, const struct task_entry *b
     return a->key == b->key && (a->slot == NULL) == (b->slot == NULL);
 }
 
+/* They wait no more for a process that serves their class; one that stays is noted when it is met again. */
+static void unserved_forget(struct console *console, const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->texts[i][TEXT_UNSERVED] == NULL)
+            continue;
+        struct buffer *request = inquiry_compose(console->inquiry);
+        redis_request_begin(request, 3);
+        redis_request_text(request, "ZREM");
+        queue_keys_request(console->keys.unserved_prefix, batch->texts[i][TEXT_UNSERVED], request);
+        redis_request_text(request, batch->items[i].jid);
+    }
+}
+
 /* Sends the batch, whose entries are in one place, and reads the answers. */
 static int batch_send(struct operation *operation, struct batch *batch)
 {
@@ -123,6 +139,7 @@ static int batch_send(struct operation *operation, struct batch *batch)
     inquiry_begin(console->inquiry);
     operate_move(&console->keys, id, operation->verb, &place, batch->items, batch->count,
                  inquiry_compose(console->inquiry));
+    unserved_forget(console, batch);
     int code = console_run(console);
     if (code != EXIT_CODE_OK)
         return code;
@@ -169,7 +186,7 @@ static void answer_complain(struct operation *operation, const char *id, const s
                             const char *reason)
 {
     char quoted[LOG_QUOTE_MAX], who[LOG_QUOTE_MAX];
-    const struct console *console = &operation->tasks->console;
+    struct console *console = &operation->tasks->console;
     log_quote(id, quoted);
     if (answer == OPERATE_GONE)
         console_complain(console, "%s: left its place, or was changed, while it was looked at", quoted);
@@ -188,7 +205,7 @@ static void answer_tell(struct operation *operation, const char *id, const struc
                         const char *reason)
 {
     char quoted[LOG_QUOTE_MAX];
-    if (operation->tasks->as_json) {
+    if (operation->tasks->console.as_json) {
         json_open(&operation->json, NULL, '{');
         json_text(&operation->json, "id", id);
         json_text(&operation->json, "place", entry != NULL ? task_place_name(entry->place) : NULL);
@@ -373,7 +390,7 @@ static int all_operate(struct operation *operation)
 static void account_tell(struct operation *operation)
 {
     char done[HUMAN_TEXT_MAX];
-    if (operation->tasks->as_json) {
+    if (operation->tasks->console.as_json) {
         json_number(&operation->json, "done", (int64_t)operation->done);
         json_number(&operation->json, "gone", (int64_t)operation->gone);
         json_number(&operation->json, "refused", (int64_t)operation->refused);
@@ -404,6 +421,7 @@ int tasks_operate(struct tasks *tasks, enum operate_verb verb)
 {
     struct operation operation = {.tasks = tasks, .verb = verb};
     operation.json.out = &operation.out;
+    origin_tell(&tasks->console.origin, tasks->console.command);
     json_open(&operation.json, NULL, '{');
     json_text(&operation.json, "verb", operate_verb_name(verb));
     int code = tasks->all ? all_operate(&operation) : all_named_operate(&operation);

@@ -13,6 +13,7 @@
 struct showing {
     struct tasks *tasks;
     const struct task_entry *entry;
+    FILE *out;
     struct task_view view;
     size_t recoveries, iteration, result, work; /* indices of the replies */
     char *fence;                                /* of a claim that runs under a lock; NULL = not known */
@@ -170,22 +171,22 @@ static void place_print(const struct showing *showing)
 {
     const struct task_entry *entry = showing->entry;
     char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    printf("place         ");
+    fprintf(showing->out, "place         ");
     if (task_place_is_set(entry->place) && !isfinite(real_read(entry->score, NULL))) {
-        printf("%s, score %s\n", task_place_name(entry->place), entry->score);
+        fprintf(showing->out, "%s, score %s\n", task_place_name(entry->place), entry->score);
     } else if (task_place_is_set(entry->place)) {
         struct wall_time at = wall_read(entry->score);
-        printf("%s, %s (%s, score %s)\n", task_place_name(entry->place),
-               human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);
+        fprintf(showing->out, "%s, %s (%s, score %s)\n", task_place_name(entry->place),
+                human_moment(at, showing->tasks->console.now, human), human_date(at, date), entry->score);
     } else if (entry->place == TASK_IN_QUEUE) {
-        printf("queue %s, number %lld to run\n", log_quote(entry->queue, quoted), entry->position);
+        fprintf(showing->out, "queue %s, number %lld to run\n", log_quote(entry->queue, quoted), entry->position);
     } else {
-        printf("claimed from queue %s", log_quote(entry->queue, quoted));
-        printf(" by %s, %s%s, %s\n", log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
-               entry->slot != NULL ? entry->slot : "",
-               entry->scheme == 1 ? "a process of the previous version"
-               : entry->is_living ? "which is alive"
-                                  : "whose lease has ended");
+        fprintf(showing->out, "claimed from queue %s", log_quote(entry->queue, quoted));
+        fprintf(showing->out, " by %s, %s%s, %s\n", log_quote(entry->identity, quoted),
+                entry->slot != NULL ? "slot " : "its bell", entry->slot != NULL ? entry->slot : "",
+                entry->scheme == 1 ? "a process of the previous version"
+                : entry->is_living ? "which is alive"
+                                   : "whose lease has ended");
     }
 }
 
@@ -198,14 +199,14 @@ static void member_print(const struct showing *showing, const struct envelope_me
     buffer_append(&line, member->value.bytes, member->value.length);
     struct buffer safe = {0};
     json_append_defused(&safe, line.bytes, line.length);
-    fwrite(safe.bytes, 1, safe.length, stdout);
+    fwrite(safe.bytes, 1, safe.length, showing->out);
     char human[HUMAN_TEXT_MAX];
     struct wall_time moment = {0};
     if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, "_at") == 0)
         moment = task_view_time(&showing->view, name);
     if (moment.us != 0)
-        printf("  (%s)", human_moment(moment, showing->tasks->console.now, human));
-    putchar('\n');
+        fprintf(showing->out, "  (%s)", human_moment(moment, showing->tasks->console.now, human));
+    fputc('\n', showing->out);
     buffer_fini(&line);
     buffer_fini(&safe);
 }
@@ -214,7 +215,7 @@ static void backtrace_print(struct showing *showing)
 {
     struct buffer backtrace = {0}, line = {0}, safe = {0};
     if (task_view_backtrace(&showing->view, &backtrace)) {
-        printf("backtrace\n");
+        fprintf(showing->out, "backtrace\n");
         struct text_span array = {backtrace.bytes, backtrace.length};
         for (size_t i = 0;; i++) {
             struct text_span element = json_array_element(array, i);
@@ -222,7 +223,7 @@ static void backtrace_print(struct showing *showing)
                 break;
             buffer_clear(&safe);
             json_append_defused(&safe, element.bytes, element.length);
-            printf("    %s\n", buffer_text(&safe));
+            fprintf(showing->out, "    %s\n", buffer_text(&safe));
         }
     }
     buffer_fini(&backtrace);
@@ -244,30 +245,30 @@ static bool bar_write(const char *text, char *bar, size_t width, int *percent)
     return true;
 }
 
-static void progress_print(const char *text)
+static void progress_print(const struct showing *showing, const char *text)
 {
     enum { BAR = 20 };
     char bar[BAR + 1], quoted[LOG_QUOTE_MAX];
     struct buffer safe = {0};
     int percent = 0;
-    printf("progress      ");
+    fprintf(showing->out, "progress      ");
     if (!is_json(text)) {
-        printf("%s\n", log_quote(text, quoted));
+        fprintf(showing->out, "%s\n", log_quote(text, quoted));
         return;
     }
     if (bar_write(text, bar, BAR, &percent))
-        printf("[%s] %d %%  ", bar, percent);
+        fprintf(showing->out, "[%s] %d %%  ", bar, percent);
     json_append_defused(&safe, text, strlen(text));
-    printf("%s\n", buffer_text(&safe));
+    fprintf(showing->out, "%s\n", buffer_text(&safe));
     buffer_fini(&safe);
 }
 
-static void runs_print(const char *runs, const char *seconds)
+static void runs_print(const struct showing *showing, const char *runs, const char *seconds)
 {
     char human[HUMAN_TEXT_MAX];
     long long count = strtoll(runs, NULL, 10);
-    printf("runs          %lld, which took %s\n", count,
-           human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
+    fprintf(showing->out, "runs          %lld, which took %s\n", count,
+            human_span(seconds != NULL ? wall_read(seconds).us : 0, human));
 }
 
 static void facts_print(const struct showing *showing)
@@ -277,22 +278,22 @@ static void facts_print(const struct showing *showing)
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         const char *at = reply->elements[i + 1].bytes;
         bool is_beside = at[0] == '-';
-        printf("recovered     from %s, %s%s\n", log_quote(reply->elements[i].bytes, quoted),
-               human_moment(wall_read(at + is_beside), showing->tasks->console.now, human),
-               is_beside ? "; another task had crashed it" : "");
+        fprintf(showing->out, "recovered     from %s, %s%s\n", log_quote(reply->elements[i].bytes, quoted),
+                human_moment(wall_read(at + is_beside), showing->tasks->console.now, human),
+                is_beside ? "; another task had crashed it" : "");
     }
     if (showing->fence != NULL)
-        printf("fence         %s\n", log_quote(showing->fence, quoted));
+        fprintf(showing->out, "fence         %s\n", log_quote(showing->fence, quoted));
     if (iteration_field(showing, 1) != NULL)
-        progress_print(iteration_field(showing, 1));
+        progress_print(showing, iteration_field(showing, 1));
     if (iteration_field(showing, 0) != NULL)
-        runs_print(iteration_field(showing, 0), iteration_field(showing, 2));
+        runs_print(showing, iteration_field(showing, 0), iteration_field(showing, 2));
     if (has_result(showing))
-        printf("result        an earlier run left one: holdfast result\n");
+        fprintf(showing->out, "result        an earlier run left one: holdfast result\n");
     if (iteration_field(showing, 3) != NULL)
-        printf("cancelled     %s\n",
-               human_moment((struct wall_time){strtoll(iteration_field(showing, 3), NULL, 10) * US_PER_S},
-                            showing->tasks->console.now, human));
+        fprintf(showing->out, "cancelled     %s\n",
+                human_moment((struct wall_time){strtoll(iteration_field(showing, 3), NULL, 10) * US_PER_S},
+                             showing->tasks->console.now, human));
 }
 
 static void print_for_people(struct showing *showing)
@@ -326,7 +327,7 @@ static int found_show(struct showing *showing)
     int code = facts_read(showing);
     if (code != EXIT_CODE_OK)
         return code;
-    if (showing->tasks->as_json)
+    if (showing->tasks->console.as_json)
         print_json(showing);
     else
         print_for_people(showing);
@@ -358,7 +359,7 @@ int tasks_show(struct tasks *tasks)
     int code = EXIT_CODE_OK;
     places_choose(tasks, &search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
-        struct showing showing = {.tasks = tasks};
+        struct showing showing = {.tasks = tasks, .out = tasks->out != NULL ? tasks->out : stdout};
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;
         if (found == EXIT_CODE_OK && search.found == NULL)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/commands/waiting_lists.h"
 
 enum { ASKED_AT_ONCE = 100 };
 
@@ -109,14 +108,12 @@ static int by_heat(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static int resources_read(struct top_facts *facts, struct console *console)
+static void resources_gather(struct top_facts *facts)
 {
-    struct waiting_lists lists;
-    int code = waiting_lists_read(&lists, console);
-    for (size_t i = 0; code == EXIT_CODE_OK && i < lists.count; i++)
-        if (lists.items[i].kind[0] != '\0')
-            resource_add(facts, lists.items[i].kind, lists.items[i].name)->waiters = lists.items[i].waiters;
-    waiting_lists_free(&lists);
+    const struct waiting_lists *lists = &facts->status.waiting;
+    for (size_t i = 0; i < lists->count; i++)
+        if (lists->items[i].kind[0] != '\0')
+            resource_add(facts, lists->items[i].kind, lists->items[i].name)->waiters = lists->items[i].waiters;
     for (size_t i = 0; i < facts->task_count; i++) {
         const struct top_task *task = &facts->tasks[i];
         if (task->resource[0] == '\0')
@@ -129,7 +126,6 @@ static int resources_read(struct top_facts *facts, struct console *console)
     }
     if (facts->resource_count > 0)
         qsort(facts->resources, facts->resource_count, sizeof *facts->resources, by_heat);
-    return code;
 }
 
 /* --- the look --------------------------------------------------------------------------------------------------- */
@@ -141,7 +137,7 @@ int top_look(struct top_facts *facts, struct console *console)
     if (code == EXIT_CODE_OK)
         code = tasks_read(facts, console);
     if (code == EXIT_CODE_OK)
-        code = resources_read(facts, console);
+        resources_gather(facts);
     return code;
 }
 

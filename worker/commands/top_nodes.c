@@ -65,7 +65,7 @@ static void *nodes_run(void *context)
 {
     struct top_nodes *nodes = context;
     struct nodes_session session;
-    bool is_open = nodes_session_open(&session, nodes->config, NULL, NULL);
+    bool is_open = nodes_session_open(&session, nodes->config, NULL);
     do
         look(nodes, &session);
     while (is_open && pause_before_next(nodes));

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "worker/print/grid.h"
+#include "worker/commands/health.h"
+#include "worker/print/table.h"
 #include "worker/print/human.h"
 
-enum { SECTIONS = 5, BETWEEN_PIECES = 3 };
+enum { BETWEEN_PIECES = 3 };
 
 struct screen {
     unsigned width, left; /* columns; lines that are free yet */
@@ -29,11 +30,11 @@ static void pieces_write(struct screen *screen, const char *const *pieces, size_
     if (screen->left == 0)
         return;
     for (size_t i = 0; i < count; i++) {
-        unsigned width = grid_text_width(pieces[i]), gap = used > 0 ? BETWEEN_PIECES : 0;
+        unsigned width = table_text_width(pieces[i]), gap = used > 0 ? BETWEEN_PIECES : 0;
         if (i > 0 && used + gap + width > screen->width)
             continue;
         buffer_format(screen->out, "%*s", (int)gap, "");
-        used += gap + grid_text_write(pieces[i], screen->width - used - gap, screen->out);
+        used += gap + table_text_write(pieces[i], screen->width - used - gap, screen->out);
     }
     line_end(screen);
 }
@@ -102,7 +103,7 @@ static void write_warning(struct screen *screen, const char *text)
     if (screen->left == 0)
         return;
     buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_BAD) : "");
-    grid_text_write(text, screen->width, screen->out);
+    table_text_write(text, screen->width, screen->out);
     buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_PLAIN) : "");
     line_end(screen);
 }
@@ -115,15 +116,27 @@ static void write_away(struct screen *screen, const struct top_facts *facts)
     write_warning(screen, text);
 }
 
-/* --- sections --------------------------------------------------------------------------------------------------- */
-
-static void name_cell(struct grid *grid, enum table_style style, const char *name)
+static void write_health(struct screen *screen, const struct top_facts *facts)
 {
-    char quoted[LOG_QUOTE_MAX];
-    grid_cell(grid, style, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
+    struct health health;
+    struct buffer line = {0};
+    health_judge(&health, &facts->status, &health_bounds_usual, facts->now);
+    health_line(&health, &facts->status, &line);
+    if (health.count > 0)
+        write_warning(screen, buffer_text(&line));
+    buffer_fini(&line);
+    health_free(&health);
 }
 
-static void process_cells(struct grid *grid, const struct fleet_process *process, struct wall_time now)
+/* --- sections --------------------------------------------------------------------------------------------------- */
+
+static void name_cell(struct table *table, enum table_style style, const char *name)
+{
+    char quoted[LOG_QUOTE_MAX];
+    table_cell(table, style, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
+}
+
+static void process_cells(struct table *table, const struct fleet_process *process, struct wall_time now)
 {
     static const enum table_style styles[] = {[FLEET_ALIVE] = TABLE_GOOD,
                                               [FLEET_LOST] = TABLE_BAD,
@@ -133,138 +146,119 @@ static void process_cells(struct grid *grid, const struct fleet_process *process
     struct buffer queues = {0};
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     bool is_quiet = process->state == FLEET_ALIVE && process->is_quiet;
-    name_cell(grid, TABLE_PLAIN, process->identity);
-    grid_cell(grid, is_quiet ? TABLE_WARN : styles[process->state], "%s",
-              is_quiet ? "quiet" : fleet_state_name(process->state));
-    grid_cell(grid, TABLE_PLAIN, process->is_shown ? "%lld/%lld" : "-", process->busy, process->concurrency);
-    grid_cell(grid, TABLE_PLAIN, "%s", process->is_shown ? human_size(process->rss_kb * 1024, human) : "-");
-    grid_cell(grid, TABLE_DIM, "%s", human_moment(process->beat, now, human));
+    name_cell(table, TABLE_PLAIN, process->identity);
+    table_cell(table, is_quiet ? TABLE_WARN : styles[process->state], "%s",
+               is_quiet ? "quiet" : fleet_state_name(process->state));
+    table_cell(table, TABLE_PLAIN, process->is_shown ? "%lld/%lld" : "-", process->busy, process->concurrency);
+    table_number(table, process->busy);
+    table_cell(table, TABLE_PLAIN, "%s", process->is_shown ? human_size(process->rss_kb * 1024, human) : "-");
+    table_number(table, process->rss_kb);
+    table_cell(table, TABLE_DIM, "%s", human_moment(process->beat, now, human));
+    table_number(table, process->beat.us);
     for (size_t i = 0; i < process->info.queue_count && queues.length < LOG_QUOTE_MAX; i++)
         buffer_format(&queues, "%s%s", i > 0 ? "," : "", log_quote(process->info.queues[i], quoted));
-    grid_cell(grid, TABLE_PLAIN, "%s", buffer_text(&queues));
+    table_cell(table, TABLE_PLAIN, "%s", buffer_text(&queues));
+    table_name(table, process->identity);
     buffer_fini(&queues);
 }
 
 /* Those that are gone are no part of the picture of what happens now. */
-static struct grid *processes_grid(const struct top_facts *facts)
+static struct table *processes_table(const struct top_facts *facts)
 {
-    static const struct grid_column columns[] = {{.title = "PROCESS", .least = 12},
-                                                 {.title = "STATE", .rank = 1},
-                                                 {.title = "BUSY", .is_right = true},
-                                                 {.title = "MEMORY", .is_right = true, .rank = 3},
-                                                 {.title = "BEAT", .rank = 2},
-                                                 {.title = "QUEUES", .least = 8, .rank = 4},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("PROCESS:12|STATE:0,1|>BUSY|>MEMORY:0,3|BEAT:0,2|QUEUES:8,4");
     for (size_t i = 0; i < facts->status.fleet.count; i++) {
         const struct fleet_process *process = &facts->status.fleet.items[i];
         if (process->state != FLEET_RECOVERED && process->state != FLEET_UNLEASED)
-            process_cells(grid, process, facts->now);
+            process_cells(table, process, facts->now);
     }
-    return grid;
+    return table;
 }
 
-static struct grid *tasks_grid(const struct top_facts *facts)
+static struct table *tasks_table(const struct top_facts *facts)
 {
-    static const struct grid_column columns[] = {{.title = "RUNNING", .least = 10},
-                                                 {.title = "AGE", .is_right = true},
-                                                 {.title = "RESOURCE", .least = 10, .rank = 1},
-                                                 {.title = "TOKEN", .is_right = true, .least = 6, .rank = 3},
-                                                 {.title = "JID", .least = 8, .rank = 2},
-                                                 {.title = "PROCESS", .least = 10, .rank = 4},
-                                                 {.title = "QUEUE", .least = 6, .rank = 5},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("RUNNING:10|>AGE|RESOURCE:10,1|>TOKEN:6,3|JID:8,2|PROCESS:10,4|QUEUE:6,5");
     for (size_t i = 0; i < facts->task_count; i++) {
         const struct top_task *task = &facts->tasks[i];
         char human[HUMAN_TEXT_MAX];
-        name_cell(grid, TABLE_PLAIN, task->class_name);
-        grid_cell(grid, TABLE_PLAIN, "%s", human_span(task->age_us, human));
-        name_cell(grid, TABLE_PLAIN, task->resource);
-        name_cell(grid, TABLE_DIM, task->token);
-        name_cell(grid, TABLE_DIM, task->jid);
-        name_cell(grid, TABLE_DIM, task->process);
-        name_cell(grid, TABLE_DIM, task->queue);
+        name_cell(table, TABLE_PLAIN, task->class_name);
+        table_cell(table, TABLE_PLAIN, "%s", human_span(task->age_us, human));
+        table_number(table, task->age_us);
+        name_cell(table, TABLE_PLAIN, task->resource);
+        name_cell(table, TABLE_DIM, task->token);
+        name_cell(table, TABLE_DIM, task->jid);
+        name_cell(table, TABLE_DIM, task->process);
+        name_cell(table, TABLE_DIM, task->queue);
+        table_name(table, task->jid);
     }
-    return grid;
+    return table;
 }
 
-static struct grid *resources_grid(const struct top_facts *facts)
+static struct table *resources_table(const struct top_facts *facts)
 {
-    static const struct grid_column columns[] = {{.title = "RESOURCE", .least = 10},
-                                                 {.title = "WAITERS", .is_right = true},
-                                                 {.title = "HELD FOR", .is_right = true, .rank = 2},
-                                                 {.title = "BY TASK", .least = 8, .rank = 1},
-                                                 {.title = "ON", .least = 10, .rank = 3},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("RESOURCE:10|>WAITERS|>HELD FOR:0,2|BY TASK:8,1|ON:10,3");
     for (size_t i = 0; i < facts->resource_count; i++) {
         const struct top_resource *resource = &facts->resources[i];
         char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
         bool is_share = strcmp(resource->kind, "class") == 0;
-        grid_cell(grid, TABLE_PLAIN, "%s%s", is_share ? "share of class " : "", log_quote(resource->name, quoted));
-        grid_cell(grid, resource->waiters > 0 ? TABLE_WARN : TABLE_DIM, "%s", human_count(resource->waiters, human));
-        grid_cell(grid, TABLE_PLAIN, "%s",
-                  resource->holder != NULL ? human_span(resource->holder->age_us, human) : "-");
-        name_cell(grid, TABLE_DIM, resource->holder != NULL ? resource->holder->jid : "");
-        name_cell(grid, TABLE_DIM, resource->holder != NULL ? resource->holder->process : "");
+        table_cell(table, TABLE_PLAIN, "%s%s", is_share ? "share of class " : "", log_quote(resource->name, quoted));
+        table_cell(table, resource->waiters > 0 ? TABLE_WARN : TABLE_DIM, "%s", human_count(resource->waiters, human));
+        table_number(table, resource->waiters);
+        table_cell(table, TABLE_PLAIN, "%s",
+                   resource->holder != NULL ? human_span(resource->holder->age_us, human) : "-");
+        table_number(table, resource->holder != NULL ? resource->holder->age_us : -1);
+        name_cell(table, TABLE_DIM, resource->holder != NULL ? resource->holder->jid : "");
+        name_cell(table, TABLE_DIM, resource->holder != NULL ? resource->holder->process : "");
+        table_name(table, resource->holder != NULL ? resource->holder->jid : "");
     }
-    return grid;
+    return table;
 }
 
-static struct grid *nodes_grid(const struct top_facts *facts)
+static struct table *nodes_table(const struct top_facts *facts)
 {
-    static const struct grid_column columns[] = {{.title = "LOCK NODE", .least = 8},
-                                                 {.title = "STATE"},
-                                                 {.title = "LATENCY", .is_right = true, .rank = 1},
-                                                 {.title = "WHY", .least = 10, .rank = 2},
-                                                 {.title = "AT MOST", .is_right = true, .rank = 3},
-                                                 {.title = "ADDRESS", .least = 10, .rank = 4},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("LOCK NODE:8|STATE|>LATENCY:0,1|WHY:10,2|>AT MOST:0,3|ADDRESS:10,4");
     for (unsigned i = 0; i < facts->node_count; i++) {
         const struct redlock_node_view *view = &facts->nodes[i];
         char human[HUMAN_TEXT_MAX];
         enum table_style style = view->votes ? TABLE_GOOD : view->quarantine_left_ns > 0 ? TABLE_WARN : TABLE_BAD;
-        name_cell(grid, TABLE_PLAIN, view->name);
-        grid_cell(grid, style, "%s", view->state);
-        grid_cell(grid, TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-", (double)view->latency_ns / (double)NS_PER_MS);
-        grid_cell(grid, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
-        grid_cell(grid, TABLE_PLAIN, "%s",
-                  view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
-        grid_cell(grid, TABLE_DIM, "%s", view->address);
+        name_cell(table, TABLE_PLAIN, view->name);
+        table_cell(table, style, "%s", view->state);
+        table_cell(table, TABLE_PLAIN, view->is_reached ? "%.1f ms" : "-",
+                   (double)view->latency_ns / (double)NS_PER_MS);
+        table_number(table, view->is_reached ? view->latency_ns : INT64_MAX);
+        table_cell(table, view->votes ? TABLE_DIM : TABLE_PLAIN, "%s", view->reason);
+        table_cell(table, TABLE_PLAIN, "%s",
+                   view->quarantine_left_ns > 0 ? human_span(view->quarantine_left_ns / NS_PER_US, human) : "-");
+        table_cell(table, TABLE_DIM, "%s", view->address);
     }
-    return grid;
+    return table;
 }
 
-static struct grid *queues_grid(const struct top_facts *facts)
+static struct table *queues_table(const struct top_facts *facts)
 {
-    static const struct grid_column columns[] = {{.title = "QUEUE", .least = 10},
-                                                 {.title = "TASKS", .is_right = true},
-                                                 {.title = "LATENCY", .is_right = true, .rank = 1},
-                                                 {.title = "", .least = 6, .rank = 2},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("QUEUE:10|>TASKS|>LATENCY:0,1|:6,2");
     for (size_t i = 0; i < facts->status.backlog.count; i++) {
         const struct backlog_queue *queue = &facts->status.backlog.items[i];
         char human[HUMAN_TEXT_MAX];
-        name_cell(grid, TABLE_PLAIN, queue->name);
-        grid_cell(grid, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
-        grid_cell(grid, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
-        grid_cell(grid, TABLE_WARN, "%s", backlog_queue_remark(&facts->status.backlog, queue));
+        name_cell(table, TABLE_PLAIN, queue->name);
+        table_cell(table, TABLE_PLAIN, "%s", queue->length < 0 ? "?" : human_count(queue->length, human));
+        table_number(table, queue->length);
+        table_cell(table, TABLE_PLAIN, "%s", queue->latency_us < 0 ? "?" : human_span(queue->latency_us, human));
+        table_number(table, queue->latency_us);
+        table_cell(table, TABLE_WARN, "%s", backlog_queue_remark(&facts->status.backlog, queue));
+        table_name(table, queue->name);
     }
-    return grid;
+    return table;
 }
 
 /* --- the screen ------------------------------------------------------------------------------------------------- */
 
 /* Who has rows gets a line for titles and one row; then each one more in turn, until there is no line or no row. A
  * blank line goes before each section if there is room for all of them. */
-static bool rows_share(struct grid *const *grids, unsigned lines, size_t rows[SECTIONS])
+static bool rows_share(struct table *const *tables, unsigned lines, size_t rows[TOP_SECTIONS])
 {
     unsigned sections = 0;
-    for (int i = 0; i < SECTIONS; i++) {
-        bool is_shown = grid_rows(grids[i]) > 0 && lines >= 2;
+    for (int i = 0; i < TOP_SECTIONS; i++) {
+        bool is_shown = table_rows(tables[i]) > 0 && lines >= 2;
         rows[i] = is_shown;
         lines -= is_shown ? 2 : 0;
         sections += is_shown;
@@ -273,8 +267,8 @@ static bool rows_share(struct grid *const *grids, unsigned lines, size_t rows[SE
     lines -= has_blanks ? sections : 0;
     for (bool is_given = true; is_given && lines > 0;) {
         is_given = false;
-        for (int i = 0; i < SECTIONS && lines > 0; i++)
-            if (rows[i] > 0 && rows[i] < grid_rows(grids[i])) {
+        for (int i = 0; i < TOP_SECTIONS && lines > 0; i++)
+            if (rows[i] > 0 && rows[i] < table_rows(tables[i])) {
                 rows[i]++;
                 lines--;
                 is_given = true;
@@ -283,32 +277,117 @@ static bool rows_share(struct grid *const *grids, unsigned lines, size_t rows[SE
     return has_blanks;
 }
 
-static void sections_write(struct screen *screen, struct grid *const *grids)
+static void sections_write(struct screen *screen, struct table *const *tables)
 {
-    size_t rows[SECTIONS];
-    bool has_blanks = rows_share(grids, screen->left, rows);
-    for (int i = 0; i < SECTIONS; i++) {
+    size_t rows[TOP_SECTIONS];
+    bool has_blanks = rows_share(tables, screen->left, rows);
+    for (int i = 0; i < TOP_SECTIONS; i++) {
         if (rows[i] == 0)
             continue;
         if (has_blanks)
             line_end(screen);
-        grid_write(grids[i], screen->width, rows[i], screen->has_colour, screen->out);
+        table_write(tables[i], screen->width, rows[i], screen->has_colour, screen->out);
     }
 }
 
-void top_screen_write(const struct top_facts *facts, unsigned width, unsigned height, bool has_colour,
-                      struct buffer *out)
+/* --- what was chosen ---------------------------------------------------------------------------------------------- */
+
+static struct table *section_table(const struct top_facts *facts, enum top_section section)
 {
-    struct screen screen = {.width = width, .left = height, .has_colour = has_colour, .out = out};
-    write_rates(&screen, facts);
-    write_totals(&screen, &facts->status);
+    static struct table *(*const makers[TOP_SECTIONS])(const struct top_facts *) = {
+        [TOP_PROCESSES] = processes_table, [TOP_TASKS] = tasks_table,   [TOP_RESOURCES] = resources_table,
+        [TOP_NODES] = nodes_table,         [TOP_QUEUES] = queues_table,
+    };
+    return makers[section](facts);
+}
+
+static struct table *chosen_table(const struct top_facts *facts, const struct top_view *view, enum top_section section)
+{
+    struct table *table = section_table(facts, section);
+    unsigned sorted = view != NULL ? view->sorted[section] % (table_columns(table) + 1) : 0;
+    if (view != NULL && view->filter[0] != '\0')
+        table_filter(table, view->filter);
+    if (sorted > 0)
+        table_sort(table, sorted - 1, view->is_descending[section]);
+    return table;
+}
+
+void top_screen_chosen(const struct top_facts *facts, const struct top_view *view, char name[TOP_NAME_MAX])
+{
+    struct table *table = chosen_table(facts, view, view->section);
+    snprintf(name, TOP_NAME_MAX, "%s", table_name_of(table, view->row));
+    table_free(table);
+}
+
+/* The last line: keys, or what is typed, asked or told. */
+static void write_keys(struct screen *screen, const struct top_view *view)
+{
+    static const char keys[] = "q quit   Tab section   up/down row   / filter   s sort   r reverse   Enter task   "
+                               "c cancel   p pause";
+    char text[TOP_NOTE_MAX + TOP_FILTER_MAX], quoted[LOG_QUOTE_MAX];
+    const char *shown = view->mode == TOP_READS ? "q back   up/down lines" : view->note[0] != '\0' ? view->note : keys;
+    if (view->mode == TOP_FILTERS || (view->filter[0] != '\0' && shown == keys)) {
+        snprintf(text, sizeof text, "filter: %s%s", view->filter[0] != '\0' ? log_quote(view->filter, quoted) : "",
+                 view->mode == TOP_FILTERS ? "_" : "   (Esc shows all)");
+        shown = text;
+    }
+    screen->left = 1;
+    buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_DIM) : "");
+    table_text_write(shown, screen->width, screen->out);
+    buffer_append_text(screen->out, screen->has_colour ? table_style_code(TABLE_PLAIN) : "");
+    line_end(screen);
+}
+
+/* A text instead of the lists. */
+static void write_text(struct screen *screen, struct top_view *view)
+{
+    size_t lines = 0, line = 0;
+    for (const char *at = view->text; *at != '\0'; at++)
+        lines += *at == '\n';
+    if (view->text_line + screen->left > lines)
+        view->text_line = lines > screen->left ? lines - screen->left : 0;
+    for (const char *at = view->text, *end; screen->left > 0 && (end = strchr(at, '\n')) != NULL; at = end + 1)
+        if (line++ >= view->text_line) {
+            struct buffer one = {0};
+            buffer_append(&one, at, (size_t)(end - at));
+            table_text_write(buffer_text(&one), screen->width, screen->out);
+            buffer_fini(&one);
+            line_end(screen);
+        }
+}
+
+static void write_lists(struct screen *screen, const struct top_facts *facts, struct top_view *view)
+{
+    struct table *tables[TOP_SECTIONS];
+    write_rates(screen, facts);
+    write_totals(screen, &facts->status);
     if (facts->away != NULL)
-        write_away(&screen, facts);
+        write_away(screen, facts);
+    else
+        write_health(screen, facts);
     if (facts->nodes_reason != NULL)
-        write_warning(&screen, facts->nodes_reason);
-    struct grid *const grids[SECTIONS] = {processes_grid(facts), tasks_grid(facts), resources_grid(facts),
-                                          nodes_grid(facts), queues_grid(facts)};
-    sections_write(&screen, grids);
-    for (int i = 0; i < SECTIONS; i++)
-        grid_free(grids[i]);
+        write_warning(screen, facts->nodes_reason);
+    for (int i = 0; i < TOP_SECTIONS; i++)
+        tables[i] = chosen_table(facts, view, (enum top_section)i);
+    if (view != NULL) {
+        size_t rows = table_rows(tables[view->section]);
+        view->row = rows == 0 ? 0 : view->row >= rows ? rows - 1 : view->row;
+        table_mark(tables[view->section], view->row);
+    }
+    sections_write(screen, tables);
+    for (int i = 0; i < TOP_SECTIONS; i++)
+        table_free(tables[i]);
+}
+
+void top_screen_write(const struct top_facts *facts, struct top_view *view, unsigned width, unsigned height,
+                      bool has_colour, struct buffer *out)
+{
+    bool has_keys = view != NULL && height > 1;
+    struct screen screen = {.width = width, .left = height - has_keys, .has_colour = has_colour, .out = out};
+    if (view != NULL && view->mode == TOP_READS)
+        write_text(&screen, view);
+    else
+        write_lists(&screen, facts, view);
+    if (has_keys)
+        write_keys(&screen, view);
 }

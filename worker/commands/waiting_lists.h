@@ -1,4 +1,6 @@
 /* The waiting lists that have tasks now (queue/waiting.h): whose lock or share tasks wait for, and how many do.
+ * A task waits while it is parked: it is an entry of `schedule` then. One that keeps its place and was woken is in its
+ * queue, or runs, and does not count. Such ones are at the front, where a bounded number is looked at.
  *
  *     struct waiting_lists lists;
  *     int code = waiting_lists_read(&lists, &console);
@@ -28,6 +30,7 @@ struct waiting_lists {
 enum { WAITING_LISTS_MAX = 1000 };
 
 int waiting_lists_read(struct waiting_lists *lists, struct console *console) MUST_CHECK; /* an exit code; complains */
+long long waiting_lists_total(const struct waiting_lists *lists);
 void waiting_lists_free(struct waiting_lists *lists);
 
 #endif

@@ -4,19 +4,424 @@
  * everything that has to be mended. Runs at the start of the program, on the main thread. */
 #include "worker/config/config.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "queue/envelope.h"
+#include "queue/keys.h"
+#include "redis/node.h"
 #include "worker/config/config_file.h"
-#include "worker/config/config_node.h"
-#include "worker/config/config_queues.h"
 #include "worker/config/config_periodic.h"
+#include "worker/config/config_secret.h"
 #include "worker/config/config_table.h"
 #include "worker/config/config_text.h"
 #include "worker/config/suggest.h"
+
+/* --- queues ------------------------------------------------------------------------------------------------------- */
+
+enum { SERVED_MAX = 64 };
+
+static void words_clear(struct config_words *words)
+{
+    for (size_t i = 0; i < words->count; i++)
+        free(words->items[i]);
+    free(words->items);
+    *words = (struct config_words){0};
+}
+
+#define BAD_NAME "is not 1 to %d bytes without blanks and control characters, or begins with hf:"
+
+static void entry_check(const struct config *config, size_t index, struct findings *findings)
+{
+    const struct config_queue *entry = &config->queues[index];
+    const char *where = entry->source.where;
+    if (entry->source.is_broken)
+        return;
+    if (!queue_name_is_sound(entry->name))
+        findings_error(findings, "%s: queue_settings[%zu].queue: " BAD_NAME, where, index, ENVELOPE_QUEUE_BYTES_MAX);
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(entry->name, config->queues[i].name) == 0)
+            findings_error(findings, "%s: the queue %s has a second entry (%s)", where, entry->name,
+                           config->queues[i].source.where);
+    if (!config_words_hold(&config->worker.queues, entry->name))
+        findings_warn(findings, "%s: the queue %s is not served here: it is not in worker.queues", where, entry->name);
+}
+
+static bool has_weights(const struct config *config)
+{
+    for (size_t i = 0; i < config->queue_count; i++)
+        if (config->queues[i].weight > 1)
+            return true;
+    return false;
+}
+
+/* Names that cannot be queues and second entries for one are errors; an entry for a queue that is not served, or a
+ * weight that nobody looks at, is a warning: files are shared between groups of processes. */
+static void config_queues_check(const struct config *config, struct findings *findings)
+{
+    for (size_t i = 0; i < config->worker.queues.count; i++)
+        if (!queue_name_is_sound(config->worker.queues.items[i]))
+            findings_error(findings, "%s: worker.queues: the name of queue %zu " BAD_NAME, config->worker.source.where,
+                           i + 1, ENVELOPE_QUEUE_BYTES_MAX);
+    for (size_t i = 0; i < config->queue_count; i++)
+        entry_check(config, i, findings);
+    if (config->worker.queue_order == CONFIG_ORDER_STRICT && has_weights(config))
+        findings_warn(findings,
+                      "%s: queue_settings: weights mean nothing while worker.queue_order is strict; set it to "
+                      "\"weighted\"",
+                      config->path);
+}
+
+/* --- what is served ----------------------------------------------------------------------------------------------- */
+
+static void served_add(struct config_words *words, const char *name, struct findings *findings)
+{
+    if (!queue_name_is_sound(name))
+        findings_error(findings, "--queues: a name " BAD_NAME, ENVELOPE_QUEUE_BYTES_MAX);
+    else if (config_words_hold(words, name))
+        findings_error(findings, "--queues: names the queue %s twice", name);
+    else if (words->count == SERVED_MAX)
+        findings_error(findings, "--queues: names more than %d queues", SERVED_MAX);
+    else
+        config_words_add(words, name);
+}
+
+void config_serve_queues(struct config *config, const char *names, struct findings *findings)
+{
+    char *copy = memory_text(names), *rest = copy, *name = NULL;
+    words_clear(&config->worker.queues);
+    while ((name = strsep(&rest, ",")) != NULL)
+        served_add(&config->worker.queues, name, findings);
+    free(copy);
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+static const struct config_queue *entry_of(const struct config *config, const char *queue)
+{
+    for (size_t i = 0; i < config->queue_count; i++)
+        if (strcmp(config->queues[i].name, queue) == 0)
+            return &config->queues[i];
+    return NULL;
+}
+
+unsigned config_queue_weight(const struct config *config, const char *queue)
+{
+    const struct config_queue *entry = entry_of(config, queue);
+    return entry != NULL ? entry->weight : 1;
+}
+
+bool config_queue_allows(const struct config *config, const char *queue, const char *class_name)
+{
+    const struct config_queue *entry = entry_of(config, queue);
+    return entry == NULL || entry->classes.count == 0 || config_words_hold(&entry->classes, class_name);
+}
+
+/* --- classes ------------------------------------------------------------------------------------------------------ */
+
+#define MEMORY_LIMIT_MIN (INT64_C(64) * 1024 * 1024)
+enum { OPEN_FILES_MIN = 16 };
+
+struct envelope_limits config_task_limits(const struct config *config)
+{
+    return (struct envelope_limits){.size = (size_t)config->worker.max_task_size,
+                                    .depth = config->worker.max_task_depth,
+                                    .keys = config->worker.max_task_keys};
+}
+
+const struct config_class *config_class_find(const struct config *config, const char *class_name)
+{
+    for (size_t i = 0; i < config->class_count; i++)
+        if (strcmp(config->classes[i].name, class_name) == 0)
+            return &config->classes[i];
+    return NULL;
+}
+
+bool config_runs_unlocked(const struct config *config)
+{
+    for (size_t i = 0; i < config->class_count; i++)
+        if (config->classes[i].on_no_quorum == CONFIG_QUORUM_OPEN)
+            return true;
+    return false;
+}
+
+/* -1 = as the handler says, -2 = not understood. */
+static long retry_read(const char *text)
+{
+    if (text == NULL || text[0] == '\0' || strcmp(text, "handler") == 0)
+        return -1;
+    if (strcmp(text, "no") == 0)
+        return 0;
+    size_t length = strlen(text);
+    long count = length <= 7 && strspn(text, "0123456789") == length ? strtol(text, NULL, 10) : -2;
+    return count <= ENVELOPE_RETRIES_MAX ? count : -2;
+}
+
+bool config_class_retries(const struct config_class *entry, unsigned *retries)
+{
+    long count = retry_read(entry->retry);
+    if (count < 0)
+        return false;
+    *retries = (unsigned)count;
+    return true;
+}
+
+/* A hold that ends before the lock would by itself is no limit of a hold. */
+static void hold_check(const struct config *config, const char *where, const char *name, int64_t max_hold_ns,
+                       struct findings *findings)
+{
+    if (max_hold_ns > 0 && max_hold_ns < config->lock.ttl_ns)
+        findings_error(findings, "%s: %s: must be at least lock.ttl, or 0s", where != NULL ? where : config->path,
+                       name);
+}
+
+static void process_check(const struct config_class *entry, struct findings *findings)
+{
+    const char *where = entry->source.where;
+    if (entry->memory_limit > 0 && entry->memory_limit < MEMORY_LIMIT_MIN)
+        findings_error(findings, "%s: memory_limit: must be at least 64MiB, or 0", where);
+    if (entry->open_files_limit > 0 && entry->open_files_limit < OPEN_FILES_MIN)
+        findings_error(findings, "%s: open_files_limit: must be at least %d, or 0", where, OPEN_FILES_MIN);
+    if (entry->program.count == 0)
+        return;
+    if (entry->program.items[0][0] != '/')
+        findings_error(findings,
+                       "%s: program: \"%s\" is no absolute path; what a worker runs must not depend on its "
+                       "directory or PATH",
+                       where, entry->program.items[0]);
+    if (entry->isolation != CONFIG_ISOLATION_BY_HANDLER)
+        findings_error(findings, "%s: has both program and isolation; a program is started for each task anyway",
+                       where);
+    if (entry->tasks_per_process > 0 || entry->memory_per_process > 0)
+        findings_error(findings,
+                       "%s: tasks_per_process and memory_per_process have no meaning for a program: it is "
+                       "started for each task",
+                       where);
+}
+
+static void class_check(const struct config *config, const struct config_class *entry, struct findings *findings)
+{
+    const char *where = entry->source.where, *queue = entry->retry_queue;
+    if (retry_read(entry->retry) == -2)
+        findings_error(findings, "%s: retry: \"%s\" is not allowed here; expected handler, no, or a number up to %d",
+                       where, entry->retry, ENVELOPE_RETRIES_MAX);
+    if (queue[0] != '\0' && !queue_name_is_sound(queue))
+        findings_error(findings,
+                       "%s: retry_queue: not 1 to %d bytes without blanks and control characters, or begins with hf:",
+                       where, ENVELOPE_QUEUE_BYTES_MAX);
+    if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
+        findings_error(findings, "%s: has both retry and retry_for; keep one", where);
+    hold_check(config, where, "max_hold", entry->max_hold_ns, findings);
+    process_check(entry, findings);
+    bool takes_locks = entry->mode == CONFIG_MODE_CORRECTNESS || entry->mode == CONFIG_MODE_EFFICIENCY;
+    if ((entry->lock == CONFIG_LOCK_NONE && takes_locks) ||
+        (entry->lock == CONFIG_LOCK_REQUIRED && entry->mode == CONFIG_MODE_NONE))
+        findings_error(findings, "%s: lock and mode contradict each other; keep one", where);
+}
+
+void config_classes_check(const struct config *config, struct findings *findings)
+{
+    hold_check(config, config->lock.source.where, "lock.max_hold", config->lock.max_hold_ns, findings);
+    for (size_t i = 0; i < config->class_count; i++) {
+        const struct config_class *entry = &config->classes[i];
+        class_check(config, entry, findings);
+        const struct config_class *first = config_class_find(config, entry->name);
+        if (entry->name[0] != '\0' && first != entry)
+            findings_error(findings, "%s: the class %s has a second entry (%s)", entry->source.where, entry->name,
+                           first->source.where);
+    }
+}
+
+/* --- on_event ----------------------------------------------------------------------------------------------------- */
+
+static const char *const event_names[] = {"dead", "skipped", "dropped", "lock_lost", "failed", "expired", NULL};
+
+static bool event_is_known(const char *name)
+{
+    for (size_t i = 0; event_names[i] != NULL; i++)
+        if (strcmp(event_names[i], name) == 0)
+            return true;
+    return false;
+}
+
+void config_event_check(const struct config *config, struct findings *findings)
+{
+    const struct config_event *event = &config->on_event;
+    const char *where = event->source.where;
+    if (event->command.count > 0 && event->command.items[0][0] != '/')
+        findings_error(findings,
+                       "%s: on_event.command: \"%s\" is no absolute path; what a worker runs must not depend on its "
+                       "directory or PATH",
+                       where, event->command.items[0]);
+    for (size_t i = 0; i < event->events.count; i++)
+        if (!event_is_known(event->events.items[i]))
+            findings_error(findings,
+                           "%s: on_event.events: \"%s\" is not allowed here; expected dead, skipped, dropped, "
+                           "lock_lost, failed, or expired",
+                           where, event->events.items[i]);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+/* What the table cannot check, and the passwords. */
+enum { LOCK_NODES_MAX = 15 };
+
+static void password_resolve(struct config_node *node, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    if (node->password_file[0] != '\0' && node->password_env[0] != '\0')
+        error_set(&error, "has both password_file and password_env; keep one");
+    else if (node->password_file[0] != '\0')
+        node->password = secret_read_file(node->password_file, &error);
+    else if (node->password_env[0] != '\0')
+        node->password = secret_read_environment(node->password_env, &error);
+    else if (node->user[0] != '\0')
+        error_set(&error, "has a user but neither password_file nor password_env");
+    if (error_is_set(&error))
+        findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
+}
+
+static bool has_text(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+/* Lock nodes have no keys for sentinels: their texts are NULL. */
+static void sentinel_password_resolve(struct config_node *node, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    if (has_text(node->sentinel_password_file))
+        node->sentinel_password = secret_read_file(node->sentinel_password_file, &error);
+    else if (has_text(node->sentinel_user))
+        error_set(&error, "has a sentinel_user but no sentinel_password_file");
+    if (error_is_set(&error))
+        findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
+}
+
+static void address_check(const struct config_node *node, struct findings *findings)
+{
+    bool may_have_sentinels = node->master != NULL;
+    if (has_text(node->host) + has_text(node->unix_path) + (node->sentinels.count > 0) != 1)
+        findings_error(findings, "%s: %s: needs either host (and port) or unix_path%s", node->source.where, node->name,
+                       may_have_sentinels ? " or sentinels (and master)" : "");
+}
+
+static void sentinels_check(const struct config_node *node, struct findings *findings)
+{
+    char host[REDIS_HOST_MAX], quoted[LOG_QUOTE_MAX];
+    unsigned port;
+    for (size_t i = 0; i < node->sentinels.count; i++)
+        if (!redis_address_parse(node->sentinels.items[i], host, &port))
+            findings_error(findings, "%s: %s: sentinels: %s is no HOST:PORT or [IPv6]:PORT with a port from 1 to 65535",
+                           node->source.where, node->name, log_quote(node->sentinels.items[i], quoted));
+    if (node->sentinels.count > 0 && !has_text(node->master))
+        findings_error(findings, "%s: %s: sentinels need the key master: the name under which they know the server",
+                       node->source.where, node->name);
+    if (node->sentinels.count == 0 &&
+        (has_text(node->master) || has_text(node->sentinel_user) || has_text(node->sentinel_password_file)))
+        findings_error(findings,
+                       "%s: %s: master, sentinel_user and sentinel_password_file mean nothing without sentinels",
+                       node->source.where, node->name);
+}
+
+static void node_check(struct config_node *node, struct findings *findings)
+{
+    size_t errors_before = findings->errors;
+    if (node->source.where == NULL) { /* reported as missing */
+        node->source.is_broken = true;
+        return;
+    }
+    address_check(node, findings);
+    sentinels_check(node, findings);
+    password_resolve(node, findings);
+    sentinel_password_resolve(node, findings);
+    node->source.is_broken |= findings->errors > errors_before;
+}
+
+static bool nodes_have_one_address(const struct config_node *a, const struct config_node *b)
+{
+    if (a->unix_path[0] != '\0' || b->unix_path[0] != '\0')
+        return strcmp(a->unix_path, b->unix_path) == 0;
+    return strcasecmp(a->host, b->host) == 0 && a->port == b->port;
+}
+
+/* Two entries for one server would let one machine vote twice. Another database is no other server. */
+static void lock_node_compare(const struct config *config, size_t index, struct findings *findings)
+{
+    const struct config_node *node = &config->lock_nodes[index];
+    for (size_t i = 0; i < index; i++) {
+        const struct config_node *other = &config->lock_nodes[i];
+        if (node->source.is_broken || other->source.is_broken)
+            continue;
+        if (nodes_have_one_address(node, other))
+            findings_error(findings, "%s: %s is the same server as %s (%s): every lock node has one vote",
+                           node->source.where, node->name, other->name, other->source.where);
+        if (strcmp(node->name, other->name) == 0)
+            findings_error(findings, "%s: two lock nodes are called %s (%s)", node->source.where, node->name,
+                           other->source.where);
+    }
+}
+
+static void lock_nodes_check(struct config *config, struct findings *findings)
+{
+    size_t count = config->lock_node_count;
+    for (size_t i = 0; i < count; i++) {
+        struct config_node *node = &config->lock_nodes[i];
+        node_check(node, findings);
+        lock_node_compare(config, i, findings);
+        if (!node->source.is_broken && node->call_timeout_ns > config->lock.ttl_ns / 4)
+            findings_error(findings,
+                           "%s: %s: the timeout is more than a quarter of lock.ttl: one slow node would use up "
+                           "the lock",
+                           node->source.where, node->name);
+    }
+    if (count > LOCK_NODES_MAX)
+        findings_error(findings, "%s: more than %d lock nodes", config->lock_nodes[LOCK_NODES_MAX].source.where,
+                       LOCK_NODES_MAX);
+    if (count > 0 && count % 2 == 0)
+        findings_error(findings, "%s: %zu lock nodes tolerate no more failures than %zu: use an odd number, 3 or 5",
+                       config->lock_nodes[count - 1].source.where, count, count - 1);
+}
+
+/* Checks the queue node and all lock nodes, and reads their passwords. */
+static void config_nodes_check(struct config *config, struct findings *findings)
+{
+    node_check(&config->queue_node, findings);
+    lock_nodes_check(config, findings);
+}
+
+static void node_forget(struct config_node *node)
+{
+    secret_free(node->password);
+    secret_free(node->sentinel_password);
+}
+
+/* Overwrites and frees what was read. */
+static void config_nodes_forget(struct config *config)
+{
+    node_forget(&config->queue_node);
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        node_forget(&config->lock_nodes[i]);
+}
+
+const char *config_node_address(const struct config_node *node, struct buffer *out)
+{
+    buffer_clear(out);
+    if (node->sentinels.count > 0)
+        buffer_format(out, "%s (by %zu sentinel%s)", node->master, node->sentinels.count,
+                      node->sentinels.count == 1 ? "" : "s");
+    else if (node->unix_path[0] != '\0')
+        buffer_append_text(out, node->unix_path);
+    else
+        buffer_format(out, "%s:%u", node->host, node->port);
+    return buffer_text(out);
+}
 
 enum { LIST_ITEMS_MAX = 256, SETTING_PATH_MAX = 128 };
 
@@ -259,7 +664,7 @@ static void text_default(char **field, const char *text)
     *field = memory_text(text);
 }
 
-/* Beside the program in a build tree, in ../lib once it is installed. */
+/* Where `make install` of one's own plugins puts them, once there is one. */
 static void default_jobs_directory(struct config_worker *worker)
 {
     char program[4096];
@@ -268,12 +673,16 @@ static void default_jobs_directory(struct config_worker *worker)
         return;
     program[length] = '\0';
     char *directory = config_directory_of(program);
-    char *beside = config_path_join(directory, "jobs");
     char *installed = config_path_join(directory, "../lib/holdfast/jobs");
-    text_default(&worker->jobs_directory, access(beside, F_OK) == 0 ? beside : installed);
+    char *plugins = config_path_join(installed, "*.so");
+    glob_t found;
+    if (glob(plugins, GLOB_NOSORT, NULL, &found) == 0) {
+        text_default(&worker->jobs_directory, installed);
+        globfree(&found);
+    }
     free(directory);
-    free(beside);
     free(installed);
+    free(plugins);
 }
 
 static void defaults_resolve(struct config *config)

@@ -63,6 +63,12 @@ enum config_queue_order {
     CONFIG_ORDER_WEIGHTED, /* by chance, in proportion to the weights */
 };
 
+enum config_log_tasks {
+    CONFIG_LOG_TASKS_AUTO, /* beyond so many a second, those that went well are added up */
+    CONFIG_LOG_TASKS_ALL,
+    CONFIG_LOG_TASKS_FAILURES,
+};
+
 struct config_worker {
     struct config_source source;
     unsigned threads;
@@ -72,9 +78,12 @@ struct config_worker {
     struct config_words jobs; /* names of .so files without the ending; none = all of the directory */
     char *host;               /* how this host is called in claims and locks */
     enum log_level log_level;
+    enum log_format log_format;
+    enum config_log_tasks log_tasks;
     char *log_file; /* "" = standard error */
     int64_t lease_ns;
     int64_t stop_timeout_ns;
+    int64_t unknown_class_grace_ns;
     int64_t max_task_size; /* bytes */
     unsigned max_task_depth, max_task_keys;
     enum config_timestamps timestamps;

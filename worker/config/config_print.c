@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/config/config_table.h"
+#include "worker/print/roff.h"
 
 enum { SAMPLE_WIDTH = 100 };
 
@@ -204,41 +205,44 @@ static void manual_keys_print(const struct config_section *section, struct buffe
     }
 }
 
+static const char manual_text[] =
+    "A worker reads one file, `holdfast work -c FILE`. `holdfast check -c FILE` says everything that is wrong "
+    "with\n"
+    "it, with the plugins and with the nodes; `holdfast config -c FILE` prints what is in effect. The commented\n"
+    "sample is `conf/holdfast.conf`.\n"
+    "\n"
+    "Without `-c` each command takes the first of these files that is there: `$HOLDFAST_CONFIG`, `./holdfast.conf`,\n"
+    "`$XDG_CONFIG_HOME/holdfast/holdfast.conf` (by default below `~/.config`), `/etc/holdfast/holdfast.conf`. Root "
+    "and\n"
+    "services of systemd do not look at `./holdfast.conf`. `-v` says which file was taken. One that is there and is\n"
+    "refused, or wrong, ends the command: the next one is not tried.\n"
+    "\n"
+    "- The syntax is that of libconfig: `section = { key = value; };`, lists of groups in `( ... )`, lists of "
+    "texts\n"
+    "  in `[ ... ]`, comments with `#`, `//` or `/* */`.\n"
+    "- Durations and sizes are texts with a unit: `\"800us\"`, `\"250ms\"`, `\"10s\"`, `\"1.5s\"`, `\"5m\"`, "
+    "`\"2h\"`, `\"7d\"`;\n"
+    "  `\"512B\"`, `\"64KiB\"`, `\"1MiB\"`. A number without a unit is an error, and so is an integer that does "
+    "not fit\n"
+    "  into 32 bits.\n"
+    "- Relative paths begin at the directory of the file. `@include \"NAME\"` at the beginning of a line reads "
+    "another\n"
+    "  file from there or below.\n"
+    "- An unknown key is an error. All errors are reported at once, each with file and line.\n"
+    "- Passwords are never written into the file: they come from `password_file` (mode 600) or `password_env`. "
+    "They\n"
+    "  are not printed anywhere. When the configuration is printed, a plugin's setting whose name contains\n"
+    "  `password`, `secret`, `token`, `credential` or `private` is shown as `(redacted)`.\n"
+    "- A file, and the directory that it lies in, has to belong to root or to the user who reads it and be\n"
+    "  writable by nobody else: it decides which code runs. The group of a user other than root may write what\n"
+    "  belongs to both, and a directory may be sticky (as `/tmp`) or mounted read-only.\n"
+    "- On SIGHUP a worker reads its file again. Reloadable settings take effect then, for the tasks that begin\n"
+    "  afterwards; every other setting that changed is named in the log and takes effect after a restart. A file\n"
+    "  with an error changes nothing. A rolling restart loses no task: see operations.md.\n";
+
 void config_print_manual(struct buffer *out)
 {
-    buffer_append_text(
-        out,
-        "# Configuration\n"
-        "\n"
-        "A worker reads one file, `holdfast work -c FILE`. `holdfast check -c FILE` says everything that is wrong "
-        "with\n"
-        "it, with the plugins and with the nodes; `holdfast config -c FILE` prints what is in effect. The commented\n"
-        "sample is `conf/holdfast.conf`.\n"
-        "\n"
-        "- The syntax is that of libconfig: `section = { key = value; };`, lists of groups in `( ... )`, lists of "
-        "texts\n"
-        "  in `[ ... ]`, comments with `#`, `//` or `/* */`.\n"
-        "- Durations and sizes are texts with a unit: `\"800us\"`, `\"250ms\"`, `\"10s\"`, `\"1.5s\"`, `\"5m\"`, "
-        "`\"2h\"`, `\"7d\"`;\n"
-        "  `\"512B\"`, `\"64KiB\"`, `\"1MiB\"`. A number without a unit is an error, and so is an integer that does "
-        "not fit\n"
-        "  into 32 bits.\n"
-        "- Relative paths begin at the directory of the file. `@include \"NAME\"` at the beginning of a line reads "
-        "another\n"
-        "  file from there or below.\n"
-        "- An unknown key is an error. All errors are reported at once, each with file and line.\n"
-        "- Passwords are never written into the file: they come from `password_file` (mode 600) or `password_env`. "
-        "They\n"
-        "  are not printed anywhere. When the configuration is printed, a plugin's setting whose name contains\n"
-        "  `password`, `secret`, `token`, `credential` or `private` is shown as `(redacted)`.\n"
-        "- A file, and the directory that it lies in, has to belong to root or to the user who reads it and be\n"
-        "  writable by nobody else: it decides which code runs. The group of a user other than root may write what\n"
-        "  belongs to both, and a directory may be sticky (as `/tmp`) or mounted read-only.\n"
-        "- On SIGHUP a worker reads its file again. What the column *on reload* calls reloadable takes effect then, "
-        "for the\n"
-        "  tasks that begin afterwards; every other setting that changed is named in the log and takes effect after "
-        "a\n"
-        "  restart. A file with an error changes nothing. A rolling restart loses no task: see operations.md.\n");
+    buffer_format(out, "# Configuration\n\n%s", manual_text);
     for (const struct config_section *section = config_sections; section->name != NULL; section++) {
         buffer_format(out, "\n## %s%s\n\n%s%s\n\n", section->name, section->is_list ? " (a list of groups)" : "",
                       section->is_required ? "Required. " : "", section->help);
@@ -246,4 +250,35 @@ void config_print_manual(struct buffer *out)
     }
     buffer_append_text(out,
                        "\nThis page is printed by `holdfast config --manual`; `make docs` brings it up to date.\n");
+}
+
+/* --- the manual page ---------------------------------------------------------------------------------------------- */
+
+static void page_key(const struct config_key *key, struct buffer *out)
+{
+    struct buffer text = {0};
+    buffer_format(&text, "%s Wants ", key->help);
+    config_key_expects(key, &text);
+    if (key->is_required || key->fallback != NULL) {
+        buffer_append_text(&text, key->is_required ? "; " : "; by default ");
+        manual_default_print(key, &text);
+    }
+    buffer_append_text(&text, key->is_reloadable ? "; reloadable." : ".");
+    roff_item(key->name, buffer_text(&text), out);
+    buffer_fini(&text);
+}
+
+void config_print_page(const char *version, struct buffer *out)
+{
+    roff_begin("holdfast.conf", 5, "the configuration of Holdfast", version, out);
+    roff_headline("DESCRIPTION", out);
+    roff_text(manual_text, out);
+    for (const struct config_section *section = config_sections; section->name != NULL; section++) {
+        roff_headline(section->name, out);
+        roff_text(section->help, out);
+        for (const struct config_key *key = section->keys; key->name != NULL; key++)
+            page_key(key, out);
+    }
+    roff_headline("SEE ALSO", out);
+    roff_text("holdfast(1), holdfast-config(1), holdfast-check(1)\n", out);
 }

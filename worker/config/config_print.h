@@ -12,5 +12,7 @@ void config_print(const struct config *config, struct buffer *out);
 void config_print_sample(struct buffer *out);
 /* docs/configuration.md. */
 void config_print_manual(struct buffer *out);
+/* The manual page holdfast.conf(5), of that version of the program. */
+void config_print_page(const char *version, struct buffer *out);
 
 #endif

@@ -42,6 +42,10 @@ struct config_key {
     const char *example; /* for the sample file, instead of the default; numbers and lists as written there */
 };
 
+/* What every row begins with. FIELD(member) is defined above each table: where the member is in its struct. */
+#define KEY(key_name, key_type, member, value, least, most)                                                            \
+    .name = key_name, .type = key_type, FIELD(member), .fallback = value, .min = least, .max = most
+
 struct config_section {
     const char *name;
     bool is_list; /* a list of groups: ( { ... }, { ... } ) */
@@ -54,9 +58,6 @@ struct config_section {
     const char *help;
     const char *sample_more; /* of a list in the sample file: the items after the first */
 };
-
-/* Of sections whose keys are in config_table_lists.c, config_table_classes.c and config_event.c. */
-extern const struct config_key config_plugin_keys[], config_periodic_keys[], config_class_keys[], config_event_keys[];
 
 extern const struct config_section config_sections[]; /* ends with name == NULL */
 

@@ -16,6 +16,11 @@ static bool group_is_own(const struct stat *facts)
 bool trusted_facts(const struct stat *facts, const char *path, const struct trust *trust, struct error *error)
 {
     mode_t others = trust->own_group && group_is_own(facts) ? S_IWOTH : S_IWGRP | S_IWOTH;
+    if (facts->st_uid != 0 && geteuid() == 0)
+        return error_set(error,
+                         "%.250s: belongs to user %u; it %s, so for root it has to belong to root: chown it, or "
+                         "do this as that user (runuser -u)",
+                         path, (unsigned)facts->st_uid, trust->what);
     if (facts->st_uid != 0 && facts->st_uid != geteuid())
         return error_set(error, "%.250s: belongs to user %u; it %s, so it has to belong to root or to user %u", path,
                          (unsigned)facts->st_uid, trust->what, (unsigned)geteuid());
@@ -64,5 +69,5 @@ bool trusted_file(int fd, const char *path, const struct trust *trust, struct er
         return error_set(error, "%.250s: cannot be examined: %s", path, strerror(errno));
     real[length] = '\0';
     return trusted_facts(&facts, path, trust, error) && directory_is_trusted(directory_of(given), trust, error) &&
-           directory_is_trusted(directory_of(real), trust, error);
+           (facts.st_nlink == 0 || directory_is_trusted(directory_of(real), trust, error));
 }

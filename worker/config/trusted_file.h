@@ -1,7 +1,7 @@
 /* Who may change code, or a text that names code, runs what they like as the worker. So such a file has to belong to
  * root or to the user of this process and be writable by nobody else, and so has the directory that it lies in, where
  * it could be replaced. A directory of the kind of /tmp (sticky) will do, and so does one that is mounted read-only.
- * The directories above are the administrator's business. */
+ * The directories above are the administrator's business. A file without links (of memfd_create) lies in none. */
 #ifndef WORKER_TRUSTED_FILE_H
 #define WORKER_TRUSTED_FILE_H
 

@@ -13,7 +13,7 @@
 #include "worker/dry_run/stage/faults.h"
 #include "worker/dry_run/stage/janitor.h"
 #include "worker/dry_run/stage/private_nodes.h"
-#include "worker/dry_run/stage/temporary_directory.h"
+#include "worker/servers/temporary_directory.h"
 #include "worker/dry_run/result/result_json.h"
 #include "worker/dry_run/result/result_read.h"
 #include "worker/dry_run/shadow/shadow_holds.h"
@@ -87,6 +87,7 @@ static void config_open(struct dry_run *run)
     const struct config_worker *worker = &run->config->worker;
     run->plugins = plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, run->findings);
     plugins_add_programs(run->plugins, NULL, run->config, run->findings);
+    startup_leave_out(run->config, run->plugins, run->findings);
     startup_check(run->config, run->plugins, run->findings);
 }
 

@@ -14,13 +14,11 @@ struct feeder {
     struct push *push;
     struct push_source source;
     struct loop_hook flush;
-    uint64_t underway;
 };
 
 static void slice_ended(struct push_source *source, const struct push_report *report)
 {
     struct feeder *feeder = list_owner(source, struct feeder, source);
-    feeder->underway -= report->count;
     if (report->end != PUSH_ACKNOWLEDGED)
         feeder->options.refused(feeder->options.context, report->count, report->reason);
 }
@@ -56,12 +54,6 @@ void feeder_destroy(struct feeder *feeder)
 
 void feeder_add(struct feeder *feeder, const struct intake_task *task)
 {
-    feeder->underway++;
     push_add(feeder->push, &feeder->source, task, 0);
     loop_at_turn_end(feeder->loop, LOOP_GATHER, &feeder->flush);
-}
-
-uint64_t feeder_underway(const struct feeder *feeder)
-{
-    return feeder->underway;
 }

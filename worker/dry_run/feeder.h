@@ -26,7 +26,5 @@ void feeder_destroy(struct feeder *feeder); /* NULL is fine */
 
 /* Complete: with a jid and its times. The bytes are copied. */
 void feeder_add(struct feeder *feeder, const struct intake_task *task);
-/* Tasks that were added and are not known to be in their queues. */
-uint64_t feeder_underway(const struct feeder *feeder);
 
 #endif

@@ -23,7 +23,7 @@ struct text_table {
 
 struct history {
     struct text_table texts;
-    struct series holds, marks, endings, parts, facts, processes;
+    struct series holds, marks, endings, parts, facts, gaps, processes;
     size_t left_out;
 };
 
@@ -98,8 +98,8 @@ void history_destroy(struct history *history)
     for (size_t i = 0; i < history->texts.size; i++)
         free(history->texts.slots[i]);
     free(history->texts.slots);
-    struct series *all[] = {&history->holds, &history->marks, &history->endings,
-                            &history->parts, &history->facts, &history->processes};
+    struct series *all[] = {&history->holds, &history->marks, &history->endings,  &history->parts,
+                            &history->facts, &history->gaps,  &history->processes};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]->items);
     free(history);
@@ -165,6 +165,13 @@ void history_add_fact(struct history *history, struct wall_time at, enum history
             .at = at, .tone = tone, .name = text_keep(history, name), .value = text_keep(history, value)};
 }
 
+void history_add_gap(struct history *history, const struct history_gap *gap)
+{
+    struct history_gap *kept = series_add(history, &history->gaps, sizeof *kept, HISTORY_HOLDS_MAX);
+    if (kept != NULL)
+        *kept = *gap;
+}
+
 void history_add_process(struct history *history, const char *name, struct wall_time from, struct wall_time to)
 {
     struct history_process *known = history->processes.items;
@@ -210,11 +217,29 @@ COMPARE_BY(compare_marks, history_mark, at)
 COMPARE_BY(compare_endings, history_ending, at)
 COMPARE_BY(compare_parts, history_part, from)
 COMPARE_BY(compare_facts, history_fact, at)
+COMPARE_BY(compare_gaps, history_gap, from)
 
 static void series_sort(struct series *series, size_t size, int (*compare)(const void *, const void *))
 {
     if (series->count > 1)
         qsort(series->items, series->count, size, compare);
+}
+
+static void gaps_join(struct series *series)
+{
+    struct history_gap *gaps = series->items;
+    size_t kept = 0;
+    for (size_t i = 1; i < series->count; i++) {
+        if (gaps[i].from.us - gaps[kept].to.us >= US_PER_S) {
+            gaps[++kept] = gaps[i];
+            continue;
+        }
+        gaps[kept].tasks += gaps[i].tasks;
+        if (gaps[i].to.us > gaps[kept].to.us)
+            gaps[kept].to = gaps[i].to;
+    }
+    if (series->count > 0)
+        series->count = kept + 1;
 }
 
 /* The first moment of all; INT64_MAX when there is nothing. */
@@ -240,6 +265,8 @@ void history_order(struct history *history)
     series_sort(&history->parts, sizeof(struct history_part), compare_parts);
     series_sort(&history->facts, sizeof(struct history_fact), compare_facts);
     series_sort(&history->processes, sizeof(struct history_process), compare_processes);
+    series_sort(&history->gaps, sizeof(struct history_gap), compare_gaps);
+    gaps_join(&history->gaps);
     struct wall_time first = first_moment(history);
     const struct history_part *part = history->parts.items;
     if (history->parts.count > 0 && part->from.us <= first.us)
@@ -261,6 +288,7 @@ LIST_OF(history_marks, history_mark, marks)
 LIST_OF(history_endings, history_ending, endings)
 LIST_OF(history_parts, history_part, parts)
 LIST_OF(history_facts, history_fact, facts)
+LIST_OF(history_gaps, history_gap, gaps)
 LIST_OF(history_processes, history_process, processes)
 
 size_t history_left_out(const struct history *history)

@@ -70,6 +70,12 @@ struct history_fact {
     const char *name, *value;
 };
 
+/* Tasks that went well in this time and were only added up: there are no holds of them. */
+struct history_gap {
+    struct wall_time from, to;
+    uint64_t tasks;
+};
+
 struct history_process {
     const char *name;
     struct wall_time from, to; /* what was heard of it */
@@ -86,10 +92,12 @@ void history_add_ending(struct history *history, const struct history_ending *en
 void history_add_part(struct history *history, struct wall_time from, const char *title);
 void history_add_fact(struct history *history, struct wall_time at, enum history_tone tone, const char *name,
                       const char *value);
+void history_add_gap(struct history *history, const struct history_gap *gap);
 /* Again under the same name: the span grows. */
 void history_add_process(struct history *history, const char *name, struct wall_time from, struct wall_time to);
 
-/* Puts all into the order of time. Adds a first part without a title when something lies before the first one. */
+/* Puts all into the order of time. Gaps less than a second apart become one. Adds a first part without a title when
+ * something lies before the first one. */
 void history_order(struct history *history);
 
 /* What is in it, in the order of time after history_order; valid until the next change. Processes by name. */
@@ -98,6 +106,7 @@ const struct history_mark *history_marks(const struct history *history, size_t *
 const struct history_ending *history_endings(const struct history *history, size_t *count);
 const struct history_part *history_parts(const struct history *history, size_t *count);
 const struct history_fact *history_facts(const struct history *history, size_t *count);
+const struct history_gap *history_gaps(const struct history *history, size_t *count);
 const struct history_process *history_processes(const struct history *history, size_t *count);
 size_t history_left_out(const struct history *history);
 

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#define CUT_MARK " [cut]"
+#define CUT_MARK           " [cut]"
+#define JSON_CUT_MARK      "[cut]\"}"
+#define JSON_LIST_CUT_MARK "[cut]\"]}"
 
 /* What is left of the line. */
 struct cursor {
@@ -92,6 +94,15 @@ static bool is_name(const char *text, size_t length)
     return length > 0;
 }
 
+/* False when it has no value: a quote without an end. */
+static bool pair_keep(struct log_line *line, struct cursor *cursor, struct log_pair pair)
+{
+    cursor->is_broken = pair.value == NULL;
+    if (pair.value != NULL && line->pair_count < LOG_LINE_PAIRS_MAX)
+        line->pairs[line->pair_count++] = pair;
+    return pair.value != NULL;
+}
+
 /* False at the end of the line, and where it makes no sense any more. */
 static bool pair_take(struct log_line *line, struct cursor *cursor)
 {
@@ -112,41 +123,78 @@ static bool pair_take(struct log_line *line, struct cursor *cursor)
         pair.value = "";
     else
         word_take(cursor);
-    if (pair.value == NULL) {
-        cursor->is_broken = true;
+    return pair_keep(line, cursor, pair);
+}
+
+/* The next string or word of a JSON object: a key, or a value of the last key. Its end is where the line makes no sense
+ * any more. */
+static bool token_take(struct log_line *line, struct cursor *cursor, const char **key)
+{
+    cursor->at += strspn(cursor->at, "{}[],: ");
+    if (*cursor->at == '\0')
         return false;
+    char *token = cursor->at;
+    bool is_string = *token == '"';
+    if (is_string) {
+        token = quoted_take(cursor);
+    } else {
+        cursor->at += strcspn(token, ",]} ");
+        if (*cursor->at != '\0')
+            *cursor->at++ = '\0';
     }
-    if (line->pair_count < LOG_LINE_PAIRS_MAX)
-        line->pairs[line->pair_count++] = pair;
+    if (!is_string || token == NULL || *cursor->at != ':')
+        return pair_keep(line, cursor, (struct log_pair){*key, is_string || strcmp(token, "null") != 0 ? token : "-"});
+    *key = token;
     return true;
 }
 
 /* The mark stands behind what is left of the last value. */
-static bool is_marked_as_cut(const char *text, size_t length)
+static bool has_ending(const char *text, size_t length, const char *ending)
 {
-    size_t mark = strlen(CUT_MARK);
-    return length >= mark && memcmp(text + length - mark, CUT_MARK, mark) == 0;
+    size_t own = strlen(ending);
+    return length >= own && memcmp(text + length - own, ending, own) == 0;
+}
+
+static bool json_parse(struct log_line *line, struct cursor *cursor)
+{
+    const char *key = "";
+    while (token_take(line, cursor, &key))
+        ;
+    line->level = log_line_value(line, "level");
+    line->event = log_line_value(line, "msg");
+    if (line->is_cut && line->pair_count > 0 && strcmp(line->pairs[line->pair_count - 1].value, "[cut]") == 0)
+        line->pair_count--; /* it stood alone */
+    return time_read(log_line_value(line, "time"), &line->at);
+}
+
+static bool text_parse(struct log_line *line, struct cursor *cursor)
+{
+    const char *time = word_take(cursor);
+    line->level = word_take(cursor);
+    line->event = word_take(cursor);
+    if (time == NULL || line->level == NULL || line->event == NULL || !time_read(time, &line->at))
+        return false;
+    while (pair_take(line, cursor))
+        ;
+    return true;
 }
 
 bool log_line_parse(struct log_line *line, const char *text, size_t length)
 {
+    bool is_json = length > 0 && text[0] == '{';
     line->pair_count = 0;
-    line->is_cut = is_marked_as_cut(text, length);
+    line->is_cut = has_ending(text, length, is_json ? JSON_CUT_MARK : CUT_MARK) ||
+                   (is_json && has_ending(text, length, JSON_LIST_CUT_MARK));
     if (length > LOG_LINE_BYTES_MAX || (length > 0 && memchr(text, '\0', length) != NULL))
         return false;
-    if (line->is_cut)
+    if (line->is_cut && !is_json)
         length -= strlen(CUT_MARK);
     memcpy(line->bytes, text, length);
     line->bytes[length] = '\0';
     struct cursor cursor = {.at = line->bytes};
-    const char *time = word_take(&cursor);
-    line->level = word_take(&cursor);
-    line->event = word_take(&cursor);
-    if (time == NULL || line->level == NULL || line->event == NULL || !time_read(time, &line->at) ||
-        !is_name(line->event, strlen(line->event)))
+    bool is_sound = is_json ? json_parse(line, &cursor) : text_parse(line, &cursor);
+    if (!is_sound || !is_name(line->event, strlen(line->event)))
         return false;
-    while (pair_take(line, &cursor))
-        ;
     if (line->is_cut && !cursor.is_broken && line->pair_count > 0)
         line->pair_count--;
     line->is_cut |= cursor.is_broken;
@@ -177,4 +225,9 @@ int64_t log_line_thousandths(const struct log_line *line, const char *key)
     while (has_point && is_digit(*text))
         text++;
     return *text == '\0' ? number : -1;
+}
+
+bool log_line_time(const struct log_line *line, const char *key, struct wall_time *at)
+{
+    return time_read(log_line_value(line, key), at);
 }

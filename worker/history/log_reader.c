@@ -1,5 +1,5 @@
-/* Pairs what a log tells of a task: locked, started, lost, ended. In between it is an open run, found by its jid; a
- * process has a few of them at a time, so they are searched from the newest. */
+/* Mostly the line of its end tells all of a task. Where starts are told, it is an open run in between, found by its
+ * jid; a process has a few of them at a time, so they are searched from the newest. */
 #include "worker/history/log_reader.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct run {
     char *resources[HISTORY_RESOURCES_MAX];
     unsigned resource_count;
     struct wall_time from;
-    int64_t waited_us;
+    int64_t waited_us, held_us;
     bool is_locked, is_handed_over, is_lost, is_refused;
 };
 
@@ -84,17 +84,14 @@ static void run_orphan(struct log_reader *reader, struct run run, struct wall_ti
         (struct orphan){run, memory_text(reader->process), reader->last, replaced};
 }
 
-static struct run *run_open(struct log_reader *reader, const char *jid)
+static struct run run_begin(const char *jid, struct wall_time from)
 {
-    if (reader->run_count == OPEN_RUNS_MAX)
-        run_orphan(reader, run_take(reader, &reader->runs[0]), reader->last);
-    struct run *run = &reader->runs[reader->run_count++];
-    *run = (struct run){.jid = memory_text(jid),
+    return (struct run){.jid = memory_text(jid),
                         .class_name = memory_text(""),
                         .fence = memory_text(""),
-                        .from = reader->line.at,
-                        .waited_us = -1};
-    return run;
+                        .from = from,
+                        .waited_us = -1,
+                        .held_us = -1};
 }
 
 static void text_replace(char **old, const char *text)
@@ -112,7 +109,7 @@ static const char *value_of(const struct log_line *line, const char *key)
     return strcmp(value, "-") != 0 ? value : "";
 }
 
-/* task_locked names the first of several; who names more knows better. */
+/* A cut line may name a few of several; who names more knows better. */
 static void resources_take(struct run *run, const struct log_line *line)
 {
     unsigned named = 0;
@@ -125,6 +122,21 @@ static void resources_take(struct run *run, const struct log_line *line)
     for (unsigned i = 0; i < line->pair_count && run->resource_count < HISTORY_RESOURCES_MAX; i++)
         if (strcmp(line->pairs[i].key, "resource") == 0 && strcmp(line->pairs[i].value, "-") != 0)
             run->resources[run->resource_count++] = memory_text(line->pairs[i].value);
+}
+
+/* Logs of before 0.9 say of a lock the token only. */
+static void facts_take(struct run *run, const struct log_line *line)
+{
+    int64_t waited_us = log_line_thousandths(line, "lock_waited_ms");
+    text_replace(&run->class_name, value_of(line, "class"));
+    text_replace(&run->fence, value_of(line, "fence"));
+    resources_take(run, line);
+    run->is_locked |= log_line_time(line, "locked", &run->from) || run->fence[0] != '\0';
+    run->is_handed_over |= value_of(line, "handed_from")[0] != '\0';
+    run->is_lost |= strcmp(value_of(line, "lost"), "yes") == 0;
+    run->is_refused |= strcmp(value_of(line, "refused"), "yes") == 0;
+    run->held_us = log_line_thousandths(line, "held_ms");
+    run->waited_us = waited_us >= 0 ? waited_us : run->waited_us;
 }
 
 static void run_add(struct log_reader *reader, const char *process, const struct run *run, struct wall_time to,
@@ -140,7 +152,7 @@ static void run_add(struct log_reader *reader, const char *process, const struct
                                                              .from = run->from,
                                                              .to = to,
                                                              .waited_us = run->waited_us,
-                                                             .held_us = -1,
+                                                             .held_us = run->held_us,
                                                              .is_locked = run->is_locked,
                                                              .is_handed_over = run->is_handed_over,
                                                              .is_lost = run->is_lost,
@@ -188,36 +200,17 @@ static bool started_read(struct log_reader *reader)
     return true;
 }
 
-static bool locked_read(struct log_reader *reader)
-{
-    const struct log_line *line = &reader->line;
-    const char *jid = value_of(line, "jid");
-    if (jid[0] == '\0')
-        return false;
-    struct run *earlier = run_find(reader, jid);
-    if (earlier != NULL)
-        run_orphan(reader, run_take(reader, earlier), line->at);
-    struct run *run = run_open(reader, jid);
-    run->is_locked = true;
-    run->is_handed_over = strcmp(value_of(line, "handed_over"), "yes") == 0;
-    run->waited_us = log_line_thousandths(line, "waited_ms");
-    text_replace(&run->fence, value_of(line, "fence"));
-    text_replace(&run->class_name, value_of(line, "class"));
-    resources_take(run, line);
-    return true;
-}
-
 static bool running_read(struct log_reader *reader)
 {
     const struct log_line *line = &reader->line;
     const char *jid = value_of(line, "jid");
     if (jid[0] == '\0')
         return false;
-    struct run *run = run_find(reader, jid);
-    if (run == NULL)
-        run = run_open(reader, jid);
-    text_replace(&run->class_name, value_of(line, "class"));
-    resources_take(run, line);
+    struct run *earlier = run_find(reader, jid);
+    if (earlier != NULL || reader->run_count == OPEN_RUNS_MAX)
+        run_orphan(reader, run_take(reader, earlier != NULL ? earlier : &reader->runs[0]), line->at);
+    reader->runs[reader->run_count] = run_begin(jid, line->at);
+    facts_take(&reader->runs[reader->run_count++], line);
     return true;
 }
 
@@ -225,20 +218,38 @@ static bool ended_read(struct log_reader *reader)
 {
     const struct log_line *line = &reader->line;
     const char *jid = value_of(line, "jid"), *ending = value_of(line, "ending");
+    struct wall_time to = line->at, locked;
+    int64_t ran_us = log_line_thousandths(line, "ran_ms");
     if (ending[0] == '\0')
         return false;
     struct run *open = run_find(reader, jid);
-    if (open == NULL) {
+    if (open == NULL && ran_us < 0 && !log_line_time(line, "locked", &locked)) {
         history_add_ending(reader->history, &(struct history_ending){line->at, value_of(line, "class"),
                                                                      value_of(line, "resource"), ending});
         return true;
     }
-    struct run run = run_take(reader, open);
-    text_replace(&run.class_name, value_of(line, "class"));
-    resources_take(&run, line);
+    struct run run =
+        open != NULL ? run_take(reader, open) : run_begin(jid, (struct wall_time){to.us - (ran_us > 0 ? ran_us : 0)});
+    facts_take(&run, line);
+    (void)log_line_time(line, "released", &to);
     run.is_lost |= strcmp(ending, "lock_lost") == 0;
-    run_add(reader, reader->process, &run, line->at, ending);
+    run_add(reader, reader->process, &run, to, ending);
     run_fini(&run);
+    return true;
+}
+
+static bool summed_read(struct log_reader *reader)
+{
+    const struct log_line *line = &reader->line;
+    struct history_gap gap = {.from = line->at, .to = line->at};
+    static const char *const sums[] = {"done", "skipped", "snoozed"};
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        int64_t tasks = log_line_thousandths(line, sums[i]);
+        gap.tasks += tasks > 0 ? (uint64_t)tasks / 1000 : 0;
+    }
+    if (!log_line_time(line, "since", &gap.from) || !log_line_time(line, "until", &gap.to))
+        return false;
+    history_add_gap(reader->history, &gap);
     return true;
 }
 
@@ -336,10 +347,11 @@ static const struct {
     bool (*read)(struct log_reader *reader); /* false: the line lacks what it must have */
     bool is_of_process;
 } events[] = {
-    {"worker_started", started_read, false}, {"task_locked", locked_read, true}, {"task_started", running_read, true},
-    {"task_ended", ended_read, true},        {"lock_lost", lost_read, true},     {"write_refused", refused_read, true},
-    {"log_dropped", dropped_read, true},     {"demo_part", part_read, false},    {"demo_mark", mark_read, false},
-    {"demo_fact", fact_read, false},
+    {"worker_started", started_read, false}, {"task_started", running_read, true},
+    {"task_ended", ended_read, true},        {"tasks_summed", summed_read, true},
+    {"lock_lost", lost_read, true},          {"write_refused", refused_read, true},
+    {"log_dropped", dropped_read, true},     {"demo_part", part_read, false},
+    {"demo_mark", mark_read, false},         {"demo_fact", fact_read, false},
 };
 
 static bool is_of_script(const char *event)

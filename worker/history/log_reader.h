@@ -1,9 +1,11 @@
 /* Reads the logs of worker processes into a history. What it takes from a log:
  *
  *     worker_started identity=HOST:PID:NONCE       whose log it is from here on
- *     task_locked jid= resource= fence= handed_over= waited_ms=
- *     task_started jid= class= resource=           one resource= for each; runs without a lock are known by it alone
- *     task_ended jid= ending= class= resource=
+ *     task_ended jid= ending= class= resource=     one resource= for each. It has ran_ms= if it ran; and fence= locked=
+ *                                                  lock_waited_ms= handed_from= released= held_ms= lost=
+ *                                                  refused= if it had a lock
+ *     task_started jid= class= resource=           the same, at the level debug: of runs without an end it is all
+ *     tasks_summed done= skipped= since= until=    so many have no line of their own
  *     lock_lost owner=HOST:PID:SLOT:JID            write_refused jid= resource= fence= reason=
  *
  * and from lines that a script writes in the same format, into a file of its own:
@@ -12,9 +14,8 @@
  *     demo_mark kind= host= node= resource= text=  something was done to a process or a node
  *     demo_fact name= value= tone=good|bad         what was found out in this act
  *
- * Of a lock, and of a run, the workers tell at the level debug only. Unknown lines and keys are passed over and
- * counted, broken lines are counted: no log can make the reading fail. One file is one process at a time; rotated
- * pieces of a log are read as one, the oldest first (cat them together).
+ * Unknown lines and keys are passed over and counted, broken lines are counted: no log can make the reading fail. One
+ * file is one process at a time; rotated pieces of a log are read as one, the oldest first (cat them together).
  *
  *     struct log_reader *reader = log_reader_create(history);
  *     for each file: log_reader_begin(reader, "north.log"); log_reader_line(...) ...; or log_reader_file(reader, ...)

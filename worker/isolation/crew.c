@@ -81,7 +81,7 @@ static void refusal_tell(struct crew_pool *pool, const char *reason, int64_t wai
         return;
     pool->told = now;
     log_event(LOG_ERROR, "plugin_refused", "plugin=%s reason=%s again_in_s=%d",
-              log_quote(plugin_path(pool->plugin), path), log_quote(reason, quoted), (int)(wait_ns / NS_PER_S));
+              log_value(plugin_path(pool->plugin), path), log_value(reason, quoted), (int)(wait_ns / NS_PER_S));
 }
 
 void pool_struck(struct crew_pool *pool, const char *reason)

@@ -106,13 +106,13 @@ static void patience_is_over(struct loop_timer *timer)
 static void end_log(const struct crew_member *member, const char *ending)
 {
     char path[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
-    const char *plugin = log_quote(plugin_path(member->pool->plugin), path);
+    const char *plugin = log_value(plugin_path(member->pool->plugin), path);
     if (member->run != NULL)
         log_event(LOG_WARN, "runner_crashed", "pid=%ld plugin=%s jid=%s reason=%s", (long)member->pid, plugin,
-                  log_quote(member->run->job->jid, jid), log_quote(ending, reason));
+                  log_value(member->run->job->jid, jid), log_value(ending, reason));
     else if (!member->was_dismissed)
         log_event(LOG_INFO, "runner_ended", "pid=%ld plugin=%s reason=%s", (long)member->pid, plugin,
-                  log_quote(ending, reason));
+                  log_value(ending, reason));
     else
         log_event(LOG_DEBUG, "runner_ended", "pid=%ld plugin=%s runs=%u", (long)member->pid, plugin, member->runs);
 }
@@ -200,7 +200,7 @@ static void spawned(struct child *child, pid_t pid, int failure)
     member->pid = pid;
     if (failure == 0) {
         log_event(LOG_DEBUG, "runner_started", "pid=%ld plugin=%s", (long)pid,
-                  log_quote(plugin_path(member->pool->plugin), path));
+                  log_value(plugin_path(member->pool->plugin), path));
         return;
     }
     snprintf(reason, sizeof reason, "no process could be started for it: %s", strerror(failure));
@@ -219,7 +219,7 @@ static void output_told(void *context, const char *line, size_t length)
         output_log(member->run->job->jid, member->run->job->class_name, "output", line, length);
     else
         log_event(LOG_INFO, "runner_output", "pid=%ld plugin=%s text=%s", (long)member->pid,
-                  log_quote(plugin_path(member->pool->plugin), path), log_quote_bytes(line, length, text));
+                  log_value(plugin_path(member->pool->plugin), path), log_value_bytes(line, length, text));
 }
 
 static const struct config_pairs *settings_of(const struct config *config, const char *plugin)

@@ -188,20 +188,10 @@ void output_close(struct output *output)
     free(output);
 }
 
-bool output_has_ended(const struct output *output)
-{
-    return output->has_ended;
-}
-
 const char *output_last(const struct output *output, size_t *length)
 {
     *length = output->last.length;
     return output->last.bytes;
-}
-
-void output_forget(struct output *output)
-{
-    output->last.length = 0;
 }
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
@@ -211,8 +201,8 @@ void output_log(const char *jid, const char *class_name, const char *stream, con
     if (!log_is_on(LOG_INFO))
         return;
     char id[LOG_QUOTE_MAX], class_text[LOG_QUOTE_MAX], text[LOG_QUOTE_MAX];
-    log_event(LOG_INFO, "job_output", "jid=%s class=%s stream=%s text=%s", log_quote(jid, id),
-              log_quote(class_name, class_text), stream, log_quote_bytes(line, length, text));
+    log_event(LOG_INFO, "job_output", "jid=%s class=%s stream=%s text=%s", log_value(jid, id),
+              log_value(class_name, class_text), stream, log_value_bytes(line, length, text));
 }
 
 void output_log_dropped(const char *jid, const char *class_name, const struct output_budget *budget)
@@ -220,7 +210,7 @@ void output_log_dropped(const char *jid, const char *class_name, const struct ou
     if (budget->dropped_bytes == 0)
         return;
     char id[LOG_QUOTE_MAX], class_text[LOG_QUOTE_MAX];
-    log_event(LOG_WARN, "job_output_dropped", "jid=%s class=%s lines=%llu bytes=%llu", log_quote(jid, id),
-              log_quote(class_name, class_text), (unsigned long long)budget->dropped_lines,
+    log_event(LOG_WARN, "job_output_dropped", "jid=%s class=%s lines=%llu bytes=%llu", log_value(jid, id),
+              log_value(class_name, class_text), (unsigned long long)budget->dropped_lines,
               (unsigned long long)budget->dropped_bytes);
 }

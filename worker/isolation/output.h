@@ -11,7 +11,7 @@
  * it left behind keeps the pipe. So a line is told up to its first OUTPUT_LINE_MAX bytes, at most OUTPUT_TURN_MAX bytes
  * are read in a turn of the loop, and nobody has to wait for the end. What is told is limited by a budget, which the
  * streams of one run share; beyond it lines are read, counted and dropped. The lines are not text: whoever shows them
- * quotes them (log_quote_bytes). Empty lines are not told.
+ * quotes them (log_value_bytes). Empty lines are not told.
  *
  * Threads: the loop's. */
 #ifndef WORKER_OUTPUT_H
@@ -60,13 +60,9 @@ void output_drain(struct output *output);
 /* Nothing is told any more. NULL is fine. */
 void output_close(struct output *output);
 
-/* Whether the end of the stream was met. */
-bool output_has_ended(const struct output *output);
 /* The last line that was not empty, also when it was dropped; up to OUTPUT_LINE_MAX bytes. Length 0 = there was none.
  * Valid until the next turn. */
 const char *output_last(const struct output *output, size_t *length);
-/* Forgets it, for the next run. */
-void output_forget(struct output *output);
 
 /* For the log: `job_output jid=... class=... stream=... text=...`, and the line about what was dropped, if anything. */
 void output_log(const char *jid, const char *class_name, const char *stream, const char *line, size_t length);

@@ -158,7 +158,7 @@ static int trouble_code(const struct program *program, int failure)
     }
     if (failure == EPIPE)
         return ISOLATION_NOT_STARTED;
-    log_event(LOG_WARN, "program_not_started", "jid=%s reason=%s", log_quote(job->jid, jid), log_quote(reason, quoted));
+    log_event(LOG_WARN, "program_not_started", "jid=%s reason=%s", log_value(job->jid, jid), log_value(reason, quoted));
     job_outcome_set_retry_in(&job->outcome, WORKER_TROUBLE_RETRY_MS);
     return HF_SNOOZE;
 }

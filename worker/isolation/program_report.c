@@ -205,8 +205,8 @@ static void complain(struct program_report *report, const struct hf_job *job, co
     if (report->has_complained)
         return;
     report->has_complained = true;
-    log_event(LOG_WARN, "job_report_ignored", "jid=%s class=%s reason=%s line=%s", log_quote(job->jid, jid),
-              log_quote(job->class_name, class_name), log_quote(reason, why), log_quote_bytes(line, length, text));
+    log_event(LOG_WARN, "job_report_ignored", "jid=%s class=%s reason=%s line=%s", log_value(job->jid, jid),
+              log_value(job->class_name, class_name), log_value(reason, why), log_value_bytes(line, length, text));
 }
 
 static void line_end(struct program_report *report, struct hf_job *job)
@@ -247,8 +247,8 @@ void program_report_end(struct program_report *report, struct hf_job *job)
     line_end(report, job);
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     if (report->ignored > 1 || report->dropped_logs > 0)
-        log_event(LOG_WARN, "job_report_dropped", "jid=%s class=%s ignored=%u logs=%u", log_quote(job->jid, jid),
-                  log_quote(job->class_name, class_name), report->ignored, report->dropped_logs);
+        log_event(LOG_WARN, "job_report_dropped", "jid=%s class=%s ignored=%u logs=%u", log_value(job->jid, jid),
+                  log_value(job->class_name, class_name), report->ignored, report->dropped_logs);
 }
 
 void program_report_fini(struct program_report *report)

@@ -1,17 +1,418 @@
 #include "worker/isolation/runner_process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <locale.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/list.h"
 #include "base/memory.h"
-#include "worker/isolation/runner_link.h"
-#include "worker/isolation/runner_surroundings.h"
+#include "worker/isolation/frame.h"
+#include "worker/isolation/runner_message.h"
 #include "worker/plugin/plugin.h"
+
+/* --- the channel -------------------------------------------------------------------------------------------------- */
+
+/* A runner process's end of its socket. What is written and read here are frames.
+ *
+ *     struct buffer *out = channel_write(&channel);    NULL: this is not the process that the socket belongs to
+ *     ... frames ...
+ *     channel_send(&channel);
+ *
+ *     switch (channel_receive(&channel, INSTANT_NEVER, &frame)) ...      it lies in the channel until the next one
+ *
+ * The handler shares the process with it, so the channel protects itself: its descriptor is a high one, out of the way
+ * of who closes what he thinks is his; it is looked at before it is used, in case it was closed all the same and is
+ * another file by now; and in a process that the handler forked it is dead.
+ *
+ * Threads: any may write; one reads at a time, which the callers see to. */
+
+struct runner_channel {
+    int socket;
+    dev_t device; /* with the inode: which socket it is */
+    ino_t inode;
+    pid_t owner;
+    size_t limit; /* bytes of the body of a frame that comes */
+    pthread_mutex_t writing;
+    struct buffer out;
+    struct buffer in;
+    size_t taken; /* bytes of `in` that have been handed out */
+    int passed;   /* the descriptor that came last and was not taken; -1 = none */
+};
+
+enum channel_news { CHANNEL_FRAME, CHANNEL_TOO_LATE, CHANNEL_GONE, CHANNEL_NONSENSE };
+
+enum { HIGH_DESCRIPTOR = 200, READ_BYTES = 1 << 16, KEEP_BYTES_MAX = 1 << 20 };
+
+/* A copy of the descriptor that is far above those that programs open, which replaces it; the same one when the limit
+ * leaves no room. Close-on-exec. */
+static int descriptor_raise(int descriptor)
+{
+    struct rlimit limit = {.rlim_cur = HIGH_DESCRIPTOR * 2};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    int high = limit.rlim_cur > HIGH_DESCRIPTOR + 8 ? HIGH_DESCRIPTOR : (int)limit.rlim_cur / 2;
+    int raised = fcntl(descriptor, F_DUPFD_CLOEXEC, high);
+    if (raised < 0) {
+        (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+        return descriptor;
+    }
+    close(descriptor);
+    return raised;
+}
+
+static void channel_open(struct runner_channel *channel, int socket, size_t limit)
+{
+    struct stat facts = {0};
+    *channel =
+        (struct runner_channel){.socket = descriptor_raise(socket), .owner = getpid(), .limit = limit, .passed = -1};
+    (void)fstat(channel->socket, &facts);
+    channel->device = facts.st_dev;
+    channel->inode = facts.st_ino;
+    pthread_mutex_init(&channel->writing, NULL);
+}
+
+/* False in a process that was forked from the one that opened it. */
+static bool channel_is_ours(const struct runner_channel *channel)
+{
+    return getpid() == channel->owner;
+}
+
+/* The descriptor still is the socket. */
+static bool is_sound(const struct runner_channel *channel)
+{
+    struct stat facts;
+    return fstat(channel->socket, &facts) == 0 && facts.st_dev == channel->device && facts.st_ino == channel->inode;
+}
+
+/* False when `until` is over. */
+static bool socket_await(const struct runner_channel *channel, short events, struct instant until)
+{
+    struct pollfd wanted = {.fd = channel->socket, .events = events};
+    for (;;) {
+        int64_t left_ns = instant_since(instant_now(), until);
+        int timeout_ms = until.ns == INSTANT_NEVER.ns ? -1
+                         : left_ns > 3600 * NS_PER_S  ? 3600 * 1000
+                         : left_ns > 0                ? (int)(left_ns / NS_PER_MS) + 1
+                                                      : 0;
+        int ready = poll(&wanted, 1, timeout_ms);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return true; /* what is wrong with it shows when it is used */
+        if (ready == 0 && left_ns <= 0)
+            return false;
+    }
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+/* Where frames go; no other thread can write before channel_send. NULL in another process. */
+static struct buffer *channel_write(struct runner_channel *channel)
+{
+    if (!channel_is_ours(channel))
+        return NULL;
+    pthread_mutex_lock(&channel->writing);
+    return &channel->out;
+}
+
+static bool bytes_send(struct runner_channel *channel)
+{
+    size_t sent = 0;
+    if (!is_sound(channel))
+        return false;
+    while (sent < channel->out.length) {
+        ssize_t count = send(channel->socket, channel->out.bytes + sent, channel->out.length - sent, MSG_NOSIGNAL);
+        if (count > 0)
+            sent += (size_t)count;
+        else if (errno == EAGAIN)
+            (void)socket_await(channel, POLLOUT, INSTANT_NEVER);
+        else if (errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+/* False when the socket is gone. */
+static bool channel_send(struct runner_channel *channel)
+{
+    bool is_sent = bytes_send(channel);
+    buffer_clear(&channel->out);
+    if (channel->out.capacity > KEEP_BYTES_MAX)
+        buffer_fini(&channel->out);
+    pthread_mutex_unlock(&channel->writing);
+    return is_sent;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+/* The descriptor that came with the frame; -1 = none. The caller's. */
+static int channel_take_descriptor(struct runner_channel *channel)
+{
+    int taken = channel->passed;
+    channel->passed = -1;
+    return taken;
+}
+
+static void passed_take(struct runner_channel *channel, struct msghdr *message)
+{
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    if (head == NULL || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
+        head->cmsg_len != CMSG_LEN(sizeof(int)))
+        return;
+    if (channel->passed >= 0)
+        close(channel->passed);
+    memcpy(&channel->passed, CMSG_DATA(head), sizeof channel->passed);
+}
+
+/* More bytes, at least one. */
+static enum channel_news bytes_receive(struct runner_channel *channel, size_t wanted, struct instant until)
+{
+    size_t room = wanted > READ_BYTES ? wanted : READ_BYTES;
+    struct iovec place = {.iov_base = buffer_reserve(&channel->in, room), .iov_len = room};
+    for (;;) {
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+        struct msghdr message = {
+            .msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        if (until.ns != INSTANT_NEVER.ns && !socket_await(channel, POLLIN, until))
+            return CHANNEL_TOO_LATE;
+        ssize_t count = is_sound(channel) ? recvmsg(channel->socket, &message, MSG_CMSG_CLOEXEC) : 0;
+        if (count > 0) {
+            channel->in.length += (size_t)count;
+            passed_take(channel, &message);
+            return CHANNEL_FRAME;
+        }
+        if (count < 0 && errno == EAGAIN)
+            (void)socket_await(channel, POLLIN, until);
+        else if (count == 0 || errno != EINTR)
+            return CHANNEL_GONE;
+    }
+}
+
+static enum channel_news channel_receive(struct runner_channel *channel, struct instant until, struct frame *frame)
+{
+    size_t whole = 0;
+    buffer_drop_front(&channel->in, channel->taken);
+    channel->taken = 0;
+    for (;;) {
+        enum frame_found found = frame_find(channel->in.bytes, channel->in.length, channel->limit, frame, &whole);
+        if (found == FRAME_BROKEN)
+            return CHANNEL_NONSENSE;
+        if (found == FRAME_WHOLE)
+            break;
+        enum channel_news news = bytes_receive(channel, whole - channel->in.length, until);
+        if (news != CHANNEL_FRAME)
+            return news;
+    }
+    channel->taken = whole;
+    return CHANNEL_FRAME;
+}
+
+/* The frame that was received last stays where it is until the next call of this: its bytes move into `kept`. */
+static void channel_keep(struct runner_channel *channel, struct buffer *kept)
+{
+    struct buffer former = *kept;
+    size_t taken = channel->taken;
+    *kept = channel->in;
+    if (former.capacity > KEEP_BYTES_MAX)
+        buffer_fini(&former);
+    buffer_clear(&former);
+    buffer_append(&former, kept->bytes + taken, kept->length - taken);
+    channel->in = former;
+    channel->taken = 0;
+}
+
+/* --- what a handler asks for -------------------------------------------------------------------------------------- */
+
+/* How a handler in a runner process reaches its worker: by frames, some of which are answered. */
+
+struct runner_run {
+    struct hf_job job; /* its link is runner_link */
+    struct runner_order order;
+    struct runner_channel *channel;
+    int64_t patience_ns;
+    pthread_mutex_t asking; /* one question at a time, and its answer */
+    int64_t questions;      /* so far: their numbers tell late answers from others */
+    int descriptor;         /* that tells the end of the lock; -1 = not asked for yet */
+};
+
+static struct runner_run *run_of(struct hf_job *job)
+{
+    return list_owner(job, struct runner_run, job);
+}
+
+/* --- what is only said ------------------------------------------------------------------------------------------ */
+
+static bool link_hears(struct hf_job *job, enum hf_log_level level)
+{
+    return level >= run_of(job)->order.log_level;
+}
+
+static void link_log(struct hf_job *job, enum hf_log_level level, const char *text)
+{
+    struct runner_channel *channel = run_of(job)->channel;
+    struct buffer *out = channel_write(channel);
+    if (out == NULL)
+        return;
+    runner_log_write(level, text, out);
+    (void)channel_send(channel);
+}
+
+static void link_event(struct hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields,
+                       size_t count)
+{
+    struct runner_channel *channel = run_of(job)->channel;
+    struct buffer *out = channel_write(channel);
+    if (out == NULL)
+        return;
+    runner_event_write(level, name, fields, count < RUNNER_FIELDS_MAX ? count : RUNNER_FIELDS_MAX, out);
+    (void)channel_send(channel);
+}
+
+static bool link_progress(struct hf_job *job, const char *json)
+{
+    struct runner_channel *channel = run_of(job)->channel;
+    size_t length = strnlen(json, ITERATION_BYTES_MAX + 1);
+    struct buffer *out = iteration_text_is_sound(json, length) ? channel_write(channel) : NULL;
+    if (out == NULL)
+        return false;
+    size_t start = frame_begin(out, FRAME_PROGRESS);
+    frame_add_text(out, json, length);
+    frame_end(out, start);
+    return channel_send(channel);
+}
+
+/* --- what is answered ------------------------------------------------------------------------------------------- */
+
+/* Whether there was an answer in time that says yes. Answers to earlier questions are skipped. */
+static bool answer_await(struct runner_run *run, enum frame_kind kind, struct instant until)
+{
+    struct frame frame;
+    while (channel_receive(run->channel, until, &frame) == CHANNEL_FRAME) {
+        struct frame_reader reader = frame_read(&frame);
+        int64_t number = frame_take_number(&reader, 0, INT64_MAX);
+        bool is_yes = frame_take_flag(&reader);
+        if (frame.kind == kind && number == run->questions && frame_is_used_up(&reader))
+            return is_yes;
+    }
+    return false;
+}
+
+static bool ask(struct runner_run *run, enum frame_kind question, enum frame_kind answer, int64_t limit_ns)
+{
+    int64_t patience_ns = limit_ns < run->patience_ns ? limit_ns : run->patience_ns;
+    struct instant until = instant_after(instant_now(), patience_ns);
+    struct buffer *out = channel_write(run->channel);
+    if (out == NULL)
+        return false;
+    size_t start = frame_begin(out, question);
+    frame_add_number(out, ++run->questions);
+    frame_end(out, start);
+    return channel_send(run->channel) && answer_await(run, answer, until);
+}
+
+/* Not in a process that the handler forked: whoever held the mutex is not there. */
+static bool asking_begin(struct runner_run *run)
+{
+    if (!channel_is_ours(run->channel))
+        return false;
+    pthread_mutex_lock(&run->asking);
+    return true;
+}
+
+static bool link_verify(struct hf_job *job, int64_t limit_ns)
+{
+    struct runner_run *run = run_of(job);
+    if (!asking_begin(run))
+        return false;
+    bool is_held = ask(run, FRAME_VERIFY, FRAME_VERIFIED, limit_ns);
+    pthread_mutex_unlock(&run->asking);
+    return is_held;
+}
+
+static int link_descriptor(struct hf_job *job)
+{
+    struct runner_run *run = run_of(job);
+    if (!asking_begin(run))
+        return -1;
+    if (run->descriptor < 0 && ask(run, FRAME_DESCRIPTOR, FRAME_DESCRIBED, run->patience_ns))
+        run->descriptor = channel_take_descriptor(run->channel);
+    int descriptor = run->descriptor;
+    pthread_mutex_unlock(&run->asking);
+    return descriptor;
+}
+
+static const struct job_link runner_link = {
+    .verify = link_verify,
+    .descriptor = link_descriptor,
+    .hears = link_hears,
+    .log = link_log,
+    .event = link_event,
+    .progress = link_progress,
+};
+
+/* Closes what was asked for during the run. */
+static void runner_link_end(struct runner_run *run)
+{
+    if (run->descriptor >= 0)
+        close(run->descriptor);
+    run->descriptor = -1;
+}
+
+/* --- surroundings ------------------------------------------------------------------------------------------------- */
+
+/* What a handler can change for its whole process without meaning to: the directory, the umask, the blocked signals,
+ * the locale, an alarm. Noted when the plugin has been opened, and put back after each run.
+ *
+ * What else a run leaves behind stays until the process is replaced: threads, open files, signal handlers, memory,
+ * environment. Main thread of a runner process. */
+/* Five cheap system calls a run: looking is as dear as setting, but for the directory. */
+
+struct runner_surroundings {
+    char directory[PATH_MAX];
+    mode_t mask;
+    sigset_t blocked;
+    char *locale;
+};
+
+static void surroundings_note(struct runner_surroundings *noted)
+{
+    if (getcwd(noted->directory, sizeof noted->directory) == NULL)
+        memcpy(noted->directory, "/", sizeof "/");
+    noted->mask = umask(077);
+    umask(noted->mask);
+    sigprocmask(SIG_SETMASK, NULL, &noted->blocked);
+    const char *locale = setlocale(LC_ALL, NULL);
+    noted->locale = memory_text(locale != NULL ? locale : "C");
+}
+
+static void surroundings_restore(const struct runner_surroundings *noted)
+{
+    char directory[PATH_MAX];
+    const struct itimerval never = {.it_value = {.tv_sec = 0}};
+    (void)setitimer(ITIMER_REAL, &never, NULL);
+    sigprocmask(SIG_SETMASK, &noted->blocked, NULL);
+    umask(noted->mask);
+    if (getcwd(directory, sizeof directory) == NULL || strcmp(directory, noted->directory) != 0)
+        (void)(chdir(noted->directory) == 0 || chdir("/") == 0);
+    const char *locale = setlocale(LC_ALL, NULL);
+    if (locale == NULL || strcmp(locale, noted->locale) != 0)
+        setlocale(LC_ALL, noted->locale);
+}
+
+/* --- the process -------------------------------------------------------------------------------------------------- */
 
 /* The memory is looked at once in so many runs, or in so long. */
 enum { RUNS_A_LOOK = 16 };

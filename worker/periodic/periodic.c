@@ -104,7 +104,7 @@ static void missed_tell(struct task *task)
     log_event(LOG_WARN, "periodic_missed",
               "name=%s since=%lld advice=\"of missed ticks only the latest is pushed, and none that is too old: "
               "missed, catch_up\"",
-              log_quote(task->entry.config->name, name), (long long)task->noted);
+              log_value(task->entry.config->name, name), (long long)task->noted);
 }
 
 /* `noted` is what the node said just now: what was missed since then is told. */
@@ -127,7 +127,7 @@ static void pushed_tell(const struct task *task, int64_t late_s)
 {
     char name[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     log_event(LOG_INFO, "periodic_pushed", "name=%s class=%s tick=%lld late_s=%lld",
-              log_quote(task->entry.config->name, name), log_quote(task->entry.config->class_name, class_name),
+              log_value(task->entry.config->name, name), log_value(task->entry.config->class_name, class_name),
               (long long)task->trying, (long long)late_s);
 }
 
@@ -138,8 +138,8 @@ static void failure_tell(struct periodic *periodic, const char *what, const stru
     if (instant_before(loop_now(periodic->loop), periodic->complained))
         return;
     periodic->complained = loop_after(periodic->loop, COMPLAIN_NS);
-    log_event(LOG_WARN, "periodic_failed", "name=%s reason=%s advice=\"it is tried again\"", log_quote(what, name),
-              log_quote(reason, text));
+    log_event(LOG_WARN, "periodic_failed", "name=%s reason=%s advice=\"it is tried again\"", log_value(what, name),
+              log_value(reason, text));
 }
 
 static bool reply_has(const struct redis_reply *reply, size_t count)

@@ -39,9 +39,9 @@ void plugins_share_handler(struct plugins *plugins, const struct plugin_handler 
 void plugins_share(struct plugins *plugins, struct plugin *plugin, const struct plugins *of)
 {
     LIST_ADD(plugins->items, plugins->count, plugin);
-    for (size_t i = 0; i < of->handler_count; i++)
-        if (of->handlers[i]->plugin == plugin)
-            plugins_share_handler(plugins, of->handlers[i]);
+    for (size_t i = 0; i < of->own_handler_count; i++) /* also those that were left out */
+        if (of->own_handlers[i]->handler.plugin == plugin)
+            plugins_share_handler(plugins, &of->own_handlers[i]->handler);
 }
 
 const struct plugin_handler *plugins_handler_of(const struct plugins *plugins, const char *class_name)
@@ -197,6 +197,15 @@ const struct plugin_handler *plugins_find(const struct plugins *plugins, const c
     const struct plugin_handler *const *found =
         bsearch(class_name, plugins->handlers, plugins->handler_count, sizeof plugins->handlers[0], compare_class);
     return found != NULL ? *found : NULL;
+}
+
+void plugins_leave_out(struct plugins *plugins, const char *class_name)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < plugins->handler_count; i++)
+        if (strcmp(plugins->handlers[i]->class_name, class_name) != 0)
+            plugins->handlers[kept++] = plugins->handlers[i];
+    plugins->handler_count = kept;
 }
 
 size_t plugins_handler_count(const struct plugins *plugins)

@@ -52,7 +52,8 @@ struct plugins; /* what there is to run tasks: plugins and handlers */
 
 /* None. */
 struct plugins *plugins_create(void);
-/* Loads NAME.so for every name or, when there are none, all *.so of the directory in the order of their names. Every
+/* Loads NAME.so for every name, from the directory or, when it has none, from those that come with Holdfast; without
+ * names all *.so of the directory in the order of their names. A directory "" has none. Every
  * plugin that is refused is an error among the findings; the others are there. Constructors of the libraries run
  * here, open() does not. */
 struct plugins *plugins_load(const char *directory, char *const *names, size_t name_count, struct findings *findings);
@@ -105,6 +106,8 @@ unsigned plugins_generation(const struct plugins *plugins);
 /* --- looking up ------------------------------------------------------------------------------------------------- */
 
 const struct plugin_handler *plugins_find(const struct plugins *plugins, const char *class_name);
+/* From now on nobody serves this class here. Before anybody looks it up. */
+void plugins_leave_out(struct plugins *plugins, const char *class_name);
 size_t plugins_handler_count(const struct plugins *plugins);
 const struct plugin_handler *plugins_handler_at(const struct plugins *plugins, size_t index); /* sorted by class */
 size_t plugins_count(const struct plugins *plugins);

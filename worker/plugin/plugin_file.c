@@ -82,19 +82,82 @@ static bool name_is_safe(const char *name)
     return name[0] != '\0' && name[0] != '.' && strlen(name) <= 128 && strchr(name, '/') == NULL;
 }
 
-static void report_missing(int directory_fd, const char *path, const char *name, int cause, struct findings *findings)
+bool plugin_directory_has(int directory_fd, const char *name)
 {
-    size_t count;
-    char **names = plugin_directory_list(directory_fd, &count);
-    struct suggestion suggestion = suggestion_for(name);
-    char hint[SUGGEST_HINT_MAX];
-    for (size_t i = 0; i < count; i++)
-        suggestion_offer(&suggestion, names[i]);
-    findings_error(findings, "%s: this plugin cannot be opened: %s%s", path, strerror(cause),
-                   cause == ENOENT ? suggestion_hint(&suggestion, hint) : "");
+    char file[160];
+    snprintf(file, sizeof file, "%s.so", name);
+    return name_is_safe(name) && faccessat(directory_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* In a build tree all of them are in one directory; handlers and examples are installed apart. */
+static const char *const shipped[] = {"jobs", "../lib/holdfast/handlers", "../lib/holdfast/examples"};
+enum { SHIPPED = sizeof shipped / sizeof shipped[0] };
+
+static int shipped_open(size_t index, char *path, size_t size)
+{
+    char program[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    char *end = strrchr(program, '/');
+    if (end == NULL)
+        return -1;
+    *end = '\0';
+    bool fits = snprintf(path, size, "%s/%s", program, shipped[index]) < (int)size;
+    return fits ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+char *plugin_shipped_directory(const char *name)
+{
+    char path[4096 + 64];
+    bool is_there = false;
+    for (size_t i = 0; i < SHIPPED && !is_there; i++) {
+        int fd = shipped_open(i, path, sizeof path);
+        is_there = fd >= 0 && plugin_directory_has(fd, name);
+        if (fd >= 0)
+            close(fd);
+    }
+    return is_there ? memory_text(path) : NULL;
+}
+
+static void names_free(char **names, size_t count)
+{
     for (size_t i = 0; i < count; i++)
         free(names[i]);
     free(names);
+}
+
+char **plugin_shipped_list(size_t *count)
+{
+    char **all = NULL, path[4096 + 64];
+    *count = 0;
+    for (size_t i = 0; i < SHIPPED; i++) {
+        size_t more = 0;
+        int fd = shipped_open(i, path, sizeof path);
+        char **names = fd >= 0 ? plugin_directory_list(fd, &more) : NULL;
+        all = memory_resize(all, *count + more + 1, sizeof *all);
+        for (size_t j = 0; j < more; j++)
+            all[(*count)++] = names[j];
+        free(names);
+        if (fd >= 0)
+            close(fd);
+    }
+    return all;
+}
+
+static void report_missing(int directory_fd, const char *path, const char *name, struct findings *findings)
+{
+    size_t own_count = 0, shipped_count = 0;
+    char **own = directory_fd >= 0 ? plugin_directory_list(directory_fd, &own_count) : NULL;
+    char **others = plugin_shipped_list(&shipped_count), hint[SUGGEST_HINT_MAX];
+    struct suggestion suggestion = suggestion_for(name);
+    for (size_t i = 0; i < own_count; i++)
+        suggestion_offer(&suggestion, own[i]);
+    for (size_t i = 0; i < shipped_count; i++)
+        suggestion_offer(&suggestion, others[i]);
+    findings_error(findings, "%s: there is no such plugin, nor does one of this name come with Holdfast%s", path,
+                   suggestion_hint(&suggestion, hint));
+    names_free(own, own_count);
+    names_free(others, shipped_count);
 }
 
 static bool file_is_good(int fd, const char *path, struct findings *findings)
@@ -168,9 +231,13 @@ int plugin_file_open(int directory_fd, const char *directory, const char *name, 
     char path[4096 + 256], file[160];
     snprintf(path, sizeof path, "%s/%s.so", directory, name);
     snprintf(file, sizeof file, "%s.so", name);
-    int fd = openat(directory_fd, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int fd = directory_fd >= 0 ? openat(directory_fd, file, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0 && (directory_fd < 0 || errno == ENOENT)) {
+        report_missing(directory_fd, directory[0] != '\0' ? path : file, name, findings);
+        return -1;
+    }
     if (fd < 0) {
-        report_missing(directory_fd, path, name, errno, findings);
+        findings_error(findings, "%s: this plugin cannot be opened: %s", path, strerror(errno));
         return -1;
     }
     if (file_is_good(fd, path, findings) && file_is_whole(fd, path, findings))

@@ -124,6 +124,7 @@ void failure_write(const struct failure *failure, const struct failure_record *r
                                    .expires_at = record->started ? (struct wall_time){0} : rules->expiry,
                                    .backtrace = text_span_of(&backtrace),
                                    .fence = record->fence,
+                                   .unserved_at = record->unserved_at,
                                    .keep_ms = record->keep_ms},
         now, out);
     buffer_fini(&backtrace);

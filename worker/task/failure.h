@@ -57,6 +57,7 @@ struct failure_record {
     bool counts;
     bool is_final;                /* the record goes to `dead` */
     const char *fence;            /* the token that the run had; "" = none */
+    struct wall_time unserved_at; /* when it was first met where nobody serves its class; 0 = somebody does here */
     bool keep_ms;                 /* times that came as integers of milliseconds stay such */
     const char *const *backtrace; /* lines, the innermost first; written as far as the rules ask for them */
     size_t backtrace_count;

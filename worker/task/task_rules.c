@@ -157,3 +157,9 @@ bool task_rules_expired(const struct task_rules *rules, struct wall_time now)
 {
     return rules->expiry.us != 0 && now.us >= rules->expiry.us;
 }
+
+struct task_unserved task_rules_unserved(struct wall_time since, int64_t grace_ns, struct wall_time now)
+{
+    struct wall_time first = since.us > 0 && since.us <= now.us ? since : now;
+    return (struct task_unserved){.since = first, .is_over = now.us - first.us >= grace_ns / NS_PER_US};
+}

@@ -61,6 +61,14 @@ enum config_isolation class_isolation_of(const struct config_class *entry, const
 
 const char *isolation_name(enum config_isolation isolation); /* "thread", "process" or "exec" */
 
+/* Of a task whose class is not served here: when it was first met so, if that is not now, and whether its grace is
+ * over, so that it may fail. A time that lies ahead is not believed. */
+struct task_unserved {
+    struct wall_time since;
+    bool is_over;
+};
+struct task_unserved task_rules_unserved(struct wall_time since, int64_t grace_ns, struct wall_time now);
+
 /* Whether it is too late to start the task. */
 bool task_rules_expired(const struct task_rules *rules, struct wall_time now);
 

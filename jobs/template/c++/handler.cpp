@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // @NAME@: counts to a number, one step in a tenth of a second. Class: @NAME@.
 //
 // Put your work into one_step(); the rest is how a handler lives with its lock: it asks cancelled() before every step

@@ -6,8 +6,8 @@
 --       then for each class its two histograms.
 -- ARGV: identity, number of the beat, 'stay' or 'leave', what stands before every key; then info, concurrency, busy, beat, rtt_us,
 --       quiet, rss; processed, failed; number of classes; how many fields a day may have, and the name that others have
---       in what else is counted; number of classes that are timed, and the name that others have there; number of
---       running tasks, then for each its tid and its text; then for each class its name, milliseconds, runs, failed
+--       in what else is counted; number of classes that are timed, and the name that others have there; the
+--       classes that it serves, one a line; number of running tasks, then for each its tid and its text; then for each class its name, milliseconds, runs, failed
 --       runs, and "bucket number bucket number ..."; then of those that are timed, and of what else is counted, for
 --       each its name, and "end number end number ...", where name and end together are a field.
 -- Answers 'late' (a later beat was here: nothing is done), 'new' (the node did not know the process) or 'known'; and
@@ -42,7 +42,7 @@ if leaves then
 else
     try('SADD', KEYS[1], identity)
     try('HSET', KEYS[2], 'info', ARGV[5], 'concurrency', ARGV[6], 'busy', ARGV[7], 'beat', ARGV[8], 'rtt_us', ARGV[9],
-        'quiet', ARGV[10], 'rss', ARGV[11])
+        'quiet', ARGV[10], 'rss', ARGV[11], 'hf_classes', ARGV[19])
     try('EXPIRE', KEYS[2], SHOWN_S)
     -- One that is listed and was forgotten by the node is taken off the list; who is alive lists itself again.
     local any = try('SRANDMEMBER', KEYS[1])
@@ -51,9 +51,9 @@ else
     end
 end
 
-local running, classes = tonumber(ARGV[19]), tonumber(ARGV[14])
-local counted = 20 + 2 * running
-for i = 20, counted - 1, 2 do
+local running, classes = tonumber(ARGV[20]), tonumber(ARGV[14])
+local counted = 21 + 2 * running
+for i = 21, counted - 1, 2 do
     for work = 3, 4 do
         redis.call('HSET', KEYS[work], ARGV[i], ARGV[i + 1])
     end

@@ -186,24 +186,6 @@ void tally_pushed(struct tally *tally, const char *jid, const char *const *resou
     next_push_count(tally, at);
 }
 
-void tally_not_pushed(struct tally *tally, const char *jid)
-{
-    struct outstanding *task = outstanding_find(&tally->tasks, jid);
-    if (task == NULL)
-        return;
-    for (unsigned i = 0; i < task->resource_count; i++) {
-        struct resource_count *resource = resource_table_at(&tally->resources, task->resources[i]);
-        if (resource == NULL)
-            continue;
-        resource->arrived--;
-        resource->arrived_measured -= tally_is_measured(tally, task->pushed);
-    }
-    tally->pushed_measured -= tally_is_measured(tally, task->pushed);
-    tally_task_goes(tally, task, task->pushed);
-    tally_task_gone(tally, task);
-    tally->pushed--;
-}
-
 uint64_t tally_outstanding(const struct tally *tally)
 {
     return tally->tasks.count;

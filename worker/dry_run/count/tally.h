@@ -49,8 +49,6 @@ void tally_records_lost(struct tally *tally, unsigned host, uint64_t count);
 /* The task is about to be pushed. What is in the queues of a shadow when it begins counts as pushed then. */
 void tally_pushed(struct tally *tally, const char *jid, const char *const *resources, unsigned resource_count,
                   struct instant at);
-/* It was not pushed after all. */
-void tally_not_pushed(struct tally *tally, const char *jid);
 
 /* `offset_ns` is added to the times of the record. True when a task has ended for good with it: it was outstanding, and
  * is no more. Processes of a host are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the

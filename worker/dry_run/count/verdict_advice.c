@@ -145,10 +145,14 @@ static void machines_advise(const struct verdict *verdict)
             SAY_RATE(result->commands_per_hold));
         return;
     case RESULT_MACHINE:
-        verdict_say(advice_next(result),
-                    "More processors, or more hosts that take part (`holdfast dry-run --join %s` while it runs), and "
-                    "nodes on machines of their own.",
-                    result->plan.id);
+        if (result->plan.is_local) /* no other host reaches its nodes */
+            verdict_say(advice_next(result), "More processors, or a run (-c FILE) on nodes on machines of their own, "
+                                             "in which other hosts can take part.");
+        else
+            verdict_say(advice_next(result),
+                        "More processors, or more hosts that take part (`holdfast dry-run --join %s -c FILE` while it "
+                        "runs), and nodes on machines of their own.",
+                        result->plan.id);
         return;
     case RESULT_LOAD:
         verdict_say(advice_next(result),

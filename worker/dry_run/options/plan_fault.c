@@ -2,18 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "worker/dry_run/options/plan_options.h"
 
-enum { PARTS_MAX = 5, PART_BYTES = 40, SHOWN_BYTES = 60 };
+enum { PARTS_MAX = 5, PART_BYTES = 40 };
 
 #define FORMS                                                                                                          \
     "5s:stop:lock2:3s, 5s:kill:lock2:3s, 6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, "                   \
     "5s:freeze:worker1:4s or 5s:kill:worker2"
 #define AMOUNT_MAX_NS (24 * 3600 * NS_PER_S)
-#define SHOWN(text)   log_quote_bytes(text, strnlen(text, SHOWN_BYTES), (char[LOG_QUOTE_MAX]){0})
 
 /* WHEN:WHAT:WHOM[:HOW[:HOW LONG]] */
 struct parts {
@@ -59,7 +57,7 @@ static bool whom_read(const char *text, struct dry_run_fault *fault, struct erro
     bool is_lock = strncmp(text, "lock", 4) == 0;
     if (strcmp(text, "queue") != 0 &&
         !((fault->at_worker || is_lock) && count_parse(text + (is_lock ? 4 : 6), 1, DRY_RUN_PROCESSES_MAX, &number)))
-        return error_set(error, "%s is nobody: lock1, lock2, ..., queue, worker1, worker2, ...", SHOWN(text));
+        return error_set(error, "\"%.60s\" is nobody: lock1, lock2, ..., queue, worker1, worker2, ...", text);
     fault->number = (unsigned)number;
     return true;
 }
@@ -69,7 +67,7 @@ static bool time_read(const char *text, const char *what, int64_t least, int64_t
     int64_t read;
     if (strspn(text, "0123456789.numshd") != strlen(text) || !duration_parse(text, &read, NULL) || read < least ||
         read > AMOUNT_MAX_NS)
-        return error_set(error, "%s is not %s: a duration as 20ms or 3s, at most 24h", SHOWN(text), what);
+        return error_set(error, "\"%.60s\" is not %s: a duration as 20ms or 3s, at most 24h", text, what);
     *ns = read;
     return true;
 }
@@ -78,7 +76,7 @@ static bool time_read(const char *text, const char *what, int64_t least, int64_t
 static bool step_read(const char *text, int64_t *ns, struct error *error)
 {
     if (text[0] != '+' && text[0] != '-')
-        return error_set(error, "%s is not a step of a clock: write +5s or -5s", SHOWN(text));
+        return error_set(error, "\"%.60s\" is not a step of a clock: write +5s or -5s", text);
     if (!time_read(text + 1, "a step of a clock", 1, ns, error))
         return false;
     *ns = text[0] == '-' ? -*ns : *ns;
@@ -129,26 +127,28 @@ static bool fault_read(const struct parts *parts, struct dry_run_fault *fault, s
     }
     if (is_known)
         return error_set(error, "that cannot be done to a %s", fault->at_worker ? "worker" : "node");
-    return error_set(error, "%s is not a fault: stop, kill, wipe, slow, clock and freeze are", SHOWN(name));
+    return error_set(error, "\"%.60s\" is not a fault: stop, kill, wipe, slow, clock and freeze are", name);
 }
 
-bool plan_take_fault(struct dry_run_plan *plan, const char *text, struct error *error)
+bool plan_fault_take(void *target, const char *text, struct error *error)
 {
+    struct dry_run_plan *plan = target;
     struct dry_run_fault fault = {0};
     struct parts parts;
     if (plan->fault_count == DRY_RUN_FAULTS_MAX)
         return error_set(error, "there are %d faults already, and no more are possible", DRY_RUN_FAULTS_MAX);
     if (!parts_split(text, &parts))
-        return error_set(error, "%s: write WHEN:WHAT:WHOM and how: " FORMS, SHOWN(text));
+        return error_set(error, "\"%.60s\": write WHEN:WHAT:WHOM and how: " FORMS, text);
     struct error why = ERROR_NONE;
     if (!fault_read(&parts, &fault, &why))
-        return error_set(error, "%s: %s. Write " FORMS, SHOWN(text), why.text);
+        return error_set(error, "\"%.60s\": %s. Write " FORMS, text, why.text);
     plan->faults[plan->fault_count++] = fault;
     return true;
 }
 
-bool plan_take_what_if(struct dry_run_plan *plan, const char *text, struct error *error)
+bool plan_what_if_take(void *target, const char *text, struct error *error)
 {
+    struct dry_run_plan *plan = target;
     static const char prefix[] = "threads=";
     unsigned points[DRY_RUN_POINTS_MAX], count = 0;
     const char *at = text + (strncmp(text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : strlen(text));
@@ -158,16 +158,16 @@ bool plan_take_what_if(struct dry_run_plan *plan, const char *text, struct error
         int64_t threads;
         snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), at);
         if (count == DRY_RUN_POINTS_MAX || !count_parse(number, 1, DRY_RUN_THREADS_MAX, &threads))
-            return error_set(error, "%s: write threads=8,16,32, at most %d numbers from 1 to %d", SHOWN(text),
+            return error_set(error, "\"%.60s\": write threads=8,16,32, at most %d numbers from 1 to %d", text,
                              DRY_RUN_POINTS_MAX, DRY_RUN_THREADS_MAX);
         for (unsigned i = 0; i < count; i++)
             if (points[i] == threads)
-                return error_set(error, "%s: %u is there twice", SHOWN(text), points[i]);
+                return error_set(error, "\"%.60s\": %u is there twice", text, points[i]);
         points[count++] = (unsigned)threads;
         at += length;
     }
     if (count == 0 || text[strlen(text) - 1] == ',')
-        return error_set(error, "%s: write threads=8,16,32", SHOWN(text));
+        return error_set(error, "\"%.60s\": write threads=8,16,32", text);
     memcpy(plan->points, points, sizeof points);
     plan->point_count = count;
     return true;

@@ -107,8 +107,13 @@ static size_t names_in(const struct history_hold *holds, size_t count)
 bool recorded_from_history(struct recorded *recorded, const struct history *history, struct error *error)
 {
     size_t count;
-    const struct history_hold *holds = history_holds(history, &count);
+    (void)history_gaps(history, &count);
     *recorded = (struct recorded){0};
+    if (count > 0)
+        return error_set(error,
+                         "tasks of it were only added up (tasks_summed), so it says too little of their rate and "
+                         "locks: record with worker.log_tasks = \"all\"");
+    const struct history_hold *holds = history_holds(history, &count);
     struct gathering gathering = {.seconds = memory_zeroed(count + 1, sizeof(double)),
                                   .wanted = memory_zeroed(names_in(holds, count) + 1, sizeof(struct popular))};
     for (size_t i = 0; i < count; i++)
@@ -124,8 +129,8 @@ bool recorded_from_history(struct recorded *recorded, const struct history *hist
     }
     free(gathering.seconds);
     free(gathering.wanted);
-    return is_good || error_set(error, "there is no lock in it that was taken and ended; workers tell of them when "
-                                       "worker.log_level is \"debug\"");
+    return is_good || error_set(error, "there is no lock in it that was taken and ended; workers tell of each when "
+                                       "worker.log_tasks is \"all\"");
 }
 
 /* --- from a result ---------------------------------------------------------------------------------------------- */

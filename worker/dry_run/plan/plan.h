@@ -3,7 +3,7 @@
  *
  *     struct dry_run_plan plan;
  *     plan_init(&plan);                          what holds when nothing is said
- *     plan_take_hold(&plan, "exp:5ms", &error);  ... what the command line says
+ *     options_read(plan_options, ...);            what the command line says
  *     plan_complete(&plan);                      what follows from that; once, last
  *     random_digits(plan.id, DRY_RUN_ID_BYTES);  the caller's, as is the seed when none was given (it is 0 then)
  *     plan_check(&plan, config, &findings);      refuses what cannot work

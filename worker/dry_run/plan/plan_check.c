@@ -43,7 +43,7 @@ static void check_crew(const struct check *check)
                        plan->processes, plan->threads, DRY_RUN_RUNNERS_MAX);
     if (plan->is_local && plan->hosts > 1)
         findings_error(check->findings,
-                       "--hosts %u with --local: private nodes can be reached from this host only; "
+                       "--hosts %u with --private: private nodes can be reached from this host only; "
                        "name a configuration with nodes that all hosts reach",
                        plan->hosts);
 }
@@ -215,7 +215,7 @@ static void check_class(const struct check *check)
     } else if (!check->plan->is_local && check->config != NULL && check->config->lock_node_count == 0) {
         findings_error(check->findings,
                        "the class %s takes locks and the configuration names no lock nodes: name "
-                       "some, or use --local",
+                       "some, or use --private",
                        check->plan->class_name);
     }
 }
@@ -225,14 +225,14 @@ static void check_nodes(const struct check *check)
     const struct dry_run_plan *plan = check->plan;
     if (!plan->is_local && check->config == NULL)
         findings_error(check->findings, "there is no configuration that names nodes: name one with --config, or use "
-                                        "--local, which starts private ones");
+                                        "--private, which starts private ones");
     if (!plan->is_local)
         return;
     if (plan->local_nodes < 1 || plan->local_nodes > REDLOCK_NODES_MAX)
-        findings_error(check->findings, "--local=%u: from 1 to %d lock nodes", plan->local_nodes, REDLOCK_NODES_MAX);
+        findings_error(check->findings, "--private=%u: from 1 to %d lock nodes", plan->local_nodes, REDLOCK_NODES_MAX);
     else if (plan->local_nodes % 2 == 0)
         findings_error(check->findings,
-                       "--local=%u: an even number of lock nodes survives no more failures than one "
+                       "--private=%u: an even number of lock nodes survives no more failures than one "
                        "node less: use %u or %u",
                        plan->local_nodes, plan->local_nodes - 1, plan->local_nodes + 1);
 }
@@ -243,7 +243,7 @@ static void check_shadow(const struct check *check)
 {
     const struct dry_run_plan *plan = check->plan;
     if (plan->is_local)
-        findings_error(check->findings, "--shadow with --local: a shadow plays what a live fleet has, on its nodes");
+        findings_error(check->findings, "--shadow with --private: a shadow plays what a live fleet has, on its nodes");
     if (check->config == NULL)
         findings_error(check->findings, "--shadow needs the configuration of the fleet: name it with --config");
     else if (check->config->lock_node_count == 0)
@@ -273,7 +273,7 @@ static void fault_target_check(const struct check *check, const struct dry_run_f
                            target, plan->processes);
     } else if (!plan->is_local) {
         findings_error(check->findings,
-                       "--fault %s:%s: that is a node of others; only private nodes (--local) are "
+                       "--fault %s:%s: that is a node of others; only private nodes (--private) are "
                        "stopped, killed, wiped, slowed or given another time",
                        name, target);
     } else if (fault->number > plan->local_nodes) {

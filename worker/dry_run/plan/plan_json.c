@@ -459,16 +459,3 @@ void plan_json_write(const struct dry_run_plan *plan, struct buffer *out)
     free(text);
     json_decref(object);
 }
-
-bool plan_json_read(const char *bytes, size_t length, struct dry_run_plan *plan, struct error *error)
-{
-    json_error_t why;
-    json_t *object = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &why);
-    if (object == NULL) {
-        plan_init(plan);
-        return error_set(error, "the plan is no JSON: %s, at byte %d", why.text, why.position);
-    }
-    bool is_good = plan_from_json(object, plan, error);
-    json_decref(object);
-    return is_good;
-}

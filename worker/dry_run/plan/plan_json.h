@@ -17,6 +17,5 @@ bool plan_from_json(const json_t *object, struct dry_run_plan *plan, struct erro
 
 /* The same as text, appended, without a line end. */
 void plan_json_write(const struct dry_run_plan *plan, struct buffer *out);
-bool plan_json_read(const char *bytes, size_t length, struct dry_run_plan *plan, struct error *error) MUST_CHECK;
 
 #endif

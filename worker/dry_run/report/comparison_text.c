@@ -29,25 +29,25 @@ static const char *number_text(enum comparison_unit unit, double number, char ou
 }
 
 /* "+12 %", or for what came from nothing "new". */
-static void change_cell(struct grid *grid, enum table_style style, const struct comparison_row *row)
+static void change_cell(struct table *table, enum table_style style, const struct comparison_row *row)
 {
     double share = (row->after - row->before) / row->before;
     if (row->before == row->after)
-        grid_cell(grid, TABLE_PLAIN, "0");
+        table_cell(table, TABLE_PLAIN, "0");
     else if (!isfinite(share) || fabs(share) >= 100)
-        grid_cell(grid, style, "%s", row->before == 0 ? "new" : "x 100 or more");
+        table_cell(table, style, "%s", row->before == 0 ? "new" : "x 100 or more");
     else
-        grid_cell(grid, style, fabs(share) < 0.0995 ? "%+.1f %%" : "%+.0f %%", share * 100);
+        table_cell(table, style, fabs(share) < 0.0995 ? "%+.1f %%" : "%+.0f %%", share * 100);
 }
 
 /* The interval of the change, relative to what was before. */
-static void interval_cell(struct grid *grid, const struct comparison_row *row)
+static void interval_cell(struct table *table, const struct comparison_row *row)
 {
     double low = row->difference.low / row->before, high = row->difference.high / row->before;
     if (row->difference.is_known && row->unit != COMPARISON_COUNT && fabs(low) < 100 && fabs(high) < 100)
-        grid_cell(grid, TABLE_DIM, "%+.1f to %+.1f %%", low * 100, high * 100);
+        table_cell(table, TABLE_DIM, "%+.1f to %+.1f %%", low * 100, high * 100);
     else
-        grid_cell(grid, TABLE_DIM, "-");
+        table_cell(table, TABLE_DIM, "-");
 }
 
 static enum table_style row_style(const struct comparison_row *row)
@@ -68,27 +68,21 @@ static const char *verdict_text(const struct comparison_row *row)
     return judgement > 0 ? "better" : judgement < 0 ? "worse" : texts[row->verdict];
 }
 
-static const struct grid_column columns[] = {{.title = "WHAT", .least = 12},
-                                             {.title = "BEFORE", .is_right = true},
-                                             {.title = "AFTER", .is_right = true},
-                                             {.title = "CHANGE", .is_right = true},
-                                             {.title = "95 % INTERVAL", .is_right = true, .rank = 1},
-                                             {.title = ""},
-                                             {.title = NULL}};
+static const char columns[] = "WHAT:12|>BEFORE|>AFTER|>CHANGE|>95 % INTERVAL:0,1|";
 
-static void row_cells(struct grid *grid, const struct comparison_row *row)
+static void row_cells(struct table *table, const struct comparison_row *row)
 {
     char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     enum table_style style = row_style(row);
     if (row->name[0] != '\0')
-        grid_cell(grid, TABLE_PLAIN, "%s %s: %s", row->kind, log_quote(row->name, quoted), row->what);
+        table_cell(table, TABLE_PLAIN, "%s %s: %s", row->kind, log_quote(row->name, quoted), row->what);
     else
-        grid_cell(grid, TABLE_PLAIN, "%s", row->what);
-    grid_cell(grid, TABLE_PLAIN, "%s", number_text(row->unit, row->before, before));
-    grid_cell(grid, TABLE_PLAIN, "%s", number_text(row->unit, row->after, after));
-    change_cell(grid, style, row);
-    interval_cell(grid, row);
-    grid_cell(grid, style, "%s", verdict_text(row));
+        table_cell(table, TABLE_PLAIN, "%s", row->what);
+    table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->before, before));
+    table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->after, after));
+    change_cell(table, style, row);
+    interval_cell(table, row);
+    table_cell(table, style, "%s", verdict_text(row));
 }
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
@@ -124,18 +118,18 @@ static void plan_write(struct sheet *sheet, const struct comparison *comparison)
 
 static void details_write(struct sheet *sheet, const struct comparison *comparison)
 {
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create(columns);
     char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX];
     for (int verdict = COMPARISON_CHANGED; verdict >= COMPARISON_MAYBE; verdict--)
         for (size_t i = comparison->run_row_count; i < comparison->row_count; i++)
             if (comparison->rows[i].verdict == (enum comparison_verdict)verdict)
-                row_cells(grid, &comparison->rows[i]);
+                row_cells(table, &comparison->rows[i]);
     buffer_append(sheet->out, "\n", 1);
-    if (grid_rows(grid) > 0)
-        sheet_grid(sheet, grid, DETAIL_ROWS);
+    if (table_rows(table) > 0)
+        sheet_table(sheet, table, DETAIL_ROWS);
     else {
         sheet_text(sheet, TABLE_PLAIN, "", "No resource and no node differs by more than noise.");
-        grid_free(grid);
+        table_free(table);
     }
     if (comparison->resources_before + comparison->resources_after > 0)
         sheet_format(sheet, TABLE_PLAIN, "", "%s resources are in the first only, %s in the second.",
@@ -153,13 +147,13 @@ static const char method[] =
 void comparison_text_write(const struct comparison *comparison, unsigned width, bool has_colour, struct buffer *out)
 {
     struct sheet sheet = {.width = width < 60 ? 60 : width, .has_colour = has_colour, .out = out};
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create(columns);
     answer_write(&sheet, comparison);
     plan_write(&sheet, comparison);
     for (size_t i = 0; i < comparison->run_row_count; i++)
-        row_cells(grid, &comparison->rows[i]);
+        row_cells(table, &comparison->rows[i]);
     buffer_append(out, "\n", 1);
-    sheet_grid(&sheet, grid, SIZE_MAX);
+    sheet_table(&sheet, table, SIZE_MAX);
     details_write(&sheet, comparison);
     buffer_append(out, "\n", 1);
     sheet_text(&sheet, TABLE_DIM, "", method);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "worker/print/grid.h"
+#include "worker/print/table.h"
 #include "worker/print/human.h"
 
 enum { BAR_WIDTH = 24, LINE_MAX_BYTES = 512 };
@@ -19,7 +19,7 @@ static void line_write(struct block *block, enum table_style style, char *text)
 {
     bool is_styled = block->has_colour && style != TABLE_PLAIN;
     buffer_append_text(block->out, is_styled ? table_style_code(style) : "");
-    grid_text_write(log_defuse(text), block->width, block->out);
+    table_text_write(log_defuse(text), block->width, block->out);
     buffer_append_text(block->out, is_styled ? table_style_code(TABLE_PLAIN) : "");
     buffer_append(block->out, "\n", 1);
     block->lines++;
@@ -110,27 +110,23 @@ static void faults_lines(struct block *block, const struct live_numbers *numbers
 
 static void hot_rows(struct block *block, const struct tally_live *tally)
 {
-    static const struct grid_column columns[] = {{.title = "HOTTEST", .least = 10},
-                                                 {.title = "HELD", .is_right = true},
-                                                 {.title = "WAITING", .is_right = true},
-                                                 {.title = NULL}};
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
     unsigned rows = tally->hot_count < LIVE_HOT_ROWS ? tally->hot_count : LIVE_HOT_ROWS;
     if (rows == 0)
         return;
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("HOTTEST:10|>HELD|>WAITING");
     for (unsigned i = 0; i < rows; i++) {
         const struct tally_hot *hot = &tally->hot[i];
-        grid_cell(grid, TABLE_PLAIN, "%s", hot->name[0] != '\0' ? log_quote(hot->name, quoted) : "-");
-        grid_cell(grid,
-                  hot->share_held >= 0.9   ? TABLE_BAD
-                  : hot->share_held >= 0.7 ? TABLE_WARN
-                                           : TABLE_PLAIN,
-                  "%s", human_share(hot->share_held, human));
-        grid_cell(grid, TABLE_PLAIN, "%u", hot->waiters);
+        table_cell(table, TABLE_PLAIN, "%s", hot->name[0] != '\0' ? log_quote(hot->name, quoted) : "-");
+        table_cell(table,
+                   hot->share_held >= 0.9   ? TABLE_BAD
+                   : hot->share_held >= 0.7 ? TABLE_WARN
+                                            : TABLE_PLAIN,
+                   "%s", human_share(hot->share_held, human));
+        table_cell(table, TABLE_PLAIN, "%u", hot->waiters);
     }
-    grid_write(grid, block->width, rows, block->has_colour, block->out);
-    grid_free(grid);
+    table_write(table, block->width, rows, block->has_colour, block->out);
+    table_free(table);
     block->lines += rows + 1;
 }
 

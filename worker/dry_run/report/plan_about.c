@@ -164,7 +164,7 @@ void plan_command(const struct dry_run_plan *plan, struct buffer *out)
     char text[QUANTITY_TEXT_MAX];
     buffer_append_text(out, "holdfast dry-run");
     if (plan->is_local)
-        buffer_format(out, " --local=%u", plan->local_nodes);
+        buffer_format(out, " --private=%u", plan->local_nodes);
     else
         buffer_append_text(out, " -c FILE");
     if (plan->kind == DRY_RUN_SHADOW)

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/print/grid.h"
+#include "worker/print/table.h"
 #include "worker/print/human.h"
 #include "worker/dry_run/report/plot.h"
 #include "worker/dry_run/report/result_figures.h"
@@ -43,7 +43,7 @@ static unsigned rows_height(unsigned rows)
 static void row_name(struct plot *plot, unsigned row, const char *name)
 {
     struct buffer cut = {0};
-    grid_text_write(name[0] != '\0' ? name : "-", NAME_CHARACTERS, &cut);
+    table_text_write(name[0] != '\0' ? name : "-", NAME_CHARACTERS, &cut);
     buffer_format(plot->out, "<text class=\"row\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", NAME_WIDTH - 6,
                   row_y(row) + ROW_HEIGHT / 2 + 3.5);
     markup_text(plot->out, buffer_text(&cut));

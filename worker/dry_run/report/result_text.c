@@ -17,44 +17,44 @@ static enum table_style share_style(double share)
     return share >= FULL_SHARE ? TABLE_BAD : share >= BUSY_SHARE ? TABLE_WARN : TABLE_PLAIN;
 }
 
-static void time_cell(struct grid *grid, double seconds, bool is_known)
+static void time_cell(struct table *table, double seconds, bool is_known)
 {
     char human[HUMAN_TEXT_MAX];
-    grid_cell(grid, TABLE_PLAIN, "%s", is_known ? human_time(seconds, human) : "-");
+    table_cell(table, TABLE_PLAIN, "%s", is_known ? human_time(seconds, human) : "-");
 }
 
 /* A wait that grows for as long as the load lasts has no mean. */
-static void expected_wait_cell(struct grid *grid, const struct result_expected *expected)
+static void expected_wait_cell(struct table *table, const struct result_expected *expected)
 {
     if (expected->is_known && expected->wait < 0)
-        grid_cell(grid, TABLE_WARN, "grows");
+        table_cell(table, TABLE_WARN, "grows");
     else
-        time_cell(grid, expected->wait, expected->is_known);
+        time_cell(table, expected->wait, expected->is_known);
 }
 
-static void rate_cell(struct grid *grid, double rate)
+static void rate_cell(struct table *table, double rate)
 {
     char human[HUMAN_TEXT_MAX];
-    grid_cell(grid, TABLE_PLAIN, "%s", human_rate(rate, human));
+    table_cell(table, TABLE_PLAIN, "%s", human_rate(rate, human));
 }
 
-static void share_cell(struct grid *grid, double share)
+static void share_cell(struct table *table, double share)
 {
     char human[HUMAN_TEXT_MAX];
-    grid_cell(grid, share_style(share), "%s", human_share(share, human));
+    table_cell(table, share_style(share), "%s", human_share(share, human));
 }
 
 /* What should be 0 stands out when it is not. */
-static void count_cell(struct grid *grid, uint64_t count, bool is_bad)
+static void count_cell(struct table *table, uint64_t count, bool is_bad)
 {
     char human[HUMAN_TEXT_MAX];
-    grid_cell(grid, is_bad && count > 0 ? TABLE_BAD : TABLE_PLAIN, "%s", human_count((int64_t)count, human));
+    table_cell(table, is_bad && count > 0 ? TABLE_BAD : TABLE_PLAIN, "%s", human_count((int64_t)count, human));
 }
 
-static void name_cell(struct grid *grid, const char *name)
+static void name_cell(struct table *table, const char *name)
 {
     char quoted[LOG_QUOTE_MAX];
-    grid_cell(grid, TABLE_PLAIN, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
+    table_cell(table, TABLE_PLAIN, "%s", name[0] != '\0' ? log_quote(name, quoted) : "-");
 }
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
@@ -147,45 +147,34 @@ static void totals_write(struct sheet *sheet, const struct result *result)
 
 /* --- durations ---------------------------------------------------------------------------------------------------- */
 
-static void spread_cells(struct grid *grid, const char *name, const struct result_spread *spread)
+static void spread_cells(struct table *table, const char *name, const struct result_spread *spread)
 {
     char human[HUMAN_TEXT_MAX];
     bool is_known = spread->count > 0;
-    grid_cell(grid, TABLE_PLAIN, "%s", name);
-    count_cell(grid, spread->count, false);
-    time_cell(grid, spread->mean, is_known);
-    grid_cell(grid, TABLE_DIM, "%s", spread->mean_error > 0 ? human_time(spread->mean_error, human) : "");
-    time_cell(grid, spread->p50, is_known);
-    time_cell(grid, spread->p90, is_known);
-    time_cell(grid, spread->p99, is_known);
-    time_cell(grid, spread->p999, is_known);
-    time_cell(grid, spread->max, is_known);
+    table_cell(table, TABLE_PLAIN, "%s", name);
+    count_cell(table, spread->count, false);
+    time_cell(table, spread->mean, is_known);
+    table_cell(table, TABLE_DIM, "%s", spread->mean_error > 0 ? human_time(spread->mean_error, human) : "");
+    time_cell(table, spread->p50, is_known);
+    time_cell(table, spread->p90, is_known);
+    time_cell(table, spread->p99, is_known);
+    time_cell(table, spread->p999, is_known);
+    time_cell(table, spread->max, is_known);
 }
 
 static void times_write(struct sheet *sheet, const struct result *result)
 {
-    static const struct grid_column columns[] = {{.title = "HOW LONG"},
-                                                 {.title = "COUNT", .is_right = true, .rank = 1},
-                                                 {.title = "MEAN", .is_right = true},
-                                                 {.title = "+-", .is_right = true, .rank = 3},
-                                                 {.title = "P50", .is_right = true},
-                                                 {.title = "P90", .is_right = true},
-                                                 {.title = "P99", .is_right = true},
-                                                 {.title = "P99.9", .is_right = true},
-                                                 {.title = "MAX", .is_right = true, .rank = 2},
-                                                 {.title = "EXPECTED", .is_right = true},
-                                                 {.title = NULL}};
-    struct grid *grid = grid_create(columns);
-    spread_cells(grid, "waited for a lock", &result->wait);
-    expected_wait_cell(grid, &result->expected);
-    spread_cells(grid, "held", &result->hold);
-    time_cell(grid, 0, false);
-    spread_cells(grid, "acquiring, from the nodes", &result->acquire);
-    time_cell(grid, 0, false);
-    spread_cells(grid, "extending", &result->extend);
-    time_cell(grid, 0, false);
+    struct table *table = table_create("HOW LONG|>COUNT:0,1|>MEAN|>+-:0,3|>P50|>P90|>P99|>P99.9|>MAX:0,2|>EXPECTED");
+    spread_cells(table, "waited for a lock", &result->wait);
+    expected_wait_cell(table, &result->expected);
+    spread_cells(table, "held", &result->hold);
+    time_cell(table, 0, false);
+    spread_cells(table, "acquiring, from the nodes", &result->acquire);
+    time_cell(table, 0, false);
+    spread_cells(table, "extending", &result->extend);
+    time_cell(table, 0, false);
     buffer_append(sheet->out, "\n", 1);
-    sheet_grid(sheet, grid, SIZE_MAX);
+    sheet_table(sheet, table, SIZE_MAX);
     if (result->shadowed[0] != '\0')
         sheet_format(sheet, TABLE_PLAIN, "", "The shadow %s.", result->shadowed);
     if (result->formula[0] != '\0')
@@ -194,46 +183,34 @@ static void times_write(struct sheet *sheet, const struct result *result)
 
 /* --- resources ---------------------------------------------------------------------------------------------------- */
 
-static void resource_cells(struct grid *grid, const struct result_resource *resource)
+static void resource_cells(struct table *table, const struct result_resource *resource)
 {
     char human[HUMAN_TEXT_MAX];
-    name_cell(grid, resource->name);
-    rate_cell(grid, resource->load);
-    share_cell(grid, resource->share_held);
-    rate_cell(grid, resource->waiters);
-    time_cell(grid, resource->wait_mean, resource->held > 0);
-    grid_cell(grid, TABLE_DIM, "%s", resource->wait_error > 0 ? human_time(resource->wait_error, human) : "");
-    expected_wait_cell(grid, &resource->expected);
-    time_cell(grid, resource->wait_p99, resource->held > 0);
-    count_cell(grid, resource->parks, false);
-    count_cell(grid, resource->hand_overs, false);
-    count_cell(grid, resource->lost, true);
-    count_cell(grid, resource->overlaps, true);
+    name_cell(table, resource->name);
+    rate_cell(table, resource->load);
+    share_cell(table, resource->share_held);
+    rate_cell(table, resource->waiters);
+    time_cell(table, resource->wait_mean, resource->held > 0);
+    table_cell(table, TABLE_DIM, "%s", resource->wait_error > 0 ? human_time(resource->wait_error, human) : "");
+    expected_wait_cell(table, &resource->expected);
+    time_cell(table, resource->wait_p99, resource->held > 0);
+    count_cell(table, resource->parks, false);
+    count_cell(table, resource->hand_overs, false);
+    count_cell(table, resource->lost, true);
+    count_cell(table, resource->overlaps, true);
 }
 
 static void resources_write(struct sheet *sheet, const struct result *result)
 {
-    static const struct grid_column columns[] = {{.title = "RESOURCE", .least = 12},
-                                                 {.title = "TASKS/S", .is_right = true},
-                                                 {.title = "HELD", .is_right = true},
-                                                 {.title = "WAITERS", .is_right = true, .rank = 2},
-                                                 {.title = "WAIT", .is_right = true},
-                                                 {.title = "+-", .is_right = true, .rank = 6},
-                                                 {.title = "EXPECTED", .is_right = true},
-                                                 {.title = "P99", .is_right = true, .rank = 1},
-                                                 {.title = "PARKS", .is_right = true, .rank = 4},
-                                                 {.title = "HANDED", .is_right = true, .rank = 5},
-                                                 {.title = "LOST", .is_right = true, .rank = 3},
-                                                 {.title = "OVERLAPS", .is_right = true, .rank = 3},
-                                                 {.title = NULL}};
     char human[HUMAN_TEXT_MAX];
     if (result->resource_count == 0)
         return;
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("RESOURCE:12|>TASKS/S|>HELD|>WAITERS:0,2|>WAIT|>+-:0,6|"
+                                       ">EXPECTED|>P99:0,1|>PARKS:0,4|>HANDED:0,5|>LOST:0,3|>OVERLAPS:0,3");
     for (size_t i = 0; i < result->resource_count; i++)
-        resource_cells(grid, &result->resources[i]);
+        resource_cells(table, &result->resources[i]);
     buffer_append(sheet->out, "\n", 1);
-    sheet_grid(sheet, grid, RESOURCE_ROWS);
+    sheet_table(sheet, table, RESOURCE_ROWS);
     if (result->resources_left_out > 0)
         sheet_format(sheet, TABLE_DIM, "", "%s more resources with less load are in the totals only.",
                      human_count((int64_t)result->resources_left_out, human));
@@ -241,46 +218,34 @@ static void resources_write(struct sheet *sheet, const struct result *result)
 
 /* --- nodes and hosts ---------------------------------------------------------------------------------------------- */
 
-static void node_cells(struct grid *grid, const struct result_node *node)
+static void node_cells(struct table *table, const struct result_node *node)
 {
     char sent[HUMAN_TEXT_MAX], counted[HUMAN_TEXT_MAX];
-    name_cell(grid, node->name);
-    name_cell(grid, node->address);
-    count_cell(grid, node->requests, false);
-    time_cell(grid, node->latency.p50, node->latency.count > 0);
-    time_cell(grid, node->latency.p99, node->latency.count > 0);
-    count_cell(grid, node->refused, false);
-    count_cell(grid, node->errors, true);
-    count_cell(grid, node->timeouts, true);
-    count_cell(grid, node->split_votes, false);
-    grid_cell(grid, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_sent, sent));
-    grid_cell(grid, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_counted, counted));
-    share_cell(grid, node->cpu_share);
+    name_cell(table, node->name);
+    name_cell(table, node->address);
+    count_cell(table, node->requests, false);
+    time_cell(table, node->latency.p50, node->latency.count > 0);
+    time_cell(table, node->latency.p99, node->latency.count > 0);
+    count_cell(table, node->refused, false);
+    count_cell(table, node->errors, true);
+    count_cell(table, node->timeouts, true);
+    count_cell(table, node->split_votes, false);
+    table_cell(table, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_sent, sent));
+    table_cell(table, TABLE_PLAIN, "%s", human_count((int64_t)node->commands_counted, counted));
+    share_cell(table, node->cpu_share);
 }
 
 static void nodes_write(struct sheet *sheet, const struct result *result)
 {
-    static const struct grid_column columns[] = {{.title = "NODE", .least = 8},
-                                                 {.title = "ADDRESS", .least = 12, .rank = 5},
-                                                 {.title = "ASKED", .is_right = true},
-                                                 {.title = "P50", .is_right = true, .rank = 3},
-                                                 {.title = "P99", .is_right = true},
-                                                 {.title = "REFUSED", .is_right = true, .rank = 1},
-                                                 {.title = "ERRORS", .is_right = true},
-                                                 {.title = "NO ANSWER", .is_right = true},
-                                                 {.title = "SPLIT", .is_right = true, .rank = 4},
-                                                 {.title = "SENT", .is_right = true, .rank = 2},
-                                                 {.title = "COUNTED", .is_right = true, .rank = 2},
-                                                 {.title = "CPU", .is_right = true},
-                                                 {.title = NULL}};
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     if (result->node_count == 0)
         return;
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("NODE:8|ADDRESS:12,5|>ASKED|>P50:0,3|>P99|>REFUSED:0,1|"
+                                       ">ERRORS|>NO ANSWER|>SPLIT:0,4|>SENT:0,2|>COUNTED:0,2|>CPU");
     for (unsigned i = 0; i < result->node_count; i++)
-        node_cells(grid, &result->nodes[i]);
+        node_cells(table, &result->nodes[i]);
     buffer_append(sheet->out, "\n", 1);
-    sheet_grid(sheet, grid, SIZE_MAX);
+    sheet_table(sheet, table, SIZE_MAX);
     for (unsigned i = 0; i < result->node_count; i++)
         if (result->nodes[i].keys_at_end > 0)
             sheet_format(sheet, TABLE_BAD, "", "%s keys of this run are left on %s; they expire by themselves.",
@@ -290,29 +255,22 @@ static void nodes_write(struct sheet *sheet, const struct result *result)
 
 static void hosts_write(struct sheet *sheet, const struct result *result)
 {
-    static const struct grid_column columns[] = {{.title = "HOST", .least = 8},
-                                                 {.title = "PROCESSES", .is_right = true},
-                                                 {.title = "THREADS", .is_right = true},
-                                                 {.title = "CPU", .is_right = true},
-                                                 {.title = "CLOCK", .is_right = true},
-                                                 {.title = "RECORDS LOST", .is_right = true},
-                                                 {.title = NULL}};
     char human[HUMAN_TEXT_MAX];
     if (result->host_count == 0)
         return;
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create("HOST:8|>PROCESSES|>THREADS|>CPU|>CLOCK|>RECORDS LOST");
     for (unsigned i = 0; i < result->host_count; i++) {
         const struct result_host *host = &result->hosts[i];
-        name_cell(grid, host->name);
-        grid_cell(grid, TABLE_PLAIN, "%u", host->processes);
-        grid_cell(grid, TABLE_PLAIN, "%u", host->threads);
-        grid_cell(grid, TABLE_PLAIN, "%s", human_share(host->cpu_share, human));
-        grid_cell(grid, TABLE_PLAIN, host->clock_error > 0 ? "+- %s" : "%s",
-                  host->clock_error > 0 ? human_time(host->clock_error, human) : "here");
-        count_cell(grid, host->records_lost, true);
+        name_cell(table, host->name);
+        table_cell(table, TABLE_PLAIN, "%u", host->processes);
+        table_cell(table, TABLE_PLAIN, "%u", host->threads);
+        table_cell(table, TABLE_PLAIN, "%s", human_share(host->cpu_share, human));
+        table_cell(table, TABLE_PLAIN, host->clock_error > 0 ? "+- %s" : "%s",
+                   host->clock_error > 0 ? human_time(host->clock_error, human) : "here");
+        count_cell(table, host->records_lost, true);
     }
     buffer_append(sheet->out, "\n", 1);
-    sheet_grid(sheet, grid, HOST_ROWS);
+    sheet_table(sheet, table, HOST_ROWS);
 }
 
 /* --- faults, what-if, overhead ------------------------------------------------------------------------------------ */
@@ -336,33 +294,24 @@ static void faults_write(struct sheet *sheet, const struct result *result)
 
 static void points_write(struct sheet *sheet, const struct result *result)
 {
-    static const struct grid_column columns[] = {{.title = "THREADS", .is_right = true},
-                                                 {.title = "PROCESSES", .is_right = true, .rank = 1},
-                                                 {.title = "TASKS/S", .is_right = true},
-                                                 {.title = "EXPECTED", .is_right = true},
-                                                 {.title = "WAIT", .is_right = true},
-                                                 {.title = "EXPECTED", .is_right = true},
-                                                 {.title = "P99", .is_right = true},
-                                                 {.title = "BUSY", .is_right = true},
-                                                 {.title = NULL}};
     char human[HUMAN_TEXT_MAX];
     if (result->point_count == 0)
         return;
-    struct grid *grid = grid_create(columns);
+    struct table *table = table_create(">THREADS|>PROCESSES:0,1|>TASKS/S|>EXPECTED|>WAIT|>EXPECTED|>P99|>BUSY");
     for (unsigned i = 0; i < result->point_count; i++) {
         const struct result_point *point = &result->points[i];
-        grid_cell(grid, TABLE_PLAIN, "%u", point->threads);
-        grid_cell(grid, TABLE_PLAIN, "%u", point->processes);
-        rate_cell(grid, point->throughput);
-        grid_cell(grid, TABLE_PLAIN, "%s",
-                  point->expected.is_known ? human_rate(point->expected.throughput, human) : "-");
-        time_cell(grid, point->wait_mean, true);
-        expected_wait_cell(grid, &point->expected);
-        time_cell(grid, point->wait_p99, true);
-        share_cell(grid, point->share_busy);
+        table_cell(table, TABLE_PLAIN, "%u", point->threads);
+        table_cell(table, TABLE_PLAIN, "%u", point->processes);
+        rate_cell(table, point->throughput);
+        table_cell(table, TABLE_PLAIN, "%s",
+                   point->expected.is_known ? human_rate(point->expected.throughput, human) : "-");
+        time_cell(table, point->wait_mean, true);
+        expected_wait_cell(table, &point->expected);
+        time_cell(table, point->wait_p99, true);
+        share_cell(table, point->share_busy);
     }
     sheet_heading(sheet, "WHAT IF (each line is a run of its own)");
-    sheet_grid(sheet, grid, SIZE_MAX);
+    sheet_table(sheet, table, SIZE_MAX);
 }
 
 static void overhead_write(struct sheet *sheet, const struct result *result)

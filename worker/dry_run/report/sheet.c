@@ -21,12 +21,12 @@ void sheet_heading(struct sheet *sheet, const char *text)
 static size_t line_length(const char *text, unsigned width)
 {
     size_t blank = 0, gap = 0, cut = 0, length = strlen(text);
-    if (grid_text_width(text) <= width)
+    if (table_text_width(text) <= width)
         return length;
     char *copy = memory_text(text);
     for (size_t i = 1; i < length; i++) {
         copy[i] = '\0';
-        bool fits = grid_text_width(copy) <= width;
+        bool fits = table_text_width(copy) <= width;
         copy[i] = text[i];
         if (!fits)
             break;
@@ -78,8 +78,8 @@ void sheet_format(struct sheet *sheet, enum table_style style, const char *lead,
     sheet_text(sheet, style, lead, text);
 }
 
-void sheet_grid(struct sheet *sheet, struct grid *grid, size_t rows)
+void sheet_table(struct sheet *sheet, struct table *table, size_t rows)
 {
-    grid_write(grid, sheet->width, rows, sheet->has_colour, sheet->out);
-    grid_free(grid);
+    table_write(table, sheet->width, rows, sheet->has_colour, sheet->out);
+    table_free(table);
 }

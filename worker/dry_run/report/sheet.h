@@ -3,7 +3,7 @@
  *     struct sheet sheet = {.width = 100, .has_colour = true, .out = &out};
  *     sheet_heading(&sheet, "Nodes");
  *     sheet_text(&sheet, TABLE_WARN, 2, "- ", advice);
- *     sheet_grid(&sheet, grid, 20);                      frees it
+ *     sheet_table(&sheet, table, 20);                      frees it
  *
  * Pure. */
 #ifndef WORKER_DRY_RUN_SHEET_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
-#include "worker/print/grid.h"
+#include "worker/print/table.h"
 
 struct sheet {
     unsigned width;
@@ -27,6 +27,6 @@ void sheet_text(struct sheet *sheet, enum table_style style, const char *lead, c
 void sheet_format(struct sheet *sheet, enum table_style style, const char *lead, const char *format, ...)
     PRINTF_LIKE(4, 5);
 /* At most `rows` of it. */
-void sheet_grid(struct sheet *sheet, struct grid *grid, size_t rows);
+void sheet_table(struct sheet *sheet, struct table *table, size_t rows);
 
 #endif

@@ -151,7 +151,4 @@ enum result_tone {
 };
 enum result_tone result_tone(const struct result *result);
 
-/* One word, as in the JSON: "resource", "queue-node". */
-const char *result_bottleneck_name(enum result_bottleneck bottleneck);
-
 #endif

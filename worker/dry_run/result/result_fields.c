@@ -60,11 +60,6 @@ static const char *const fault_names[] = {[DRY_RUN_FAULT_STOP] = "stop",
 _Static_assert(sizeof(enum result_bottleneck) == sizeof(int) && sizeof(enum dry_run_fault_kind) == sizeof(int),
                "a choice is read and written as an int");
 
-const char *result_bottleneck_name(enum result_bottleneck bottleneck)
-{
-    return bottleneck_names[bottleneck];
-}
-
 const struct result_field result_fields[] = {TEXT(result, version),
                                              TEXT(result, began),
                                              PLAIN(result, measured_for),

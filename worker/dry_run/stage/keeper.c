@@ -32,7 +32,6 @@ struct keeper {
     size_t sent;         /* of the bytes of found */
     size_t sent_count;
     bool is_page; /* the call that is underway asks for a page */
-    uint64_t walks, kept, kept_in_walk;
 };
 
 /* --- keys that were found ----------------------------------------------------------------------------------------- */
@@ -141,15 +140,10 @@ static void queues_forget(struct keeper *keeper)
     keeper->queue_count = 0;
 }
 
-static void walk_end(struct keeper *keeper, bool is_whole)
+static void walk_end(struct keeper *keeper)
 {
-    if (is_whole) {
-        keeper->walks++;
-        keeper->kept = keeper->kept_in_walk;
-    }
     keeper->source = FROM_NOWHERE;
     keeper->cursor[0] = '\0';
-    keeper->kept_in_walk = 0;
     found_clear(keeper);
     queues_forget(keeper);
     loop_timer_set(keeper->options.loop, &keeper->timer, loop_after(keeper->options.loop, keeper->options.interval_ns));
@@ -160,7 +154,7 @@ static void request_send(struct keeper *keeper, struct buffer *request)
     keeper->asked = instant_now();
     struct instant deadline = loop_after(keeper->options.loop, CALL_LIMIT_NS);
     if (!redis_node_call(keeper->options.node, request, deadline, &keeper->call))
-        walk_end(keeper, false);
+        walk_end(keeper);
     buffer_fini(request);
 }
 
@@ -215,7 +209,7 @@ static void step(struct loop_timer *timer)
     if (keeper->source < SOURCES)
         page_ask(keeper);
     else
-        walk_end(keeper, true);
+        walk_end(keeper);
 }
 
 static bool page_take(struct keeper *keeper, const struct redis_reply *reply)
@@ -247,12 +241,10 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     bool is_good = result->outcome == REDIS_VALUE;
     if (is_good && keeper->is_page)
         is_good = page_take(keeper, result->reply);
-    else if (is_good && result->reply->kind == REDIS_INTEGER)
-        keeper->kept_in_walk += (uint64_t)result->reply->integer;
     if (is_good)
         step_rest(keeper);
     else
-        walk_end(keeper, false);
+        walk_end(keeper);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -280,14 +272,4 @@ void keeper_stop(struct keeper *keeper)
     buffer_fini(&keeper->found);
     buffer_fini(&keeper->sizes);
     free(keeper);
-}
-
-uint64_t keeper_walks(const struct keeper *keeper)
-{
-    return keeper->walks;
-}
-
-uint64_t keeper_keys(const struct keeper *keeper)
-{
-    return keeper->kept;
 }

@@ -31,8 +31,5 @@ struct keeper;
 /* The first walk begins at once. */
 struct keeper *keeper_start(const struct keeper_options *options);
 void keeper_stop(struct keeper *keeper); /* NULL is fine */
-/* Walks that came to their end, and keys that were there in the last of them. */
-uint64_t keeper_walks(const struct keeper *keeper);
-uint64_t keeper_keys(const struct keeper *keeper);
 
 #endif

@@ -31,7 +31,6 @@ struct name_space {
     char *space, *lock_prefix;
     struct keeper *keeper;
     struct removal *removal; /* of dead runs, then of this one */
-    uint64_t deleted;        /* by removals that are over */
     struct loop_timer lease, limit, forget_limit;
     char refusal[TROUBLE_MAX];
     /* the beginning */
@@ -194,7 +193,6 @@ static void leftover_removed(void *context, const struct removal_end *end)
 {
     struct name_space *space = context;
     space->removal = NULL;
-    space->deleted += end->deleted;
     if (!end->is_clean) { /* it stays in the index, for the next one */
         leftover_next(space);
         return;
@@ -306,7 +304,6 @@ static void run_removed(void *context, const struct removal_end *end)
 {
     struct name_space *space = context;
     space->removal = NULL;
-    space->deleted += end->deleted;
     space->end = *end;
     for (unsigned i = 0; i < end->count; i++) {
         if (end->nodes[i].trouble == NULL)
@@ -330,15 +327,9 @@ void name_space_delete(struct name_space *space, int64_t patience_ns,
     lease_end(space);
     begin_cancel(space);
     space->is_deleting = true;
-    space->deleted = 0;
     space->deleted_done = deleted;
     removal_begin(space, space->options.run, space->lock_prefix, loop_after(space->options.loop, patience_ns),
                   run_removed);
-}
-
-uint64_t name_space_deleted(const struct name_space *space)
-{
-    return space->deleted + (space->removal != NULL ? removal_deleted(space->removal) : 0);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */

@@ -58,7 +58,5 @@ void name_space_begin(struct name_space *space, void (*begun)(void *context, con
  * forgets the run when nothing is left. `deleted` runs once; the end is valid during the call. */
 void name_space_delete(struct name_space *space, int64_t patience_ns,
                        void (*deleted)(void *context, const struct removal_end *end));
-/* Keys that were deleted so far. */
-uint64_t name_space_deleted(const struct name_space *space);
 
 #endif

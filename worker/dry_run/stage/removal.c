@@ -93,11 +93,3 @@ void removal_cancel(struct removal *removal)
     if (removal != NULL)
         removal_free(removal);
 }
-
-uint64_t removal_deleted(const struct removal *removal)
-{
-    uint64_t deleted = 0;
-    for (unsigned i = 0; i < removal->count; i++)
-        deleted += sweep_state(removal->sweeps[i])->deleted;
-    return deleted;
-}

@@ -44,6 +44,5 @@ struct removal;
 
 struct removal *removal_start(const struct removal_options *options);
 void removal_cancel(struct removal *removal); /* NULL is fine */
-uint64_t removal_deleted(const struct removal *removal);
 
 #endif

@@ -1,0 +1,243 @@
+#include "worker/commands/manual.h"
+
+#include <string.h>
+
+#include "worker/config/config_print.h"
+#include "worker/print/roff.h"
+#include "worker/version.h"
+
+enum { HELP_COLUMN = 28, PAGE_NAME_MAX = 64 };
+
+#define CONFIGURATION_PAGE "holdfast.conf.5"
+
+struct entry {
+    const char *term, *meaning;
+};
+
+static const struct {
+    enum exit_code code;
+    const char *meaning;
+} exit_codes[] = {
+    {EXIT_CODE_OK, "all went well"},
+    {EXIT_CODE_FAILURE, "it failed: what and why is on standard error"},
+    {EXIT_CODE_USAGE, "it was called with wrong options or arguments"},
+    {EXIT_CODE_TEMPORARY, "nodes could not be reached, or it is not there yet: the same call may succeed later"},
+};
+enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
+
+static const char what_it_is[] = "A distributed job worker: tasks from a Redis list, each run under a Redlock.\n";
+
+static const char on_failure[] =
+    "A command that fails says why on standard error, also with --json: standard output then holds\n"
+    "nothing, or what was done so far. Only `check --json` prints its errors as JSON, and `result --json`\n"
+    "where a task is that has no result.\n";
+
+/* --- help --------------------------------------------------------------------------------------------------------- */
+
+/* "-c, --config FILE" */
+static void forms_print(const struct option_row *row, struct buffer *out)
+{
+    if (row->letter != 0)
+        buffer_format(out, "-%c, ", row->letter);
+    buffer_format(out, "--%s", row->name);
+    if (row->value != NULL)
+        buffer_format(out, "%s%s", option_value_is_optional(row) ? "" : " ", row->value);
+}
+
+static void row_print(const struct option_row *row, struct buffer *out)
+{
+    size_t start = out->length;
+    buffer_append_text(out, row->letter != 0 ? "  " : "      ");
+    forms_print(row, out);
+    int used = (int)(out->length - start);
+    buffer_format(out, "%*s  %s\n", used < HELP_COLUMN ? HELP_COLUMN - used : 0, "", row->help);
+}
+
+static void usage_words(const struct command *command, struct buffer *out)
+{
+    buffer_format(out, "holdfast %s [OPTIONS]%s%s\n", command->name, command->arguments != NULL ? " " : "",
+                  command->arguments != NULL ? command->arguments : "");
+}
+
+void manual_print_usage(const struct command *command, struct buffer *out)
+{
+    buffer_append_text(out, "Usage: ");
+    usage_words(command, out);
+}
+
+void manual_print_command(const struct command *command, struct buffer *out)
+{
+    struct option_walk walk = {.table = command->options};
+    manual_print_usage(command, out);
+    buffer_format(out, "\n%s\nOptions:\n", command->about);
+    for (const struct option_row *row; (row = option_next(&walk)) != NULL;) {
+        if (walk.headline != NULL)
+            buffer_format(out, "\n%s:\n", walk.headline);
+        row_print(row, out);
+    }
+    if (command->examples != NULL)
+        buffer_format(out, "\nExamples:\n%s", command->examples);
+}
+
+void manual_print_program(struct buffer *out)
+{
+    buffer_format(out,
+                  "Usage: holdfast COMMAND [OPTIONS]\n"
+                  "       holdfast --help | --version\n"
+                  "\n"
+                  "%s"
+                  "\n"
+                  "Commands:\n",
+                  what_it_is);
+    for (const struct command *const *command = command_list; *command != NULL; command++)
+        buffer_format(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
+    buffer_append_text(out, "\n`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n");
+    for (size_t i = 0; i < EXIT_CODES; i++)
+        buffer_format(out, "  %-3d %s\n", exit_codes[i].code, exit_codes[i].meaning);
+    buffer_format(out, "\n%s", on_failure);
+}
+
+void manual_print_markdown(struct buffer *out)
+{
+    buffer_append_text(out, "# Commands\n\n```\n");
+    manual_print_program(out);
+    buffer_append_text(out, "```\n");
+    for (const struct command *const *command = command_list; *command != NULL; command++) {
+        buffer_format(out, "\n## holdfast %s\n\n```\n", (*command)->name);
+        manual_print_command(*command, out);
+        buffer_append_text(out, "```\n");
+    }
+    buffer_append_text(out, "\nThis page is printed by `holdfast help --manual`; `make docs` brings it up to date.\n");
+}
+
+/* --- pages for man ------------------------------------------------------------------------------------------------ */
+
+static const struct entry environment[] = {
+    {"HOLDFAST_CONFIG", "the configuration, where no option names one"},
+    {"XDG_CONFIG_HOME", "where holdfast/holdfast.conf is looked for (~/.config)"},
+    {"XDG_STATE_HOME", "where `holdfast work --local` keeps its nodes (~/.local/state)"},
+    {"REDIS_SERVER", "the program of private nodes, instead of the redis-server or valkey-server of the PATH"},
+    {"TMPDIR", "where dry runs keep the files of private nodes (/tmp)"},
+    {"TZDIR", "where the time zones of periodic tasks are (/usr/share/zoneinfo)"},
+    {"NO_COLOR", "set: print without colours"},
+    {"NOTIFY_SOCKET, JOURNAL_STREAM",
+     "set by systemd: a worker tells it how it is, and the journal how grave a line is"},
+    {NULL, NULL}};
+
+static const struct entry files[] = {
+    {"./holdfast.conf, $XDG_CONFIG_HOME/holdfast/holdfast.conf, /etc/holdfast/holdfast.conf",
+     "the configuration: the first of these that is there, where neither an option nor the environment names one; "
+     "root and services do not look for the first"},
+    {"$XDG_STATE_HOME/holdfast/local", "the private nodes of `holdfast work --local`, and what they keep"},
+    {NULL, NULL}};
+
+static void entries_print(const char *headline, const struct entry *entries, struct buffer *out)
+{
+    roff_headline(headline, out);
+    for (; entries->term != NULL; entries++)
+        roff_item(entries->term, entries->meaning, out);
+}
+
+static void program_page(struct buffer *out)
+{
+    char text[PAGE_NAME_MAX];
+    roff_begin("holdfast", 1, "run tasks from a Redis list, each under a Redlock", HOLDFAST_VERSION, out);
+    roff_headline("SYNOPSIS", out);
+    roff_literal("holdfast COMMAND [OPTIONS]\nholdfast --help | --version\n", out);
+    roff_headline("DESCRIPTION", out);
+    roff_text(what_it_is, out);
+    roff_headline("COMMANDS", out);
+    for (const struct command *const *command = command_list; *command != NULL; command++) {
+        snprintf(text, sizeof text, "holdfast-%s(1)", (*command)->name);
+        roff_item(text, (*command)->summary, out);
+    }
+    roff_headline("EXIT STATUS", out);
+    roff_text(on_failure, out);
+    for (size_t i = 0; i < EXIT_CODES; i++) {
+        snprintf(text, sizeof text, "%d", exit_codes[i].code);
+        roff_item(text, exit_codes[i].meaning, out);
+    }
+    entries_print("ENVIRONMENT", environment, out);
+    entries_print("FILES", files, out);
+    roff_headline("SEE ALSO", out);
+    roff_text("holdfast.conf(5), job.h(3), libholdfast(3), libholdfast-fence(3), libredlock(3)\n", out);
+}
+
+/* Other commands that the text names, as in `holdfast work --local`. */
+static void see_also(const struct command *about, struct buffer *out)
+{
+    struct buffer text = {0};
+    buffer_append_text(&text, "holdfast(1), holdfast.conf(5)");
+    for (const struct command *const *command = command_list; *command != NULL; command++) {
+        char words[PAGE_NAME_MAX];
+        snprintf(words, sizeof words, "`holdfast %s", (*command)->name);
+        const char *at = strstr(about->about, words);
+        if (at != NULL && strchr(" `", at[strlen(words)]) != NULL && *command != about)
+            buffer_format(&text, ", holdfast-%s(1)", (*command)->name);
+    }
+    roff_headline("SEE ALSO", out);
+    roff_text(buffer_text(&text), out);
+    buffer_fini(&text);
+}
+
+static void options_page(const struct command *command, struct buffer *out)
+{
+    struct option_walk walk = {.table = command->options};
+    struct buffer forms = {0};
+    roff_headline("OPTIONS", out);
+    for (const struct option_row *row; (row = option_next(&walk)) != NULL; buffer_clear(&forms)) {
+        if (walk.headline != NULL)
+            roff_subheadline(walk.headline, out);
+        forms_print(row, &forms);
+        roff_item(buffer_text(&forms), row->help, out);
+    }
+    buffer_fini(&forms);
+}
+
+static void command_page(const struct command *command, struct buffer *out)
+{
+    char name[PAGE_NAME_MAX];
+    struct buffer usage = {0};
+    snprintf(name, sizeof name, "holdfast-%s", command->name);
+    usage_words(command, &usage);
+    roff_begin(name, 1, command->summary, HOLDFAST_VERSION, out);
+    roff_headline("SYNOPSIS", out);
+    roff_literal(buffer_text(&usage), out);
+    roff_headline("DESCRIPTION", out);
+    roff_text(command->about, out);
+    options_page(command, out);
+    if (command->examples != NULL) {
+        roff_headline("EXAMPLES", out);
+        roff_literal(command->examples, out);
+    }
+    see_also(command, out);
+    buffer_fini(&usage);
+}
+
+void manual_list_pages(struct buffer *out)
+{
+    buffer_append_text(out, "holdfast.1\n" CONFIGURATION_PAGE "\n");
+    for (const struct command *const *command = command_list; *command != NULL; command++)
+        buffer_format(out, "holdfast-%s.1\n", (*command)->name);
+}
+
+bool manual_print_page(const char *name, struct buffer *out)
+{
+    if (strcmp(name, "holdfast.1") == 0) {
+        program_page(out);
+        return true;
+    }
+    if (strcmp(name, CONFIGURATION_PAGE) == 0) {
+        config_print_page(HOLDFAST_VERSION, out);
+        return true;
+    }
+    for (const struct command *const *command = command_list; *command != NULL; command++) {
+        char file[PAGE_NAME_MAX];
+        snprintf(file, sizeof file, "holdfast-%s.1", (*command)->name);
+        if (strcmp(file, name) == 0) {
+            command_page(*command, out);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,270 @@
+#include "worker/commands/origin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "worker/config/config_secret.h"
+#include "worker/servers/local_nodes.h"
+
+#define PORT_DEFAULT 6379
+#define HOST_DEFAULT "127.0.0.1"
+
+#define AT(member) offsetof(struct origin, member)
+const struct option_row origin_options[] = {
+    {OPTION_TEXT, 'c', "config", "FILE", "the configuration, instead of the one that is found", .offset = AT(path)},
+    {OPTION_FLAG, 0, "local", NULL, "the nodes of `holdfast work --local`", .offset = AT(is_local)},
+    {OPTION_FLAG, 'v', "verbose", NULL, "say which configuration was taken", .offset = AT(is_verbose)},
+    {.type = OPTION_END},
+};
+
+const struct option_row origin_queue_options[] = {
+    {OPTION_TABLE, .table = origin_options},
+    {OPTION_TEXT, 0, "host", "NAME", "the queue node's name or address, without a configuration (" HOST_DEFAULT ")",
+     .offset = AT(host)},
+    {OPTION_COUNT, 'p', "port", "N", "its port (6379)", .offset = AT(port), .least = 1, .most = UINT16_MAX,
+     .given = GIVEN(AT(has_port))},
+    {OPTION_TEXT, 0, "socket", "PATH", "its unix socket, instead of host and port", .offset = AT(socket)},
+    {OPTION_TEXT, 0, "user", "NAME", "log in as this user", .offset = AT(user)},
+    {OPTION_TEXT, 0, "password-file", "FILE", "with the password in the first line of FILE",
+     .offset = AT(password_file)},
+    {OPTION_TEXT, 0, "password-env", "NAME", "with the password in this environment variable",
+     .offset = AT(password_env)},
+    {OPTION_COUNT, 0, "database", "N", "its database (0)", .offset = AT(database), .most = UINT16_MAX,
+     .given = GIVEN(AT(has_database))},
+    {OPTION_DURATION, 0, "node-timeout", "DURATION", "how long to wait for the node", .offset = AT(node_timeout_ns),
+     .least = 1},
+    {.type = OPTION_END},
+};
+#undef AT
+
+/* --- which file --------------------------------------------------------------------------------------------------- */
+
+static char *path_of(const char *directory, const char *rest)
+{
+    struct buffer path = {0};
+    buffer_format(&path, "%s/%s", directory, rest);
+    char *text = memory_text(buffer_text(&path));
+    buffer_fini(&path);
+    return text;
+}
+
+static bool is_set(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+void origin_places(const struct origin_surroundings *surroundings, char *places[ORIGIN_PLACES])
+{
+    size_t count = 0;
+    memset(places, 0, ORIGIN_PLACES * sizeof places[0]);
+    if (is_set(surroundings->holdfast_config))
+        places[count++] = memory_text(surroundings->holdfast_config);
+    if (surroundings->is_trusting)
+        places[count++] = memory_text("./holdfast.conf");
+    /* Its specification has paths that are not absolute ignored. */
+    if (surroundings->xdg_config_home != NULL && surroundings->xdg_config_home[0] == '/')
+        places[count++] = path_of(surroundings->xdg_config_home, "holdfast/holdfast.conf");
+    else if (is_set(surroundings->home))
+        places[count++] = path_of(surroundings->home, ".config/holdfast/holdfast.conf");
+    places[count] = memory_text("/etc/holdfast/holdfast.conf");
+}
+
+/* systemd tells so the program that it started; what that one starts inherits it. A parent 1 proves nothing: a shell in
+ * a container is one, and so it is for what outlives its shell. */
+static bool is_service(void)
+{
+    const char *started = getenv("SYSTEMD_EXEC_PID");
+    return started != NULL && strtol(started, NULL, 10) == getpid();
+}
+
+static bool looks_here(void)
+{
+    return geteuid() != 0 && !is_service();
+}
+
+/* A symbolic link that leads nowhere is there. */
+static bool file_is_missing(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* A file that the environment names is meant, so it counts as there. */
+static void file_find(struct origin *origin)
+{
+    char *places[ORIGIN_PLACES];
+    const struct origin_surroundings surroundings = {.holdfast_config = getenv("HOLDFAST_CONFIG"),
+                                                     .xdg_config_home = getenv("XDG_CONFIG_HOME"),
+                                                     .home = getenv("HOME"),
+                                                     .is_trusting = looks_here()};
+    origin_places(&surroundings, places);
+    for (size_t i = 0; i < ORIGIN_PLACES; i++) {
+        bool is_named = i == 0 && is_set(surroundings.holdfast_config);
+        if (places[i] != NULL && origin->found == NULL && (is_named || !file_is_missing(places[i])))
+            origin->found = places[i], origin->is_of_environment = is_named;
+        else
+            free(places[i]);
+    }
+    origin->kind = origin->found != NULL ? ORIGIN_FOUND : ORIGIN_DEFAULT;
+}
+
+static bool names_node(const struct origin *origin)
+{
+    return origin->host != NULL || origin->has_port || origin->socket != NULL || origin->user != NULL ||
+           origin->password_file != NULL || origin->password_env != NULL || origin->has_database;
+}
+
+static int nothing_found(const struct command *command)
+{
+    fprintf(stderr,
+            "holdfast %s: there is no configuration: neither -c FILE nor $HOLDFAST_CONFIG names one, and there is no "
+            "./holdfast.conf%s, $XDG_CONFIG_HOME/holdfast/holdfast.conf or /etc/holdfast/holdfast.conf\n"
+            "To try it, `holdfast work --local` starts nodes of its own; `holdfast config --sample` prints a "
+            "configuration to begin with.\n",
+            command->name, looks_here() ? "" : " (root and services do not look for it)");
+    return EXIT_CODE_USAGE;
+}
+
+static int local_find(struct origin *origin, const struct command *command)
+{
+    struct error error = ERROR_NONE;
+    origin->kind = ORIGIN_LOCAL;
+    int code = (int)local_nodes_find(&origin->found, &error);
+    if (code != EXIT_CODE_OK)
+        fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
+    else if (origin->is_verbose)
+        origin_tell(origin, command);
+    return code;
+}
+
+int origin_find(struct origin *origin, const struct command *command, enum origin_needs needs)
+{
+    if (origin->path != NULL && names_node(origin))
+        return command_misused(command, "the queue node comes from -c FILE, not also from other options");
+    if (origin->is_local && (origin->path != NULL || names_node(origin)))
+        return command_misused(command, "--local says which nodes, so neither -c nor the options of a node go with it");
+    if (origin->socket != NULL && (origin->host != NULL || origin->has_port))
+        return command_misused(command, "a node has a --socket, or a --host and --port, not both");
+    if (origin->socket != NULL && strlen(origin->socket) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return command_misused(command, "--socket: the path has %zu bytes, at most %zu are possible",
+                               strlen(origin->socket), sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
+    if (origin->user != NULL && origin->password_file == NULL && origin->password_env == NULL)
+        return command_misused(command, "--user needs --password-file or --password-env");
+    if (origin->is_local)
+        return local_find(origin, command);
+    if (origin->path != NULL)
+        origin->kind = ORIGIN_GIVEN;
+    else if (names_node(origin))
+        origin->kind = ORIGIN_OPTIONS;
+    else
+        file_find(origin);
+    if (origin->is_verbose)
+        origin_tell(origin, command);
+    return origin->kind == ORIGIN_DEFAULT && needs == ORIGIN_NEEDS_LOCKS ? nothing_found(command) : EXIT_CODE_OK;
+}
+
+const char *origin_path(const struct origin *origin)
+{
+    return origin->kind == ORIGIN_GIVEN ? origin->path : origin->found;
+}
+
+void origin_tell(struct origin *origin, const struct command *command)
+{
+    char quoted[LOG_QUOTE_MAX];
+    bool is_named = origin->kind != ORIGIN_FOUND && origin->kind != ORIGIN_DEFAULT;
+    if (origin->is_told || (is_named && !origin->is_verbose))
+        return;
+    origin->is_told = true;
+    fprintf(stderr, "holdfast %s: ", command->name);
+    if (origin_path(origin) != NULL)
+        fprintf(stderr, "the configuration is %s%s\n", log_quote(origin_path(origin), quoted),
+                origin->kind != ORIGIN_FOUND ? ""
+                : origin->is_of_environment  ? ", named by $HOLDFAST_CONFIG"
+                                             : ", found because no -c FILE names another");
+    else if (origin->kind == ORIGIN_OPTIONS)
+        fprintf(stderr, "the options name the queue node; no configuration was looked for\n");
+    else
+        fprintf(stderr, "no configuration was found; the queue node is " HOST_DEFAULT ":%d\n", PORT_DEFAULT);
+}
+
+/* --- what it says ------------------------------------------------------------------------------------------------- */
+
+static void text_replace(char **field, const char *text)
+{
+    free(*field);
+    *field = memory_text(text);
+}
+
+/* Everything by default, but for what the options say of the queue node. */
+static struct config *config_of_options(const struct origin *origin, struct error *error)
+{
+    struct findings findings = {0};
+    struct buffer text = {0};
+    buffer_format(&text, "queue_node = { host = \"%s\"; port = %d; };", HOST_DEFAULT, PORT_DEFAULT);
+    struct config *config = config_read_written(&text, &findings);
+    buffer_fini(&text);
+    if (config == NULL)
+        error_set(error, "%s", findings.count > 0 ? findings.items[0].text : "no memory");
+    findings_fini(&findings);
+    if (config == NULL)
+        return NULL;
+    struct config_node *node = &config->queue_node;
+    text_replace(&config->path, "the options");
+    text_replace(&node->host, origin->host != NULL ? origin->host : origin->socket != NULL ? "" : HOST_DEFAULT);
+    text_replace(&node->unix_path, origin->socket != NULL ? origin->socket : "");
+    text_replace(&node->user, origin->user != NULL ? origin->user : "");
+    node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
+    node->database = (unsigned)origin->database;
+    if (origin->password_file != NULL)
+        node->password = secret_read_file(origin->password_file, error);
+    else if (origin->password_env != NULL)
+        node->password = secret_read_environment(origin->password_env, error);
+    if (!error_is_set(error))
+        return config;
+    config_free(config);
+    return NULL;
+}
+
+static struct config *config_of_file(struct origin *origin, const struct command *command, struct findings *findings)
+{
+    struct config *config = config_read(origin_path(origin), findings);
+    if (config != NULL && findings->errors == 0)
+        return config;
+    findings_print(findings, stderr);
+    origin_tell(origin, command);
+    config_free(config);
+    return NULL;
+}
+
+int origin_open(struct origin *origin, const struct command *command, enum origin_needs needs, struct config **config,
+                struct findings *warnings)
+{
+    struct error error = ERROR_NONE;
+    struct findings findings = {0};
+    int code = origin_find(origin, command, needs);
+    *config = NULL;
+    if (code != EXIT_CODE_OK)
+        return code;
+    if (origin_path(origin) != NULL)
+        *config = config_of_file(origin, command, warnings != NULL ? warnings : &findings);
+    else
+        *config = config_of_options(origin, &error);
+    findings_fini(&findings);
+    if (error_is_set(&error))
+        fprintf(stderr, "holdfast %s: %s\n", command->name, error.text);
+    if (*config == NULL)
+        return EXIT_CODE_FAILURE;
+    return EXIT_CODE_OK;
+}
+
+void origin_close(struct origin *origin)
+{
+    free(origin->found);
+    origin->found = NULL;
+}

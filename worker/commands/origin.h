@@ -1,0 +1,79 @@
+/* Where a command takes its configuration, and with it its nodes, from: one set of options for all commands.
+ *
+ *     struct example { struct origin origin; ... };
+ *     {OPTION_TABLE, .table = origin_options, .offset = offsetof(struct example, origin)}          in its table
+ *     int code = origin_open(&example.origin, &command_example, ORIGIN_NEEDS_LOCKS, &config);
+ *     ...
+ *     origin_close(&example.origin);
+ *
+ * In this order: -c FILE, --local, the options of the queue node (then nothing else is known of the fleet), else the
+ * first of these files that is there: $HOLDFAST_CONFIG, ./holdfast.conf, $XDG_CONFIG_HOME/holdfast/holdfast.conf,
+ * /etc/holdfast/holdfast.conf. Root and services do not look at ./holdfast.conf, which others may have put there. A
+ * file that is there and cannot be read, or is wrong, ends the command; the next one is not tried. Where there is none,
+ * a command that needs nothing but the queue node takes 127.0.0.1:6379. */
+#ifndef WORKER_ORIGIN_H
+#define WORKER_ORIGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/commands/command.h"
+#include "worker/config/config.h"
+#include "worker/options.h"
+
+enum origin_kind {
+    ORIGIN_GIVEN,   /* -c FILE */
+    ORIGIN_LOCAL,   /* --local */
+    ORIGIN_OPTIONS, /* --host, --port ... */
+    ORIGIN_FOUND,   /* a file that was looked for */
+    ORIGIN_DEFAULT, /* no file was found */
+};
+
+enum origin_needs {
+    ORIGIN_NEEDS_QUEUE, /* the queue node will do */
+    ORIGIN_NEEDS_LOCKS, /* lock nodes too, or what else only a configuration says */
+};
+
+struct origin {
+    /* What the options say. */
+    const char *path;
+    bool is_local, is_verbose;
+    const char *host, *socket, *user, *password_file, *password_env;
+    int64_t port, database;
+    bool has_port, has_database;
+    int64_t node_timeout_ns; /* 0 = not given */
+    /* From origin_open on. */
+    enum origin_kind kind;
+    char *found; /* the file of ORIGIN_FOUND and ORIGIN_LOCAL */
+    bool is_of_environment;
+    bool is_told;
+};
+
+#define ORIGIN_HEADLINE "Which configuration, and which nodes"
+extern const struct option_row origin_options[];       /* -c, --local, -v */
+extern const struct option_row origin_queue_options[]; /* and those of the queue node: for ORIGIN_NEEDS_QUEUE */
+
+/* The file, NULL when there is none; complains, and returns an exit code. Also sets `kind`. */
+int origin_find(struct origin *origin, const struct command *command, enum origin_needs needs) MUST_CHECK;
+const char *origin_path(const struct origin *origin); /* after it; NULL: of the options, or of nothing */
+
+/* origin_find, and what the file says. Complains, and returns an exit code; the configuration becomes the caller's.
+ * `warnings` gets what was found in it and may be NULL. */
+int origin_open(struct origin *origin, const struct command *command, enum origin_needs needs, struct config **config,
+                struct findings *warnings) MUST_CHECK;
+void origin_close(struct origin *origin);
+
+/* Says on standard error what the command goes by, once, and not what the user named, unless -v asks for it. For what
+ * fails, and before what cannot be undone. */
+void origin_tell(struct origin *origin, const struct command *command);
+
+/* The files that are looked for, in their order; at most ORIGIN_PLACES, the others are NULL; each is freed by the
+ * caller. Pure. */
+enum { ORIGIN_PLACES = 4 };
+struct origin_surroundings {
+    const char *holdfast_config, *xdg_config_home, *home; /* of the environment; NULL = not set */
+    bool is_trusting;                                     /* looks at the working directory */
+};
+void origin_places(const struct origin_surroundings *surroundings, char *places[ORIGIN_PLACES]);
+
+#endif

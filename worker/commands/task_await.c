@@ -1,0 +1,297 @@
+#include "worker/commands/task_await.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "queue/task_result.h"
+#include "worker/commands/task_find.h"
+#include "worker/print/json_writer.h"
+
+#define LOOK_FIRST_NS   (200 * NS_PER_MS)
+#define LOOK_LAST_NS    (2 * NS_PER_S)
+#define SEARCH_FIRST_NS NS_PER_S
+#define SEARCH_LAST_NS  (4 * NS_PER_S)
+#define SEARCHES_UNTOLD 3  /* after some 7 s */
+#define SEARCH_SHARE    20 /* a search may take one part of so many of the time */
+
+/* What is known of the task that has no result. */
+enum standing {
+    STANDS_NOWHERE, /* it has ended without one, or nobody has pushed it */
+    STANDS_SOMEWHERE,
+    STANDS_DEAD,
+    STANDS_UNKNOWN, /* not everything was looked at */
+};
+
+struct waiting {
+    const struct task_await *await;
+    struct console *console;
+    struct instant until;
+    struct task_search search;
+    struct buffer record;
+    bool is_there;
+    enum standing standing;
+    const char *place; /* of STANDS_SOMEWHERE; NULL = not known */
+    char *error;       /* of its last failure; NULL = none, or not known */
+};
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+static int result_look(struct waiting *waiting)
+{
+    struct console *console = waiting->console;
+    inquiry_begin(console->inquiry);
+    struct buffer *request = inquiry_compose(console->inquiry);
+    redis_request_begin(request, 2);
+    redis_request_text(request, "GET");
+    queue_keys_request(console->keys.result_prefix, waiting->await->jid, request);
+    int code = console_run(console);
+    if (code != EXIT_CODE_OK)
+        return code;
+    const struct redis_reply *reply = inquiry_reply(console->inquiry, 0);
+    if (reply->kind == REDIS_NIL)
+        return EXIT_CODE_OK;
+    if (reply->kind != REDIS_STRING)
+        return (int)inquiry_complain_reply(console->inquiry, 0, console->command->name);
+    buffer_append(&waiting->record, reply->bytes, reply->length);
+    waiting->is_there = true;
+    return EXIT_CODE_OK;
+}
+
+static void standing_take(struct waiting *waiting)
+{
+    const struct task_entry *entry = waiting->search.found;
+    struct task_view view = {.bytes = NULL};
+    struct buffer error = {0};
+    free(waiting->error);
+    waiting->error = NULL;
+    waiting->standing = entry == NULL ? STANDS_NOWHERE : entry->place == TASK_IN_DEAD ? STANDS_DEAD : STANDS_SOMEWHERE;
+    if (entry == NULL && waiting->search.was_cut)
+        waiting->standing = STANDS_UNKNOWN;
+    waiting->place = entry != NULL ? task_place_name(entry->place) : NULL;
+    if (entry == NULL)
+        return;
+    task_view_read(&view, entry->task.bytes, entry->task.length);
+    task_view_error(&view, &error);
+    if (error.length > 0)
+        waiting->error = strdup(buffer_text(&error));
+    task_view_fini(&view);
+    buffer_fini(&error);
+}
+
+static int task_look(struct waiting *waiting)
+{
+    int code = task_search_run(&waiting->search, waiting->await->jid);
+    if (code == EXIT_CODE_OK)
+        standing_take(waiting);
+    return code;
+}
+
+/* Where somebody who asks will most often find it first, what costs most last. */
+static void places_choose(struct task_search *search)
+{
+    static const enum task_place places[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE,
+                                             TASK_IN_QUEUE};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        task_search_in(search, places[i]);
+}
+
+/* What was not found may have been on its way, and its result may be there since. */
+static int look(struct waiting *waiting)
+{
+    int code = result_look(waiting);
+    if (code == EXIT_CODE_OK && !waiting->is_there)
+        code = task_look(waiting);
+    if (code == EXIT_CODE_OK && !waiting->is_there && waiting->standing != STANDS_SOMEWHERE)
+        code = result_look(waiting);
+    if (code == EXIT_CODE_OK && !waiting->is_there && waiting->standing == STANDS_NOWHERE)
+        code = task_look(waiting);
+    return code;
+}
+
+static bool may_come(const struct waiting *waiting)
+{
+    return waiting->standing == STANDS_SOMEWHERE || waiting->standing == STANDS_UNKNOWN;
+}
+
+static int interrupted(struct waiting *waiting)
+{
+    char quoted[LOG_QUOTE_MAX];
+    console_complain(waiting->console, "interrupted; %s has no result yet", log_quote(waiting->await->jid, quoted));
+    return EXIT_CODE_TEMPORARY;
+}
+
+/* Of a look about which nothing was said. */
+static int failed(struct waiting *waiting, int code)
+{
+    waiting->console->is_silent = false;
+    if (inquiry_ended(waiting->console->inquiry) == INQUIRY_INTERRUPTED)
+        return interrupted(waiting);
+    inquiry_complain(waiting->console->inquiry, waiting->console->command->name);
+    return code;
+}
+
+/* When the next search is due after one that began and ended then. */
+static struct instant search_next(struct instant began, struct instant ended, int64_t *gap_ns)
+{
+    int64_t rest = instant_since(began, ended) * SEARCH_SHARE, gap = *gap_ns;
+    *gap_ns = 2 * gap < SEARCH_LAST_NS ? 2 * gap : SEARCH_LAST_NS;
+    return instant_after(ended, rest > gap ? rest : gap);
+}
+
+/* Somebody who looks on learns why nothing comes. */
+static void delay_tell(const struct waiting *waiting)
+{
+    char quoted[LOG_QUOTE_MAX], error[LOG_QUOTE_MAX];
+    if (!isatty(STDERR_FILENO) || waiting->standing != STANDS_SOMEWHERE)
+        return;
+    fprintf(stderr, "holdfast %s: %s is in %s", waiting->console->command->name, log_quote(waiting->await->jid, quoted),
+            waiting->place);
+    if (waiting->error != NULL)
+        fprintf(stderr, "; its last run failed: %s", log_quote(waiting->error, error));
+    fprintf(stderr, "; `holdfast status` says whether all is well. Ctrl-C ends the wait, not the task\n");
+}
+
+static int await_end(struct waiting *waiting)
+{
+    int64_t pause = LOOK_FIRST_NS, gap = SEARCH_FIRST_NS;
+    unsigned searches = 0;
+    struct instant searched = instant_now(), next_search = search_next(searched, searched, &gap);
+    int code = EXIT_CODE_OK;
+    waiting->console->is_silent = true; /* the first look has said what is in its way */
+    while (code == EXIT_CODE_OK && !waiting->is_there && may_come(waiting) &&
+           !instant_reached(instant_now(), waiting->until)) {
+        int64_t left = instant_since(instant_now(), waiting->until);
+        if (!inquiry_pause(waiting->console->inquiry, left < pause ? left : pause)) {
+            waiting->console->is_silent = false;
+            return interrupted(waiting);
+        }
+        pause = pause + pause / 4 < LOOK_LAST_NS ? pause + pause / 4 : LOOK_LAST_NS;
+        struct instant now = instant_now();
+        if (!instant_reached(now, next_search)) {
+            code = result_look(waiting);
+            continue;
+        }
+        code = look(waiting);
+        next_search = search_next(now, instant_now(), &gap);
+        if (code == EXIT_CODE_OK && !waiting->is_there && ++searches == SEARCHES_UNTOLD)
+            delay_tell(waiting);
+    }
+    waiting->console->is_silent = false;
+    return code == EXIT_CODE_OK ? code : failed(waiting, code);
+}
+
+/* A signal that comes between two looks would be lost with the watch of the look before. */
+static int wait_for_it(struct waiting *waiting)
+{
+    inquiry_hold_signals(waiting->console->inquiry, true);
+    int code = await_end(waiting);
+    inquiry_hold_signals(waiting->console->inquiry, false);
+    return code;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static int absence_tell(struct waiting *waiting)
+{
+    struct console *console = waiting->console;
+    char quoted[LOG_QUOTE_MAX], error[LOG_QUOTE_MAX];
+    const char *jid = log_quote(waiting->await->jid, quoted);
+    const char *why = waiting->error != NULL ? log_quote(waiting->error, error) : NULL;
+    switch (waiting->standing) {
+    case STANDS_NOWHERE:
+        if (waiting->await->was_pushed)
+            return console_complain(console,
+                                    "%s has ended without a result: its handler has given none, its class keeps none "
+                                    "(result_ttl of the class is 0), or it was cancelled, discarded or deleted",
+                                    jid);
+        return console_complain(console,
+                                "%s has no result: it has ended without one, its result was kept for long enough, or "
+                                "nobody has pushed it",
+                                jid);
+    case STANDS_DEAD:
+        return console_complain(console, "%s has no result: it is dead%s%s", jid, why != NULL ? ": " : "",
+                                why != NULL ? why : "");
+    case STANDS_SOMEWHERE:
+        console_complain(console, "%s has no result yet: it is in %s%s%s", jid, waiting->place,
+                         why != NULL ? "; its last run failed: " : "", why != NULL ? why : "");
+        return EXIT_CODE_TEMPORARY;
+    case STANDS_UNKNOWN:
+        console_complain(console, "%s has no result yet, and was not found where was looked", jid);
+        return EXIT_CODE_TEMPORARY;
+    }
+    return EXIT_CODE_FAILURE;
+}
+
+static int absence_print(struct waiting *waiting)
+{
+    static const char *const states[] = {[STANDS_NOWHERE] = "gone",
+                                         [STANDS_SOMEWHERE] = "pending",
+                                         [STANDS_DEAD] = "dead",
+                                         [STANDS_UNKNOWN] = "unknown"};
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_open(&json, NULL, '{');
+    json_text(&json, "jid", waiting->await->jid);
+    json_text(&json, "state", states[waiting->standing]);
+    json_text(&json, "place", waiting->place);
+    json_text(&json, "error", waiting->error);
+    json_close(&json, '}');
+    json_print(&out);
+    return may_come(waiting) ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
+}
+
+static int result_print(struct waiting *waiting)
+{
+    struct task_result result;
+    struct buffer out = {0};
+    char quoted[LOG_QUOTE_MAX];
+    if (!task_result_read(waiting->record.bytes, waiting->record.length, &result))
+        return console_complain(waiting->console, "what is kept as the result of %s was not written by a worker",
+                                log_quote(waiting->await->jid, quoted));
+    struct json_writer json = {.out = &out};
+    if (waiting->console->as_json) {
+        json_open(&json, NULL, '{');
+        json_text(&json, "jid", waiting->await->jid);
+        json_text(&json, "state", "done");
+        json_seconds(&json, "ended_at", result.ended_at.us);
+        json_raw(&json, "result", result.result.bytes, result.result.length);
+        json_close(&json, '}');
+    } else {
+        json_append_defused(&out, result.result.bytes, result.result.length);
+    }
+    json_print(&out);
+    return EXIT_CODE_OK;
+}
+
+static int tell(struct waiting *waiting)
+{
+    if (waiting->is_there)
+        return result_print(waiting);
+    return waiting->console->as_json ? absence_print(waiting) : absence_tell(waiting);
+}
+
+int task_await(const struct task_await *await)
+{
+    struct console *console = await->console;
+    struct waiting waiting = {.await = await,
+                              .console = console,
+                              .until = instant_after(instant_now(), await->wait_ns),
+                              .search = {.console = console, .scan_limit = await->scan_limit}};
+    places_choose(&waiting.search);
+    console->is_silent = await->was_pushed; /* who has just pushed it did not ask how far was looked */
+    int code = look(&waiting);
+    if (code != EXIT_CODE_OK && console->is_silent)
+        code = failed(&waiting, code);
+    console->is_silent = false;
+    if (code == EXIT_CODE_OK && await->waits)
+        code = wait_for_it(&waiting);
+    if (code == EXIT_CODE_OK)
+        code = tell(&waiting);
+    task_search_end(&waiting.search);
+    buffer_fini(&waiting.record);
+    free(waiting.error);
+    return code;
+}
