@@ -64,7 +64,11 @@ static void mistyped_options_are_suggested(void **state)
     assert_misused("config --sample --manual", "go without other options");
     assert_misused("help push --man", "give one of COMMAND, --manual, --man and --completion");
     assert_misused("help --man=holdfast-pusch.1", "there is no page holdfast-pusch.1");
-    assert_misused("help --completion csh", "--completion wants bash, zsh or fish, not 'csh'");
+    assert_misused("help --completion csh", "--completion wants bash, zsh or fish, not \"csh\"");
+    assert_misused("quiet --all --wait 20s",
+                   "unexpected argument 20s (a value of --wait is written with =: --wait=20s)");
+    assert_misused("push --wait 5s echo [1]", "unexpected argument 5s (a value of --wait is written with =");
+    assert_misused("push echo [1] x", "unexpected argument x");
 }
 
 static void options_may_be_written_in_every_gnu_way(void **state)

@@ -35,7 +35,7 @@ static int text_of(const struct help_command *command, struct buffer *out)
     if (command->is_manual)
         manual_print_markdown(out);
     else if (command->shell != NULL && !completion_print(command->shell, out))
-        return command_misused(&command_help, "--completion wants bash, zsh or fish, not '%s'", command->shell);
+        return command_misused(&command_help, "--completion wants bash, zsh or fish, not \"%s\"", command->shell);
     else if (command->is_man && command->page == NULL)
         manual_list_pages(out);
     else if (command->is_man && !manual_print_page(command->page, out))
@@ -58,7 +58,7 @@ static int run(int argc, char **argv)
     if (wanted == 0)
         manual_print_program(&text);
     int code = text_of(&command, &text);
-    fwrite(text.bytes, 1, text.length, stdout);
+    fputs(buffer_text(&text), stdout);
     buffer_fini(&text);
     return code;
 }
