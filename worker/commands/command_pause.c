@@ -40,23 +40,30 @@ static void name_tell(bool pause, bool was_paused, const char *name)
     printf("%s %s\n", log_quote(name, quoted), what);
 }
 
+static void unknown_queue_tell(const struct fleet *fleet, const char *name)
+{
+    char quoted[LOG_QUOTE_MAX], hint[SUGGEST_HINT_MAX];
+    struct suggestion suggestion = suggestion_for(name);
+    for (size_t i = 0; i < fleet->count; i++)
+        for (size_t j = 0; j < fleet->items[i].info.queue_count; j++)
+            suggestion_offer(&suggestion, fleet->items[i].info.queues[j]);
+    fprintf(stderr, "holdfast pause: no process serves the queue %s, and no task was ever pushed to it%s\n",
+            log_quote(name, quoted), suggestion_hint(&suggestion, hint));
+}
+
 /* A queue can be paused before its first task, so a mistyped name is paused like any other: say that it may be one.
  * `pushed_at` is the index of the first answer that tells whether a task was ever pushed to a queue. */
 static void unknown_tell(struct console *console, char *const *names, int count, size_t pushed_at)
 {
     struct fleet fleet = {0};
-    char quoted[LOG_QUOTE_MAX], hint[SUGGEST_HINT_MAX];
-    bool is_pushed[NAMES_MAX], all = true;
-    for (int i = 0; i < count; i++)
-        all &= is_pushed[i] = inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1;
-    for (int i = 0; i < count && !all && (i > 0 || fleet_read(&fleet, console) == EXIT_CODE_OK); i++) {
-        struct suggestion suggestion = suggestion_for(names[i]);
-        for (size_t j = 0; j < fleet.count; j++)
-            for (size_t k = 0; k < fleet.items[j].info.queue_count; k++)
-                suggestion_offer(&suggestion, fleet.items[j].info.queues[k]);
-        if (!is_pushed[i] && fleet_servers(&fleet, names[i]) == 0)
-            fprintf(stderr, "holdfast pause: no process serves the queue %s, and no task was ever pushed to it%s\n",
-                    log_quote(names[i], quoted), suggestion_hint(&suggestion, hint));
+    int code = EXIT_CODE_FAILURE; /* not read yet */
+    for (int i = 0; i < count; i++) {
+        if (inquiry_integer(console->inquiry, pushed_at + (size_t)i, 1) == 1)
+            continue;
+        if (code != EXIT_CODE_OK && (code = fleet_read(&fleet, console)) != EXIT_CODE_OK)
+            break;
+        if (fleet_servers(&fleet, names[i]) == 0)
+            unknown_queue_tell(&fleet, names[i]);
     }
     fleet_free(&fleet);
 }

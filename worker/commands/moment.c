@@ -123,5 +123,5 @@ bool moment_parse(const char *text, struct wall_time *moment, struct error *erro
         return true;
     if (is_small_number(text))
         return error_set(error, "%s seconds since 1970 are hardly meant: such a number has ten digits or more", text);
-    return error_set(error, "'%.40s' is no time like 2026-11-21T18:00:00Z or 1795284000 (seconds since 1970)", text);
+    return error_set(error, "\"%.40s\" is no time like 2026-11-21T18:00:00Z or 1795284000 (seconds since 1970)", text);
 }

@@ -202,12 +202,23 @@ int status_read(struct status *status, struct console *console)
 
 /* --- lock nodes --------------------------------------------------------------------------------------------------- */
 
+/* Why a node does not vote, for a person. */
+static void refusal_write(const struct redlock_node_view *view, const struct node_probe *probe, bool may_vote,
+                          struct buffer *out)
+{
+    if (may_vote)
+        buffer_append_text(out, probe->state == PROBE_ANSWERED ? probe->refusal : probe->reason);
+    else if (view->trouble[0] != '\0')
+        buffer_append_text(out, view->trouble);
+    else
+        buffer_format(out, "%s%s%s", view->state, view->state[0] != '\0' ? ", " : "", view->reason);
+}
+
 void status_take_locks(struct status *status, const struct redlock_node_view *views, const struct node_probe *probes,
                        size_t count)
 {
     size_t reached = 0;
-    struct buffer names = {0};
-    const char *state = "", *why = NULL; /* of the first that does not vote */
+    struct buffer names = {0}, why = {0}; /* why the first of them does not vote */
     status->lock_nodes = (unsigned)count;
     status->lock_voters = 0;
     status->lock_reason[0] = '\0';
@@ -216,24 +227,18 @@ void status_take_locks(struct status *status, const struct redlock_node_view *vi
     for (size_t i = 0; i < count; i++) {
         /* Who has just come cannot confirm the group without a majority; those who know it count these. */
         bool may_vote = views[i].votes || (reached <= count / 2 && views[i].group[0] != '\0');
-        bool votes = may_vote && (probes == NULL || node_probe_grants(&probes[i]));
-        status->lock_voters += votes;
-        if (votes)
+        if (may_vote && (probes == NULL || node_probe_grants(&probes[i]))) {
+            status->lock_voters++;
             continue;
+        }
+        if (names.length == 0)
+            refusal_write(&views[i], probes != NULL ? &probes[i] : NULL, may_vote, &why);
         buffer_format(&names, "%s%s", names.length > 0 ? ", " : "", views[i].name);
-        if (why != NULL)
-            continue;
-        bool is_told = !may_vote && views[i].trouble[0] == '\0';
-        state = is_told ? views[i].state : "";
-        why = is_told                             ? views[i].reason
-              : !may_vote                         ? views[i].trouble
-              : probes[i].state == PROBE_ANSWERED ? probes[i].refusal
-                                                  : probes[i].reason;
     }
-    if (why != NULL)
-        snprintf(status->lock_reason, sizeof status->lock_reason, "%.60s: %s%s%s", buffer_text(&names), state,
-                 state[0] != '\0' ? ", " : "", why);
+    if (names.length > 0)
+        snprintf(status->lock_reason, sizeof status->lock_reason, "%.60s: %s", buffer_text(&names), buffer_text(&why));
     buffer_fini(&names);
+    buffer_fini(&why);
 }
 
 int status_ask_locks(struct status *status, struct console *console, struct top_nodes *nodes)
