@@ -4,6 +4,7 @@
  * has what it had. */
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -102,19 +103,20 @@ static void lock_take_away(void)
 
 /* --- the worker ------------------------------------------------------------------------------------------------- */
 
-/* The children of a process; of this one, also those who lost their parents below it. The first comes in `first`. */
+/* The living children of a process; of this one, also those who lost their parents below it. The first comes in
+ * `first`. The kernel's own list of children misses some while others end. */
 static unsigned children_of(pid_t parent, pid_t *first)
 {
-    char path[64];
     unsigned count = 0;
-    int child;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (fscanf(file, "%d", &child) == 1)
-        if (!process_is_dead(child) && ++count == 1 && first != NULL)
-            *first = child;
-    fclose(file);
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (const struct dirent *entry; (entry = readdir(processes)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && strtol(process_status(pid, "PPid"), NULL, 10) == parent && !process_is_dead(pid) &&
+            ++count == 1 && first != NULL)
+            *first = pid;
+    }
+    closedir(processes);
     return count;
 }
 
