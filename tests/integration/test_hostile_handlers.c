@@ -53,11 +53,17 @@ static char *dead_record(const char *jid)
 /* How a task ended that is done, the log says only where it says all. */
 #define ALL "log_level = \"debug\";"
 
+/* The log says it as soon as the worker knows; the record is at the queue node a moment later. */
 static bool has_ended(unsigned worker, const struct row *row)
 {
     char text[64];
     snprintf(text, sizeof text, "ending=%s jid=%s ", row->error_class == NULL ? "done" : "dead", row->act);
-    return fleet_logged(&fleet, worker, text);
+    if (!fleet_logged(&fleet, worker, text))
+        return false;
+    char *record = dead_record(row->act);
+    bool is_there = row->error_class == NULL || record[0] != '\0';
+    free(record);
+    return is_there;
 }
 
 static void row_await(unsigned worker, const struct row *row)
