@@ -15,6 +15,8 @@
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c, tests/sim/queue/*.c -> lib/libsim.a       the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
+#   tests/sim/{world,server,fleet}/*.c         ->                    take the place of loop, clocks, threads and sockets
+#                                                 in those tests/sim/test_* that include them
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
 # The program with fault points (lib/base/fault.h) is $(B)/faults/holdfast: few of its objects differ.
@@ -51,6 +53,8 @@ TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
+WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/fleet/*.c)
+WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|server|fleet)/' tests/sim/test_*.c)
 TEST_KINDS  := unit sim integration chaos
 # ONLY='test_heap test_log' builds and runs no others.
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
@@ -275,7 +279,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD))
 
 define compile
 $(call say,CC,$<)
@@ -378,6 +382,12 @@ $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
 TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
+# What stands in tests/sim/world/wraps is the world's there, and so is what it defines of the product's own functions.
+WORLD_LINK  := $(call archive,support) $(LINK_ORDER)
+$(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
 $(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
 	$(link_test)
 define bench_rule
