@@ -13,7 +13,7 @@
 #   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
 #   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
-#   the other tests/sim/*.c, tests/sim/queue/*.c -> lib/libsim.a       the simulations, linked into every test
+#   the other tests/sim/*.c, tests/sim/{queue,server}/*.c -> lib/libsim.a     the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
 #   tests/sim/{world,server,fleet}/*.c         ->                    take the place of loop, clocks, threads and sockets
 #                                                 in those tests/sim/test_* that include them
@@ -52,7 +52,7 @@ part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
-SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c)
+SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c) $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/fleet/*.c)
 WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|server|fleet)/' tests/sim/test_*.c)
 TEST_KINDS  := unit sim integration chaos
@@ -142,6 +142,7 @@ test_webhook_tls_LIBS = $(curl_LIBS) $(ssl_LIBS)
 test_sql_LIBS = $(sqlite3_LIBS)
 test_contention_schedules_LIBS = $(lua_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
+test_simulated_server_LIBS = $(lua_LIBS)
 
 # ------------------------------------------------------------------------------------------ flags
 accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))

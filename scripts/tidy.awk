@@ -36,7 +36,7 @@ BEGIN {
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^(curl|openssl)/"] = "^(jobs/webhook/|tests/unit/test_webhook(_tls)?\\.c$)"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite|test_sql)\\.[ch]$)"
-    home["^lua5\\.1/"] = "^tests/sim/queue/script_host\\.c$"
+    home["^lua5\\.1/"] = "^tests/sim/server/script_(host|json)\\.c$"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"
 
     split("strcpy strcat sprintf vsprintf gets strtok atoi atol rand srand system popen alloca", banned, " ")

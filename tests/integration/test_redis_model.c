@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "tests/sim/queue/redis_commands.h"
-#include "tests/sim/queue/script_host.h"
+#include "tests/sim/server/redis_commands.h"
+#include "tests/sim/server/script_host.h"
 #include "tests/support/redis_server.h"
 
 enum { LINES_MAX = 32, WORDS_MAX = 24, SCRIPTS = 40 };
@@ -166,13 +166,14 @@ static struct reply *model_answer(struct model *model, struct replies *replies, 
     struct redis_script *script = &model->scripts[model->script_count++];
     *script = (struct redis_script){.name = "case", .source = line + 4, .length = strlen(line + 4)};
     const struct text arguments[] = {text_of("a"), text_of("b"), text_of("1"), text_of("x")};
-    return script_run(model->host, &model->space, replies, script, arguments, 2, 4);
+    return script_run_alone(model->host, &model->space, replies, script, arguments, 2, 4);
 }
 
 static void reply_print(const struct reply *reply, struct buffer *out)
 {
     switch (reply->kind) {
     case REPLY_NIL:
+    case REPLY_NIL_ARRAY:
         buffer_append_text(out, "(nil)");
         break;
     case REPLY_INTEGER:
@@ -187,6 +188,7 @@ static void reply_print(const struct reply *reply, struct buffer *out)
         buffer_append(out, reply->text.bytes, reply->text.length);
         break;
     case REPLY_ARRAY:
+    case REPLY_SEVERAL:
         for (size_t i = 0; i < reply->count; i++) {
             if (i > 0)
                 buffer_append_text(out, "\n");

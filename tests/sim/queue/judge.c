@@ -65,11 +65,12 @@ static void chore_seen(struct scene *scene, struct text payload, enum place plac
 static void process_look(struct scene *scene, struct value *process)
 {
     unsigned index = 0, life = 0;
-    if (sscanf(process->key, "hf:2:process:h%u:1:%u", &index, &life) != 2)
+    size_t at = 0;
+    if (sscanf(process->key->name, "hf:2:process:h%u:1:%u", &index, &life) != 2)
         return;
-    for (size_t i = 0; i < process->count; i++) {
-        struct text place = item_value(value_at(process, i));
-        const char *field = item_name(value_at(process, i)).bytes;
+    for (struct item *item; (item = table_next(&process->table, &at)) != NULL;) {
+        struct text place = item_text(item);
+        const char *field = item->name;
         const char *line = place.length > ID_BYTES ? strchr(place.bytes + ID_BYTES, '\n') : NULL;
         if (field[0] < '0' || field[0] > '9' || line == NULL)
             continue;
@@ -86,19 +87,21 @@ static void value_look(struct scene *scene, struct value *value)
 {
     static const char *const keys[] = {
         [PLACE_QUEUE] = "queue:q", [PLACE_SCHEDULE] = "schedule", [PLACE_RETRY] = "retry", [PLACE_DEAD] = "dead"};
-    if (strncmp(value->key, "hf:2:process:", 13) == 0)
+    if (strncmp(value->key->name, "hf:2:process:", 13) == 0)
         process_look(scene, value);
     for (int place = PLACE_QUEUE; place <= PLACE_DEAD; place++)
-        for (size_t i = 0; strcmp(value->key, keys[place]) == 0 && i < value->count; i++)
-            chore_seen(scene, item_name(value_at(value, i)), (enum place)place);
+        for (size_t i = 0; strcmp(value->key->name, keys[place]) == 0 && i < value->row.count; i++)
+            chore_seen(scene, place == PLACE_QUEUE ? value_entry(value, i) : item_name(value_scored(value, i)),
+                       (enum place)place);
 }
 
 static void places_look(struct scene *scene)
 {
     for (unsigned i = 0; i < scene->chore_count; i++)
         scene->chores[i].copies = 0;
-    for (size_t i = 0; i < scene->queue_node.space.count; i++)
-        value_look(scene, scene->queue_node.space.values[i]);
+    size_t at = 0;
+    for (struct item *key; (key = table_next(&scene->queue_node.space.keys, &at)) != NULL;)
+        value_look(scene, key->value);
 }
 
 /* --- the order ---------------------------------------------------------------------------------------------------- */
@@ -287,10 +290,9 @@ static void list_trace(struct scene *scene, unsigned resource)
     snprintf(key, sizeof key, "hf:2:places:resource:r%u", resource);
     struct value *order = order_of(scene, resource), *places = keyspace_find(&scene->queue_node.space, text_of(key));
     scene_trace(scene, "r%u, the node's time is %" PRId64, resource, server_now_us(&scene->queue_node));
-    for (size_t i = 0; order != NULL && places != NULL && i < order->count; i++) {
-        size_t at = value_find(places, item_name(value_at(order, i)));
-        scene_trace(scene, "r%u, %s: %.60s", resource, value_at(order, i)->name,
-                    at == SIZE_MAX ? "nothing" : value_at(places, at)->value);
+    for (size_t i = 0; order != NULL && places != NULL && i < order->row.count; i++) {
+        const struct item *member = value_scored(order, i), *place = table_find(&places->table, item_name(member));
+        scene_trace(scene, "r%u, %s: %.60s", resource, member->name, place == NULL ? "nothing" : place->text);
     }
 }
 

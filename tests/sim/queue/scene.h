@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "redlock/lease.h"
 #include "tests/sim/chance.h"
-#include "tests/sim/queue/script_host.h"
+#include "tests/sim/server/script_host.h"
 #include "worker/contention.h"
 #include "worker/flow.h"
 #include "worker/remnants.h"

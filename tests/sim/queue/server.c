@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "tests/sim/queue/redis_commands.h"
+#include "tests/sim/server/redis_commands.h"
 #include "tests/sim/queue/scene.h"
 
 #define REPEAT_NS     (200 * NS_PER_MS)
@@ -67,7 +67,7 @@ struct reply *server_execute(struct server *server, struct replies *replies, con
 {
     server->space.now_us = server_now_us(server);
     server->calls++;
-    struct reply *reply = script_run(server->scene->host, &server->space, replies, request->script, request->arguments,
+    struct reply *reply = script_run_alone(server->scene->host, &server->space, replies, request->script, request->arguments,
                                      request->keys, request->count);
     if (reply->kind == REPLY_ERROR && strncmp(reply->text.bytes, "UNLISTED", 8) != 0)
         judge_violation(server->scene, "S7", "%s answers %s", request->script->name, reply->text.bytes);

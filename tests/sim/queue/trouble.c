@@ -58,8 +58,8 @@ static struct chore *parked_draw(struct scene *scene)
 static bool entry_find(struct scene *scene, const struct chore *chore, char payload[PAYLOAD_BYTES])
 {
     struct value *schedule = keyspace_find(&scene->queue_node.space, text_of("schedule"));
-    for (size_t i = 0; schedule != NULL && i < schedule->count; i++) {
-        struct text text = item_name(value_at(schedule, i));
+    for (size_t i = 0; schedule != NULL && i < schedule->row.count; i++) {
+        struct text text = item_name(value_scored(schedule, i));
         if (chore_of(scene, text) != chore)
             continue;
         snprintf(payload, PAYLOAD_BYTES, "%s", text.bytes);

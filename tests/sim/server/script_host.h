@@ -1,0 +1,48 @@
+/* Runs Lua scripts as a Redis server does: Lua 5.1; KEYS and ARGV; `redis.call`, `pcall`, `error_reply`,
+ * `status_reply`, `sha1hex`, `log`; `cjson.decode`. Numbers of a reply lose their fraction, nil ends an array, an error
+ * ends the script. One host serves all simulated servers of the process: what a script remembers is in their
+ * keyspaces, nothing is in Lua, so each script is compiled once. */
+#ifndef SIM_SCRIPT_HOST_H
+#define SIM_SCRIPT_HOST_H
+
+#include "redis/request.h"
+#include "tests/sim/server/redis_reply.h"
+
+struct script_host;
+
+struct script {
+    char sha1[41];
+    int function; /* in Lua */
+    size_t length;
+    char *source;
+};
+
+struct script_call {
+    struct replies *replies; /* of the script's reply, and of all replies on the way */
+    const struct text *arguments;
+    size_t keys, count; /* keys first */
+    /* Runs one command of the script. */
+    struct reply *(*command)(void *context, const struct text *arguments, size_t count);
+    void *context;
+};
+
+struct script_host *script_host_create(void);
+void script_host_destroy(struct script_host *host);
+/* The one of the process. It is never destroyed. */
+struct script_host *script_host_shared(void);
+
+/* NULL when it does not compile; `wrong` is the error then. */
+const struct script *script_load(struct script_host *host, struct text source, struct replies *replies,
+                                 struct reply **wrong);
+/* NULL when none of that digest was ever loaded. */
+const struct script *script_find(const struct script_host *host, const char sha1[static 40]);
+struct reply *script_run(struct script_host *host, const struct script *script, const struct script_call *call);
+
+/* In a keyspace without a server. A script that does not compile aborts. */
+struct reply *script_run_alone(struct script_host *host, struct keyspace *space, struct replies *replies,
+                               const struct redis_script *script, const struct text *arguments, size_t keys,
+                               size_t count);
+/* Commands that scripts executed so far. */
+unsigned long long script_host_commands(const struct script_host *host);
+
+#endif

@@ -1,0 +1,195 @@
+/* Who waits for a list. */
+#include <math.h>
+
+#include "tests/sim/server/server_private.h"
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* NULL when it is right; `until_us` is INT64_MAX for ever. */
+static struct reply *timeout_read(struct command_call *call, size_t argument, int64_t *until_us)
+{
+    double seconds;
+    if (!text_float(call->arguments[argument], &seconds))
+        return reply_error(call->replies, "ERR timeout is not a float or out of range");
+    if (seconds * 1000 > 9.2e18)
+        return reply_error(call->replies, "ERR timeout is out of range");
+    double ms = ceil(seconds * 1000);
+    if (ms < 0)
+        return reply_error(call->replies, "ERR timeout is negative");
+    if (ms > 9e15)
+        return reply_error(call->replies, "ERR timeout is out of range");
+    *until_us = ms > 0 ? call->space->now_us + (int64_t)ms * 1000 : INT64_MAX;
+    return NULL;
+}
+
+static struct reply *connection_block(struct command_call *call, int64_t until_us)
+{
+    struct server_connection *connection = call->connection;
+    connection->is_blocked = true;
+    connection->blocked_until_us = until_us;
+    connection->blocked_command = call->command;
+    buffer_clear(&connection->blocked_for);
+    record_append(&connection->blocked_for, call->arguments, call->count, call->space->now_us);
+    list_append(&call->server->blocked, &connection->blocked_link);
+    return NULL;
+}
+
+void blocked_forget(struct server_connection *connection)
+{
+    list_remove(&connection->blocked_link);
+    connection->is_blocked = false;
+}
+
+static void connection_resume(struct server_connection *connection, const struct reply *reply)
+{
+    blocked_forget(connection);
+    connection_write(connection, reply);
+    if (connection->in.length > 0)
+        list_append(&connection->server->resumed, &connection->resumed_link);
+}
+
+/* --- commands ----------------------------------------------------------------------------------------------------- */
+
+static struct reply *move_or_block(struct command_call *call, size_t timeout_argument,
+                                   struct reply *(*move)(struct command_call *call))
+{
+    int64_t until_us;
+    struct reply *wrong = timeout_read(call, timeout_argument, &until_us);
+    if (wrong != NULL)
+        return wrong;
+    if (call->value == NULL && !call->never_blocks)
+        return connection_block(call, until_us);
+    return move(call);
+}
+
+struct reply *command_blmove(struct command_call *call)
+{
+    for (size_t i = 3; i <= 4; i++)
+        if (!call_says(call, i, "LEFT") && !call_says(call, i, "RIGHT"))
+            return reply_syntax(call);
+    return move_or_block(call, 5, command_lmove);
+}
+
+struct reply *command_brpoplpush(struct command_call *call)
+{
+    return move_or_block(call, 3, command_rpoplpush);
+}
+
+static struct reply *pop_or_block(struct command_call *call, struct reply *(*pop)(struct command_call *call))
+{
+    int64_t until_us;
+    struct reply *wrong = timeout_read(call, call->count - 1, &until_us);
+    if (wrong != NULL)
+        return wrong;
+    for (size_t i = 1; i + 1 < call->count; i++) {
+        call->value = keyspace_find(call->space, call->arguments[i]);
+        if (call->value == NULL)
+            continue;
+        if (call_is_other(call, VALUE_LIST))
+            return reply_wrong_type(call);
+        struct reply *both = reply_array(call->replies, 2);
+        size_t count = call->count;
+        reply_add(both, reply_bulk(call->replies, call->arguments[i]));
+        call->count = 2;
+        reply_add(both, pop(call));
+        call->count = count;
+        return both;
+    }
+    return call->never_blocks ? reply_nil_array(call->replies) : connection_block(call, until_us);
+}
+
+struct reply *command_blpop(struct command_call *call)
+{
+    return pop_or_block(call, command_lpop);
+}
+
+struct reply *command_brpop(struct command_call *call)
+{
+    return pop_or_block(call, command_rpop);
+}
+
+/* --- serving ------------------------------------------------------------------------------------------------------ */
+
+static bool is_list(struct server *server, struct text key)
+{
+    const struct value *value = keyspace_find(&server->space, key);
+    return value != NULL && value->type == VALUE_LIST;
+}
+
+static bool moves(const struct server_connection *connection)
+{
+    return connection->blocked_command->execute == command_blmove ||
+           connection->blocked_command->execute == command_brpoplpush;
+}
+
+static void connection_serve(struct server *server, struct server_connection *connection)
+{
+    struct record record;
+    struct text *arguments = record_read(connection->blocked_for.bytes, &server->replies, &record);
+    size_t key = 1, keys = moves(connection) ? 1 : record.count - 2, count = record.count;
+    while (key <= keys && !is_list(server, arguments[key]))
+        key++;
+    if (key > keys)
+        return;
+    if (!moves(connection)) {
+        arguments[1] = arguments[key];
+        arguments[2] = arguments[record.count - 1];
+        count = 3;
+    }
+    const struct reply *reply =
+        server_call(server, connection, connection->blocked_command, arguments, count, CALL_SERVED);
+    connection_resume(connection, reply);
+    journal_end(server);
+}
+
+void blocked_serve(struct server *server)
+{
+    while (server->served != server->space.pushes) {
+        server->served = server->space.pushes;
+        for (struct list *link = server->blocked.next, *next; link != &server->blocked; link = next) {
+            next = link->next;
+            connection_serve(server, list_owner(link, struct server_connection, blocked_link));
+        }
+    }
+}
+
+/* --- ending ------------------------------------------------------------------------------------------------------- */
+
+bool blocked_end(struct server_connection *connection, bool with_error)
+{
+    struct replies *replies = &connection->server->replies;
+    if (!connection->is_blocked)
+        return false;
+    connection_resume(connection, with_error ? reply_error(replies, "UNBLOCKED client unblocked via CLIENT UNBLOCK")
+                                             : reply_nil_array(replies));
+    return true;
+}
+
+void blocked_refuse_all(struct server *server)
+{
+    while (!list_is_empty(&server->blocked)) {
+        struct server_connection *connection = list_owner(server->blocked.next, struct server_connection, blocked_link);
+        connection_resume(connection, reply_error(&server->replies, "UNBLOCKED force unblock from blocking operation, "
+                                                                    "instance state changed (master -> replica?)"));
+    }
+}
+
+int64_t blocked_next_us(const struct server *server)
+{
+    int64_t next = INT64_MAX;
+    for (const struct list *link = server->blocked.next; link != &server->blocked; link = link->next) {
+        int64_t until_us = list_owner(link, struct server_connection, blocked_link)->blocked_until_us;
+        next = until_us < next ? until_us : next;
+    }
+    return next;
+}
+
+void blocked_tick(struct server *server)
+{
+    for (struct list *link = server->blocked.next, *next; link != &server->blocked; link = next) {
+        struct server_connection *connection = list_owner(link, struct server_connection, blocked_link);
+        next = link->next;
+        if (connection->blocked_until_us <= server->space.now_us)
+            (void)blocked_end(connection, false);
+    }
+}

@@ -1,0 +1,107 @@
+/* MULTI, EXEC, WATCH. */
+#include "tests/sim/server/server_private.h"
+
+static void watch_end(struct server_connection *connection)
+{
+    table_clear(&connection->watched);
+}
+
+void transaction_forget(struct server_connection *connection)
+{
+    connection->is_queueing = connection->is_spoilt = false;
+    connection->queued_count = 0;
+    connection->queued_flags = 0;
+    buffer_clear(&connection->queued);
+    watch_end(connection);
+}
+
+struct reply *transaction_queue(struct server_connection *connection, const struct command *command,
+                                const struct text *arguments, size_t count)
+{
+    struct server *server = connection->server;
+    record_append(&connection->queued, arguments, count, server->space.now_us);
+    connection->queued_count++;
+    connection->queued_flags |= command->flags & (COMMAND_WRITES | COMMAND_GROWS);
+    return reply_status(&server->replies, "QUEUED");
+}
+
+struct reply *command_multi(struct command_call *call)
+{
+    if (call->connection->is_queueing)
+        return reply_error(call->replies, "ERR MULTI calls can not be nested");
+    call->connection->is_queueing = true;
+    return reply_status(call->replies, "OK");
+}
+
+struct reply *command_discard(struct command_call *call)
+{
+    if (!call->connection->is_queueing)
+        return reply_error(call->replies, "ERR DISCARD without MULTI");
+    transaction_forget(call->connection);
+    return reply_status(call->replies, "OK");
+}
+
+static double version_of(struct keyspace *space, struct text key)
+{
+    const struct value *value = keyspace_find(space, key);
+    return value != NULL ? (double)value->version : 0;
+}
+
+struct reply *command_watch(struct command_call *call)
+{
+    struct table *watched = &call->connection->watched;
+    if (call->connection->is_queueing)
+        return reply_error(call->replies, "ERR WATCH inside MULTI is not allowed");
+    for (size_t i = 1; i < call->count; i++)
+        if (table_find(watched, call->arguments[i]) == NULL)
+            table_add(watched, call->arguments[i])->score = version_of(call->space, call->arguments[i]);
+    return reply_status(call->replies, "OK");
+}
+
+struct reply *command_unwatch(struct command_call *call)
+{
+    watch_end(call->connection);
+    return reply_status(call->replies, "OK");
+}
+
+static bool watched_changed(struct command_call *call)
+{
+    size_t place = 0;
+    for (struct item *item; (item = table_next(&call->connection->watched, &place)) != NULL;)
+        if (version_of(call->space, item_name(item)) != item->score)
+            return true;
+    return false;
+}
+
+static struct reply *queued_run(struct command_call *call, const char *queued, size_t count)
+{
+    struct reply *replies = reply_array(call->replies, count);
+    for (size_t i = 0; i < count; i++) {
+        struct record record;
+        const struct text *arguments = record_read(queued, call->replies, &record);
+        reply_add(replies, server_call(call->server, call->connection, command_find(arguments[0]), arguments,
+                                       record.count, CALL_IN_TRANSACTION));
+        queued += record.length;
+    }
+    return replies;
+}
+
+struct reply *command_exec(struct command_call *call)
+{
+    struct server_connection *connection = call->connection;
+    if (!connection->is_queueing)
+        return reply_error(call->replies, "ERR EXEC without MULTI");
+    struct reply *reply = NULL;
+    if (connection->is_spoilt)
+        reply = reply_error(call->replies, "EXECABORT Transaction discarded because of previous errors.");
+    else if (watched_changed(call))
+        reply = reply_nil_array(call->replies);
+    struct buffer queued = connection->queued;
+    size_t count = connection->queued_count;
+    connection->queued = (struct buffer){0};
+    transaction_forget(connection);
+    if (reply == NULL)
+        reply = queued_run(call, queued.bytes, count);
+    buffer_fini(&queued);
+    return reply;
+}

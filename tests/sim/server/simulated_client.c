@@ -1,0 +1,72 @@
+#include "tests/sim/server/simulated_client.h"
+
+#include "redis/request.h"
+
+static void hear(void *context, const char *bytes, size_t length)
+{
+    struct simulated_client *client = context;
+    buffer_append(&client->said, bytes, length);
+}
+
+static void hung_up(void *context)
+{
+    struct simulated_client *client = context;
+    client->connection = NULL;
+}
+
+void simulated_client_connect(struct simulated_client *client, struct server *server)
+{
+    *client = (struct simulated_client){.connection = NULL};
+    client->connection = server_accept(server, client, hear, hung_up);
+}
+
+void simulated_client_end(struct simulated_client *client)
+{
+    if (client->connection != NULL)
+        server_hang_up(client->connection);
+    buffer_fini(&client->said);
+}
+
+static void word_append(const char *word, size_t length, struct buffer *out)
+{
+    struct buffer plain = {0};
+    for (size_t i = 0; i < length; i++)
+        buffer_append(&plain, word[i] == '^' ? " " : &word[i], 1);
+    redis_request_bytes(out, plain.bytes, plain.length);
+    buffer_fini(&plain);
+}
+
+void line_encode(const char *line, struct buffer *out)
+{
+    size_t words = 1;
+    for (const char *at = line; *at != '\0'; at++)
+        words += *at == ' ';
+    redis_request_begin(out, words);
+    for (const char *at = line; words-- > 0;) {
+        size_t length = strcspn(at, " ");
+        word_append(at, length, out);
+        at += length + (at[length] == ' ');
+    }
+}
+
+void simulated_client_say(struct simulated_client *client, const char *line, int64_t now_us)
+{
+    struct buffer bytes = {0};
+    line_encode(line, &bytes);
+    server_receive(client->connection, bytes.bytes, bytes.length, now_us);
+    buffer_fini(&bytes);
+}
+
+const char *simulated_client_heard(struct simulated_client *client)
+{
+    struct buffer told = {0};
+    for (size_t i = 0; i < client->said.length; i++)
+        if (client->said.bytes[i] != '\r')
+            buffer_append(&told, client->said.bytes[i] == '\n' ? "|" : &client->said.bytes[i], 1);
+    buffer_fini(&client->said);
+    /* What was told is kept behind an empty `said`. */
+    client->said = told;
+    const char *text = buffer_text(&client->said);
+    client->said.length = 0;
+    return text;
+}

@@ -1,0 +1,254 @@
+/* The simulated Redis server by itself: bytes, blocked clients, subscriptions, trouble, replicas. That its commands do
+ * what a server's do is compared in tests/integration/test_redis_model.c. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+
+#include "redis/request.h"
+#include "tests/sim/server/simulated_client.h"
+
+#define SECOND INT64_C(1000000)
+
+static const int64_t begin_us = INT64_C(1700000000000000);
+
+struct place {
+    struct server *server;
+    struct simulated_client clients[3];
+    int64_t now_us;
+};
+
+static int set_up(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    place->now_us = begin_us;
+    place->server = server_create(&(struct server_options){.run_seed = "s", .has_disk = true, .now_us = begin_us});
+    for (unsigned i = 0; i < 3; i++)
+        simulated_client_connect(&place->clients[i], place->server);
+    *state = place;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct place *place = *state;
+    for (unsigned i = 0; i < 3; i++)
+        simulated_client_end(&place->clients[i]);
+    server_destroy(place->server);
+    free(place);
+    return 0;
+}
+
+static const char *say(struct place *place, unsigned client, const char *line)
+{
+    simulated_client_say(&place->clients[client], line, place->now_us);
+    return simulated_client_heard(&place->clients[client]);
+}
+
+static const char *heard(struct place *place, unsigned client)
+{
+    return simulated_client_heard(&place->clients[client]);
+}
+
+static void clients_anew(struct place *place)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        place->clients[i].connection = NULL;
+        simulated_client_end(&place->clients[i]);
+        simulated_client_connect(&place->clients[i], place->server);
+    }
+}
+
+static void test_bytes_come_in_any_pieces_and_many_commands_at_once(void **state)
+{
+    static const char bytes[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\r\n\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+    struct place *place = *state;
+    for (size_t cut = 0; cut < sizeof bytes - 1; cut++) {
+        server_receive(place->clients[0].connection, bytes, cut, place->now_us);
+        server_receive(place->clients[0].connection, bytes + cut, sizeof bytes - 1 - cut, place->now_us);
+        assert_string_equal(heard(place, 0), "+OK|+PONG|$2|||");
+    }
+}
+
+static void test_who_breaks_the_protocol_is_hung_up_on(void **state)
+{
+    struct place *place = *state;
+    server_receive(place->clients[0].connection, "*1\r\n!", 5, place->now_us);
+    assert_string_equal(heard(place, 0), "");
+    server_receive(place->clients[0].connection, "4\r\n", 3, place->now_us);
+    assert_string_equal(heard(place, 0), "-ERR Protocol error: expected '$', got '!'|");
+    assert_null(place->clients[0].connection);
+    assert_int_equal(server_connections(place->server), 2);
+}
+
+static void test_who_waits_is_served_in_order_or_ends_in_time(void **state)
+{
+    struct place *place = *state;
+    assert_string_equal(say(place, 0, "BLMOVE from to RIGHT LEFT 5"), "");
+    assert_string_equal(say(place, 1, "BRPOP other from 9"), "");
+    assert_int_equal(server_next_us(place->server), begin_us + 5 * SECOND);
+    assert_string_equal(say(place, 2, "RPUSH from a b"), ":2|");
+    assert_string_equal(heard(place, 0), "$1|b|");
+    assert_string_equal(heard(place, 1), "*2|$4|from|$1|a|");
+    assert_string_equal(say(place, 1, "BRPOP from 2"), "");
+    simulated_client_say(&place->clients[1], "LLEN to", place->now_us); /* is read when the wait is over */
+    place->now_us += 2 * SECOND;
+    assert_string_equal(heard(place, 1), "");
+    server_tick(place->server, place->now_us);
+    assert_string_equal(heard(place, 1), "*-1|:1|");
+    assert_int_equal(server_next_us(place->server), INT64_MAX);
+}
+
+static void test_a_wait_can_be_ended_and_a_client_be_killed(void **state)
+{
+    struct place *place = *state;
+    char line[96];
+    say(place, 0, "BRPOP list 0");
+    snprintf(line, sizeof line, "CLIENT UNBLOCK %llu", server_connection_id(place->clients[0].connection));
+    assert_string_equal(say(place, 1, line), ":1|");
+    assert_string_equal(heard(place, 0), "*-1|");
+    assert_string_equal(say(place, 1, line), ":0|");
+    say(place, 0, "BRPOP list 0");
+    snprintf(line, sizeof line, "CLIENT KILL ID %llu ADDR 127.0.0.1:20001",
+             server_connection_id(place->clients[0].connection));
+    assert_string_equal(say(place, 1, line), ":1|");
+    assert_null(place->clients[0].connection);
+    assert_string_equal(say(place, 1, "RPUSH list a"), ":1|");
+}
+
+static void test_who_listens_hears(void **state)
+{
+    struct place *place = *state;
+    assert_string_equal(say(place, 0, "SUBSCRIBE a b"), "*3|$9|subscribe|$1|a|:1|*3|$9|subscribe|$1|b|:2|");
+    assert_string_equal(say(place, 1, "EVAL return^redis.call('PUBLISH','a','x') 0"), ":1|");
+    assert_string_equal(heard(place, 0), "*3|$7|message|$1|a|$1|x|");
+    assert_string_equal(say(place, 1, "PUBSUB NUMSUB a c"), "*4|$1|a|:1|$1|c|:0|");
+    server_hang_up(place->clients[0].connection);
+    place->clients[0].connection = NULL;
+    assert_string_equal(say(place, 1, "PUBSUB NUMSUB a"), "*2|$1|a|:0|");
+}
+
+static void test_a_restart_keeps_what_its_disk_has(void **state)
+{
+    struct place *place = *state;
+    char first_run[64];
+    snprintf(first_run, sizeof first_run, "%s", server_run_id(place->server));
+    say(place, 0, "SET a 1");
+    say(place, 0, "SET p 1 PX 3000");
+    place->now_us += SECOND;
+    say(place, 0, "EVAL redis.call('INCR','a')^redis.call('INCR','b') 0");
+    server_restart(place->server, SERVER_KEEPS, place->now_us);
+    assert_string_not_equal(server_run_id(place->server), first_run);
+    clients_anew(place);
+    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
+    place->now_us += SECOND;
+    say(place, 0, "SET b 9");
+    server_restart(place->server, SERVER_LOSES_LAST_SECOND, place->now_us);
+    clients_anew(place);
+    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|");
+    server_restart(place->server, SERVER_LOSES_LAST_SECOND, place->now_us + 2 * SECOND);
+    clients_anew(place);
+    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$1|1|"); /* the clock was stepped back */
+    place->now_us += 2 * SECOND;
+    assert_string_equal(say(place, 0, "MGET a b p"), "*3|$1|2|$1|1|$-1|");
+    server_restart(place->server, SERVER_EMPTY, place->now_us);
+    clients_anew(place);
+    assert_string_equal(say(place, 0, "DBSIZE"), ":0|");
+}
+
+static void test_a_failover_loses_what_the_replica_was_not_told(void **state)
+{
+    struct place *place = *state;
+    struct server *replica = server_create(&(struct server_options){.run_seed = "r", .now_us = begin_us});
+    struct simulated_client client;
+    say(place, 0, "SET a 1");
+    server_follow(replica, place->server, 50000, place->now_us);
+    simulated_client_connect(&client, replica);
+    say(place, 0, "SET a 2");
+    place->now_us += 30000;
+    say(place, 0, "SET a 3");
+    assert_int_equal(server_next_us(place->server), begin_us + 50000);
+    server_tick(place->server, begin_us + 50000);
+    simulated_client_say(&client, "GET a", place->now_us);
+    assert_string_equal(simulated_client_heard(&client), "$1|2|");
+    simulated_client_say(&client, "SET a 4", place->now_us);
+    assert_string_equal(simulated_client_heard(&client), "-READONLY You can't write against a read only replica.|");
+    say(place, 1, "BRPOP list 0");
+    server_promote(replica, place->now_us);
+    server_follow(place->server, replica, 1000, place->now_us);
+    assert_string_equal(heard(place, 1), "-UNBLOCKED force unblock from blocking operation, instance state changed "
+                                         "(master -> replica?)|");
+    assert_string_equal(say(place, 0, "GET a"), "$1|2|");
+    simulated_client_say(&client, "ROLE", place->now_us);
+    assert_string_equal(simulated_client_heard(&client), "*3|$6|master|:0|*1|*3|$9|127.0.0.1|$4|6379|$1|0|");
+    simulated_client_end(&client);
+    server_destroy(replica);
+}
+
+static void test_a_full_server_lets_a_script_end_that_has_written(void **state)
+{
+    struct place *place = *state;
+    say(place, 0, "SET a 1");
+    server_set_out_of_memory(place->server, true);
+    assert_string_equal(say(place, 0, "SET b 1"), "-OOM command not allowed when used memory > 'maxmemory'.|");
+    assert_string_equal(say(place, 0, "EVAL redis.call('DEL','a')^return^redis.call('SET','b',1) 0"), "+OK|");
+    server_set_out_of_memory(place->server, false);
+    server_set_misconf(place->server, true);
+    assert_memory_equal(say(place, 0, "PING"), "-MISCONF ", 9);
+    assert_string_equal(say(place, 0, "GET b"), "$1|1|");
+    server_set_misconf(place->server, false);
+    assert_int_equal(server_evict(place->server, 5, 1), 1);
+    assert_string_equal(say(place, 0, "GET b"), "$-1|");
+}
+
+struct told {
+    char text[256];
+};
+
+static void observe(void *context, const struct server_event *event)
+{
+    struct told *told = context;
+    size_t length = strlen(told->text);
+    snprintf(told->text + length, sizeof told->text - length, "%s %s %.*s %d;", event->command,
+             event->script != NULL ? event->script : "-", event->count > 0 ? (int)event->arguments[0].length : 0,
+             event->count > 0 ? event->arguments[0].bytes : "", event->reply != NULL ? (int)event->reply->kind : -1);
+}
+
+static void test_an_observer_is_told_of_every_command_once(void **state)
+{
+    struct place *place = *state;
+    struct told told = {""};
+    static const struct redis_script script = {.name = "two", .sha1 = "7f923f79fe76194c868d7e1d0820de36700eb649"};
+    const struct redis_script *scripts[] = {&script};
+    server_name_scripts(scripts, 1);
+    server_observe(place->server, observe, &told);
+    say(place, 0, "SCRIPT LOAD return^2");
+    say(place, 0, "EVALSHA 7f923f79fe76194c868d7e1d0820de36700eb649 1 k");
+    say(place, 0, "GET");
+    say(place, 0, "MULTI");
+    say(place, 0, "GET b");
+    say(place, 0, "EXEC");
+    say(place, 1, "BRPOP list 0");
+    say(place, 0, "LPUSH list x");
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "script - LOAD %d;evalsha two k %d;multi -  %d;get - b %d;exec -  %d;brpop - list -1;lpush - list %d;"
+             "brpop - list %d;",
+             REPLY_BULK, REPLY_INTEGER, REPLY_STATUS, REPLY_NIL, REPLY_ARRAY, REPLY_INTEGER, REPLY_ARRAY);
+    assert_string_equal(told.text, expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_bytes_come_in_any_pieces_and_many_commands_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_who_breaks_the_protocol_is_hung_up_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_who_waits_is_served_in_order_or_ends_in_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_wait_can_be_ended_and_a_client_be_killed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_who_listens_hears, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_restart_keeps_what_its_disk_has, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_failover_loses_what_the_replica_was_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_full_server_lets_a_script_end_that_has_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_observer_is_told_of_every_command_once, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
