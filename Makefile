@@ -10,7 +10,8 @@
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
-#   tests/{unit,sim,integration,chaos}/test_*.c -> tests/{unit,sim,integration,chaos}/test_*
+#   tests/{unit,integration,chaos}/test_*.c    -> tests/{unit,integration,chaos}_tests, and tests/KIND/test_* lead there
+#   tests/sim/test_*.c, and the like of ALONE  -> tests/sim/test_*     a program each
 #   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c, tests/sim/{queue,server}/*.c -> lib/libsim.a     the simulations, linked into every test
@@ -96,7 +97,6 @@ EXAMPLES      := transfer render echo sleep
 EXAMPLE_FILES := $(filter $(EXAMPLES:%=$(B)/jobs/%.so),$(JOB_FILES))
 PLUGIN_FILES := $(PLUGINS:%.c=$(B)/%.so)
 PRELOAD_FILES := $(PRELOADS:%.c=$(B)/%.so)
-TEST_FILES  := $(TESTS:%.c=$(B)/%)
 BENCH_FILES := $(foreach bench,$(BENCHES),$(B)/bench/$(subst _,-,$(basename $(notdir $(bench)))))
 LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlock.a)
 LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
@@ -144,6 +144,19 @@ test_contention_schedules_LIBS = $(lua_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
 
+# ---------------------------------------------------------------------------------- test programs
+# The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise hundreds would be linked
+# anew whenever a layer changes. Programs of their own are the simulations, those that need libraries that the others would
+# have to load (test_NAME_LIBS), and those that define functions for others to see, such as in the place of libc's:
+ALONE       := test_fence_file_killed test_fuzz_corpus test_loop
+is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
+TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
+TESTS_TOGETHER := $(filter-out $(TESTS_ALONE),$(TESTS))
+# What is in the program of a kind; in that of `some`, with ONLY.
+members     = $(if $(ONLY),$(TESTS_TOGETHER),$(filter tests/$(1)/%,$(TESTS_TOGETHER)))
+TEST_PROGRAMS := $(foreach kind,$(if $(ONLY),some,$(TEST_KINDS)),$(if $(call members,$(kind)),$(kind)))
+TEST_FILES  := $(TESTS_ALONE:%.c=$(B)/%) $(TEST_PROGRAMS:%=$(B)/tests/%_tests)
+
 # ------------------------------------------------------------------------------------------ flags
 accepts   = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo $(1))
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2 $(WERROR)
@@ -183,6 +196,7 @@ PARALLEL := -j$(shell nproc)
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
+	@$(foreach program,$(TEST_PROGRAMS),$(call name_tests,$(program));)
 
 run: ## install what is missing, build, and run the demonstration
 	@scripts/setup
@@ -300,7 +314,7 @@ $(B)/obj/jobs/%.o: jobs/%.c $(B)/flags
 	$(Q)$(COMPILE) -fPIC -I. -c $< -o $@
 define test_objects
 $$(B)/obj/tests/$(1)/%.o: tests/$(1)/%.c $$(B)/flags | $$(GENERATED)
-	$$(call compile,-fPIE $$(OPTIMISE_TESTS))
+	$$(call compile,-fPIE $$(OPTIMISE_TESTS) -Dmain=main_of_$$(*F))
 endef
 $(foreach kind,unit integration chaos,$(eval $(call test_objects,$(kind))))
 $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
@@ -380,7 +394,7 @@ $(B)/preload/%.so: preload/%.c $(B)/flags
 define link_test
 $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
-$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
+$(Q)$(LINK_PROGRAM) $(1) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
 TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
 # What stands in tests/sim/world/wraps is the world's there, and so is what it defines of the product's own functions.
@@ -389,8 +403,27 @@ $(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORL
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
-$(B)/tests/%: $(B)/obj/tests/%.o $(TEST_LINK)
-	$(link_test)
+define test_alone
+$(B)/$(1:.c=): $(call object,$(1)) $$(TEST_LINK)
+	$$(call link_test,$(if $(filter tests/sim/%,$(1)),,-Wl$$(comma)--defsym=main=main_of_$$(@F)))
+endef
+$(foreach test,$(filter-out $(WORLD_TESTS),$(TESTS_ALONE)),$(eval $(call test_alone,$(test))))
+
+# What one test defines for others to see would take the place of theirs, and of libc's.
+define test_program
+$(B)/generated/tests/$(1).groups: FORCE
+	@$$(call remember,$(foreach test,$(call members,$(1)),GROUP($(basename $(notdir $(test))))))
+$(B)/obj/tests/$(1)_main.o: tests/main.c $(B)/generated/tests/$(1).groups $(B)/flags
+	$$(call compile,-fPIE -DTEST_GROUPS='"tests/$(1).groups"')
+$(B)/tests/$(1)_tests: $(B)/obj/tests/$(1)_main.o $(call object,$(call members,$(1))) $$(TEST_LINK)
+	@! nm -A --defined-only --extern-only $(call object,$(call members,$(1))) | \
+	    awk '$$$$(NF - 1) ~ /[TDBRC]/ && $$$$NF !~ /^main_of_/ { print $$$$1, $$$$NF, "(see ALONE)"; found = 1 } END { exit !found }'
+	$$(link_test)
+endef
+$(foreach program,$(TEST_PROGRAMS),$(eval $(call test_program,$(program))))
+name_tests = for test in $(patsubst tests/%.c,%,$(call members,$(1))); do \
+	if [[ ! $(B)/tests/$$test -ef $(B)/tests/$(1)_tests ]]; then \
+	mkdir -p $(B)/tests/$${test%/*} && ln -sf ../$(1)_tests $(B)/tests/$$test || exit 1; fi; done
 define bench_rule
 $$(B)/bench/$$(subst _,-,$(basename $(notdir $(1)))): $$(call object,$(1)) $$(TEST_LINK)
 	$$(link_test)

@@ -38,6 +38,9 @@
 #endif
 #endif
 
+/* Of a test. The Makefile gives it the name of its file: a program has many of them. */
+int main(void);
+
 /* Far more than anything takes, on a slow machine under a sanitizer too: reaching it means "never". */
 #ifndef TEST_PATIENCE_NS
 #define TEST_PATIENCE_NS (100 * NS_PER_S)

@@ -1,5 +1,5 @@
 /* What a constructor can do to whoever loads its library, it does to a child of ours, and never to us. This program is
- * that child as well: see main. */
+ * that child as well: see tests/main.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -221,10 +221,8 @@ static void the_child_has_its_signals(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, enter, leave)
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc > 1 && strcmp(argv[1], PLUGIN_VETTING_ARGUMENT) == 0)
-        plugin_vetting_serve(argc - 2, argv + 2);
     const struct CMUnitTest tests[] = {
         TEST(a_good_plugin_is_loaded),
         TEST(a_constructor_that_crashes_is_refused),
