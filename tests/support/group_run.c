@@ -3,8 +3,11 @@
 #include <pthread.h>
 #include <stdio.h>
 
+static const int64_t TOLD_NS = NS_PER_S / 2;
+
 static struct {
     const struct CMUnitTest *tests, *test; /* all, and the one that is at its turn */
+    struct instant began;                  /* it did */
     bool has_passed;                       /* it came to its end */
     bool was_aborted;                      /* a teardown: its test has failed, and things of it are left */
     pthread_t thread;
@@ -19,6 +22,7 @@ static int set_up_next(void **state)
     }
     group.test = group.test == NULL ? group.tests : group.test + 1;
     group.has_passed = false;
+    group.began = instant_now();
     return group.test->setup_func != NULL ? group.test->setup_func(state) : 0;
 }
 
@@ -52,26 +56,44 @@ static int failed_tear_down(void **state)
 
 static int tear_down(void **state)
 {
-    if (group.test->teardown_func == NULL)
-        return 0;
-    return group.has_passed ? group.test->teardown_func(state) : failed_tear_down(state);
+    int result = 0;
+    if (group.test->teardown_func != NULL)
+        result = group.has_passed ? group.test->teardown_func(state) : failed_tear_down(state);
+    int64_t took_ns = instant_since(group.began, instant_now());
+    if (took_ns >= TOLD_NS)
+        printf("[   TOOK   ] %.1f s\n", (double)took_ns / (double)NS_PER_S);
+    return result;
+}
+
+/* Whether a test belongs to the part that this process runs: HOLDFAST_PART=2/3 is every third, from the second on. */
+static bool is_wanted(size_t number)
+{
+    const char *text = getenv("HOLDFAST_PART");
+    unsigned part = 1, parts = 1;
+    if (text != NULL && (sscanf(text, "%u/%u", &part, &parts) != 2 || part < 1 || part > parts))
+        abort();
+    return number % parts == part - 1;
 }
 
 int group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction group_set_up,
               CMFixtureFunction group_tear_down)
 {
-    struct CMUnitTest *wrapped = calloc(count, sizeof wrapped[0]);
-    if (wrapped == NULL)
+    struct CMUnitTest *wanted = calloc(count, sizeof wanted[0]), *wrapped = calloc(count, sizeof wrapped[0]);
+    if (wanted == NULL || wrapped == NULL)
         abort();
-    group.tests = tests;
-    group.test = NULL;
+    size_t left = 0;
     for (size_t i = 0; i < count; i++) {
-        wrapped[i] = tests[i];
-        wrapped[i].test_func = test_run;
-        wrapped[i].setup_func = set_up_next;
-        wrapped[i].teardown_func = tear_down;
+        if (!is_wanted(i))
+            continue;
+        wanted[left] = wrapped[left] = tests[i];
+        wrapped[left].test_func = test_run;
+        wrapped[left].setup_func = set_up_next;
+        wrapped[left++].teardown_func = tear_down;
     }
-    int failed = _cmocka_run_group_tests(name, wrapped, count, group_set_up, group_tear_down);
+    group.tests = wanted;
+    group.test = NULL;
+    int failed = _cmocka_run_group_tests(name, wrapped, left, group_set_up, group_tear_down);
     free(wrapped);
+    free(wanted);
     return failed;
 }
