@@ -50,7 +50,7 @@ struct listener {
 };
 
 void network_listen(struct listener *listener);
-/* Nobody can connect any more. `is_silent`: the host is gone with all that it knew, and nobody is told; else clients are
+/* Nobody can connect any more. `is_silent`: the host is gone with all that it knew, nobody is told; else clients are
  * told that their stream ends, after what is under way or in its midst. `gone` is not called. */
 void network_shut(struct listener *listener, bool is_silent);
 void peer_send(struct peer *peer, const char *bytes, size_t length);

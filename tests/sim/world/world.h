@@ -13,8 +13,8 @@
  * it, the memory of killed processes too.
  *
  * A thread runs until it waits: for a loop that is one turn. That takes no time of the world, but each look at a clock
- * costs its process CLOCK_LOOK_NS, and what it sends leaves at the time that it has by then. So a process can be made to
- * stand still between any two looks at the clock (process_stall). */
+ * costs its process CLOCK_LOOK_NS, and what it sends leaves at the time that it has by then. So a process can be made
+ * to stand still between any two looks at the clock (process_stall). */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
