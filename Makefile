@@ -16,7 +16,7 @@
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c, tests/sim/{queue,server}/*.c -> lib/libsim.a     the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
-#   tests/sim/{world,server,fleet}/*.c         ->                    take the place of loop, clocks, threads and sockets
+#   tests/sim/{world,server,lock,fleet}/*.c         ->                    take the place of loop, clocks, threads and sockets
 #                                                 in those tests/sim/test_* that include them
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
@@ -54,8 +54,8 @@ TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c) $(wildcard tests/sim/server/*.c)
-WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/fleet/*.c)
-WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|server|fleet)/' tests/sim/test_*.c)
+WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
+WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|lock|fleet)/' tests/sim/test_*.c)
 TEST_KINDS  := unit sim integration chaos
 # ONLY='test_heap test_log' builds and runs no others.
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))

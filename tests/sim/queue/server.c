@@ -67,8 +67,8 @@ struct reply *server_execute(struct server *server, struct replies *replies, con
 {
     server->space.now_us = server_now_us(server);
     server->calls++;
-    struct reply *reply = script_run_alone(server->scene->host, &server->space, replies, request->script, request->arguments,
-                                     request->keys, request->count);
+    struct reply *reply = script_run_alone(server->scene->host, &server->space, replies, request->script,
+                                           request->arguments, request->keys, request->count);
     if (reply->kind == REPLY_ERROR && strncmp(reply->text.bytes, "UNLISTED", 8) != 0)
         judge_violation(server->scene, "S7", "%s answers %s", request->script->name, reply->text.bytes);
     judge_executed(server, request->script);

@@ -95,6 +95,8 @@ struct process {
 struct process *process_start(struct host *host, const char *name, void (*main)(void *argument), void *argument);
 /* Whose code runs now; NULL = the world's own. */
 struct process *process_current(void);
+/* What runs now sees the clocks of that process, until the former one, which is returned, is lent again: for judges. */
+struct process *process_lend(struct process *process);
 /* At once, even in the middle of its own slice, as by SIGKILL: sockets are closed, and nothing of it runs any more.
  * `is_silent`: as by a loss of power; nobody is told that its sockets are gone. */
 void process_kill(struct process *process, bool is_silent);

@@ -1,0 +1,140 @@
+/* A worker process: worker_run as it is, with handlers that only hold what they hold. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "tests/sim/fleet/fleet.h"
+#include "worker/plugin/plugin_built_in.h"
+#include "worker/signals.h"
+#include "worker/task/job_host.h"
+#include "worker/worker.h"
+#include "worker/worker_state.h"
+
+/* --- signals: worker/signals.h in the world ------------------------------------------------------------------------ */
+
+struct signals {
+    struct worker *worker;
+};
+
+struct signal_message {
+    struct loop_message message;
+    struct worker *worker;
+    int number;
+};
+
+void signals_hold(void) {}
+
+struct signals *signals_create(struct worker *worker, struct error *error)
+{
+    (void)error;
+    struct signals *signals = memory_new(struct signals);
+    signals->worker = worker;
+    process_current()->signals = signals;
+    return signals;
+}
+
+void signals_destroy(struct signals *signals)
+{
+    process_current()->signals = NULL;
+    free(signals);
+}
+
+static void signal_deliver(struct loop_message *message)
+{
+    struct signal_message *signal = list_owner(message, struct signal_message, message);
+    if (signal->number == SIGTERM)
+        worker_stop_asked(signal->worker, "SIGTERM");
+    else if (signal->number == SIGTSTP)
+        worker_quiet(signal->worker, "SIGTSTP");
+    else
+        worker_drain(signal->worker, "SIGUSR2");
+    free(signal);
+}
+
+void fleet_signal(struct process *process, int number)
+{
+    const struct signals *signals = process->signals;
+    if (!process->is_alive)
+        return;
+    if (signals == NULL) { /* it has nothing yet */
+        process_kill(process, false);
+        return;
+    }
+    struct signal_message *signal = memory_new(struct signal_message);
+    signal->message.deliver = signal_deliver;
+    signal->worker = signals->worker;
+    signal->number = number;
+    loop_post(signals->worker->loop, &signal->message);
+}
+
+/* --- handlers ------------------------------------------------------------------------------------------------------ */
+
+#define STEP_NS (20 * NS_PER_MS)
+
+static struct fleet_task *task_of(const struct hf_job *job)
+{
+    unsigned number = (unsigned)strtoul(job->args.bytes + 1, NULL, 10);
+    invariant(number < fleet.task_count);
+    return &fleet.tasks[number];
+}
+
+static int run(hf_job *job, void *state)
+{
+    (void)state;
+    struct fleet_task *task = task_of(job);
+    struct chance *chance = &process_current()->chance;
+    fleet_judge_begun(task, job);
+    int64_t left_ns = chance_below(chance, fleet.hold_ns);
+    bool fails = !fleet.is_calm && chance_pick(chance, 12) == 0, ignores = chance_pick(chance, 10) == 0;
+    while (left_ns > 0 && (ignores || !job_was_cancelled(job))) {
+        int64_t ns = left_ns < STEP_NS ? left_ns : STEP_NS;
+        process_sleep(ns);
+        left_ns -= ns;
+    }
+    bool is_done = left_ns <= 0 && !fails;
+    fleet_judge_ended(task, job, is_done);
+    return left_ns > 0 ? HF_CANCELLED : fails ? HF_FAIL : HF_OK;
+}
+
+static struct plugins *handlers_make(void)
+{
+    struct plugins *plugins = plugins_create_built_in("world", NULL);
+    struct plugin_handler handler = {
+        .class_name = "work", .run = run, .isolation = HF_ISOLATION_THREAD, .origin = "world"};
+    invariant(plugins_add_built_in(plugins, &handler));
+    return plugins;
+}
+
+/* --- the process --------------------------------------------------------------------------------------------------- */
+
+static void worker_main(void *argument)
+{
+    (void)argument;
+    struct findings findings = {0};
+    struct buffer text = {0};
+    struct zygote zygote = {.socket = -1};
+    bool abandoned = false;
+    buffer_format(&text, "%s", fleet.config);
+    struct config *config = config_read_written(&text, &findings);
+    if (config == NULL || findings.errors > 0)
+        findings_print(&findings, stderr);
+    invariant(config != NULL && findings.errors == 0);
+    free(config->worker.host);
+    config->worker.host = memory_text(process_current()->host->name);
+    struct worker_options options = {.config = config,
+                                     .plugins = handlers_make(),
+                                     .hosts = job_hosts_create(config),
+                                     .board = board_create(WORKER_SLOTS(config->worker.threads)),
+                                     .zygote = &zygote};
+    (void)worker_run(&options, &abandoned);
+}
+
+void fleet_worker_start(struct fleet_worker *worker)
+{
+    char name[24];
+    snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
+    worker->process = process_start(worker->host, name, worker_main, worker);
+}

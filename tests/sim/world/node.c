@@ -1,0 +1,209 @@
+#include "tests/sim/world/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+
+#define PIECE_NS (4 * NS_PER_US)
+
+enum { PORT = 6379 };
+
+/* A client as the node sees it. */
+struct caller {
+    struct node *node;
+    struct peer *peer; /* NULL = it is gone */
+    struct server_connection *connection;
+};
+
+struct piece {
+    struct list link;
+    struct caller *caller;
+    size_t length; /* 0 = the client is gone */
+    char bytes[];
+};
+
+int64_t node_now_us(const struct node *node)
+{
+    return host_wall(node->host, world_time()).us;
+}
+
+/* --- what the server does ------------------------------------------------------------------------------------------ */
+
+static void reply_sent(void *context, const char *bytes, size_t length)
+{
+    struct caller *caller = context;
+    if (caller->peer != NULL)
+        peer_send(caller->peer, bytes, length);
+}
+
+static void server_closed(void *context)
+{
+    struct caller *caller = context;
+    if (caller->peer != NULL)
+        peer_close(caller->peer);
+    caller->peer = NULL;
+    caller->connection = NULL;
+}
+
+/* When it has to be looked at next. */
+static void tick_arm(struct node *node)
+{
+    int64_t next_us = server_next_us(node->server), now_us = node_now_us(node);
+    if (next_us == INT64_MAX || !node->is_up || node->is_paused)
+        world_cancel(&node->tick);
+    else
+        world_at(&node->tick,
+                 instant_after(world_time(), next_us <= now_us ? NS_PER_US : (next_us - now_us) * NS_PER_US));
+}
+
+static void tick_fire(struct world_event *event)
+{
+    struct node *node = list_owner(event, struct node, tick);
+    server_tick(node->server, node_now_us(node));
+    tick_arm(node);
+}
+
+void node_look(struct node *node)
+{
+    tick_arm(node);
+}
+
+static void work_arm(struct node *node)
+{
+    if (list_is_empty(&node->inbox) || node->is_paused)
+        world_cancel(&node->work);
+    else
+        world_at(&node->work, instant_after(node->free_at, PIECE_NS + node->slow_ns));
+}
+
+static void caller_free(struct caller *caller)
+{
+    if (caller->connection != NULL)
+        server_hang_up(caller->connection);
+    free(caller);
+}
+
+static void work_fire(struct world_event *event)
+{
+    struct node *node = list_owner(event, struct node, work);
+    struct piece *piece = list_owner(list_take_first(&node->inbox), struct piece, link);
+    struct caller *caller = piece->caller;
+    node->free_at = world_time();
+    if (piece->length == 0)
+        caller_free(caller);
+    else if (caller->connection != NULL)
+        server_receive(caller->connection, piece->bytes, piece->length, node_now_us(node));
+    free(piece);
+    work_arm(node);
+    tick_arm(node);
+}
+
+/* --- what comes ----------------------------------------------------------------------------------------------------- */
+
+static void piece_add(struct caller *caller, const char *bytes, size_t length)
+{
+    struct node *node = caller->node;
+    struct piece *piece = memory_zeroed(1, sizeof *piece + length);
+    piece->caller = caller;
+    piece->length = length;
+    if (length > 0)
+        memcpy(piece->bytes, bytes, length);
+    list_init(&piece->link);
+    bool was_idle = list_is_empty(&node->inbox);
+    list_append(&node->inbox, &piece->link);
+    if (was_idle && instant_before(node->free_at, world_time()))
+        node->free_at = world_time();
+    if (was_idle)
+        work_arm(node);
+}
+
+static void *accepted(struct listener *listener, struct peer *peer)
+{
+    struct caller *caller = memory_new(struct caller);
+    caller->node = list_owner(listener, struct node, listener);
+    caller->peer = peer;
+    caller->connection = server_accept(caller->node->server, caller, reply_sent, server_closed);
+    return caller;
+}
+
+static void received(void *owner, const char *bytes, size_t length)
+{
+    piece_add(owner, bytes, length);
+}
+
+static void gone(void *owner)
+{
+    struct caller *caller = owner;
+    caller->peer = NULL;
+    piece_add(caller, NULL, 0);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+struct node *node_create(const char *name)
+{
+    struct node *node = memory_new(struct node);
+    snprintf(node->name, sizeof node->name, "%s", name);
+    node->host = host_create(name);
+    node->work.fire = work_fire;
+    node->tick.fire = tick_fire;
+    node->free_at = world_time();
+    node->is_up = true;
+    list_init(&node->inbox);
+    node->listener =
+        (struct listener){.host = node->host, .port = PORT, .accepted = accepted, .received = received, .gone = gone};
+    node->server = server_create(&(struct server_options){
+        .run_seed = node->name, .has_disk = true, .seed = chance_next(world_chance()), .now_us = node_now_us(node)});
+    network_listen(&node->listener);
+    network_name(name, node->host);
+    return node;
+}
+
+void node_stop(struct node *node, bool is_silent)
+{
+    if (!node->is_up)
+        return;
+    world_tell("%s dies%s", node->name, is_silent ? " with its host" : "");
+    node->is_up = node->is_paused = false;
+    /* The callers stay: the memory of a schedule goes as a whole. */
+    for (struct list *link; (link = list_take_first(&node->inbox)) != NULL;)
+        free(list_owner(link, struct piece, link));
+    network_shut(&node->listener, is_silent);
+    world_cancel(&node->work);
+    world_cancel(&node->tick);
+}
+
+void node_start(struct node *node, enum server_memory memory)
+{
+    invariant(!node->is_up);
+    world_tell("%s starts", node->name);
+    node->is_up = true;
+    node->free_at = world_time();
+    server_restart(node->server, memory, node_now_us(node));
+    network_listen(&node->listener);
+    tick_arm(node);
+}
+
+void node_pause(struct node *node)
+{
+    if (!node->is_up || node->is_paused)
+        return;
+    world_tell("%s stands still", node->name);
+    node->is_paused = true;
+    world_cancel(&node->work);
+    world_cancel(&node->tick);
+}
+
+void node_resume(struct node *node)
+{
+    if (!node->is_paused)
+        return;
+    world_tell("%s goes on", node->name);
+    node->is_paused = false;
+    node->free_at = world_time();
+    work_arm(node);
+    tick_arm(node);
+}

@@ -1,0 +1,35 @@
+/* A simulated server on a host of its own in the world: what it is sent arrives by the network, waits while the node is
+ * paused or slow, and is executed by the server model, whose clock is that of the host. */
+#ifndef SIM_NODE_H
+#define SIM_NODE_H
+
+#include "tests/sim/server/server.h"
+#include "tests/sim/world/network.h"
+
+struct node {
+    char name[16];
+    struct host *host;
+    struct server *server;
+    struct listener listener;
+    bool is_up, is_paused;
+    int64_t slow_ns;   /* each piece takes so much longer */
+    struct list inbox; /* struct piece, in the order in which they came */
+    struct world_event work, tick;
+    struct instant free_at;
+    int64_t stepped_ns; /* by how much its clock is wrong */
+    struct instant
+        lost_at; /* when it last came back without what it knew, dropped keys, or its clock jumped; 0 = never */
+};
+
+/* Up, empty, and reached by its name and port 6379. */
+struct node *node_create(const char *name);
+/* Its process dies; what it had not executed is lost. `is_silent`: its host does, and nobody is told. */
+void node_stop(struct node *node, bool is_silent);
+void node_start(struct node *node, enum server_memory memory);
+void node_pause(struct node *node);
+void node_resume(struct node *node);
+/* After a step of its clock. */
+void node_look(struct node *node);
+int64_t node_now_us(const struct node *node);
+
+#endif

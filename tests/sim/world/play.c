@@ -1,0 +1,261 @@
+#include "tests/sim/world/play.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/invariant.h"
+#include "tests/sim/world/network.h"
+#include "tests/sim/world/world.h"
+
+enum { MOVES_MAX = 1024, HANG_S = 120 };
+
+struct counter {
+    const char *name; /* the same address in each child */
+    uint64_t times;
+};
+
+/* What a child leaves behind, in shared memory. */
+struct result {
+    char judge[24], text[PLAY_TEXT_MAX];
+    struct instant at;
+    unsigned moves;
+    int64_t lasted_ns;
+    struct counter counters[PLAY_COUNTERS_MAX];
+};
+
+static struct {
+    struct result *result; /* of the schedule */
+    bool without[MOVES_MAX];
+    bool are_moves_told;
+} play;
+
+/* --- in a schedule ------------------------------------------------------------------------------------------------ */
+
+void play_violated(const char *judge, const char *format, ...)
+{
+    struct result *result = play.result;
+    if (result->judge[0] != '\0')
+        return;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(result->text, sizeof result->text, format, values);
+    va_end(values);
+    snprintf(result->judge, sizeof result->judge, "%s", judge);
+    result->at = world_time();
+    world_tell("VIOLATION of %s: %s", judge, result->text);
+    world_stop();
+}
+
+bool play_is_violated(void)
+{
+    return play.result->judge[0] != '\0';
+}
+
+static void count(struct result *result, const char *name, uint64_t times)
+{
+    unsigned i = 0;
+    while (i < PLAY_COUNTERS_MAX && result->counters[i].name != NULL && strcmp(result->counters[i].name, name) != 0)
+        i++;
+    invariant(i < PLAY_COUNTERS_MAX);
+    result->counters[i].name = name;
+    result->counters[i].times += times;
+}
+
+void play_count(const char *name, uint64_t times)
+{
+    count(play.result, name, times);
+}
+
+bool play_move(const char *format, ...)
+{
+    unsigned number = play.result->moves++;
+    invariant(number < MOVES_MAX);
+    if (play.without[number])
+        return false;
+    if (play.are_moves_told || world_is_told()) {
+        va_list values;
+        va_start(values, format);
+        fprintf(stderr, "move %-3u ", number);
+        vfprintf(stderr, format, values);
+        fputc('\n', stderr);
+        va_end(values);
+    }
+    return true;
+}
+
+void play_lasted(int64_t ns)
+{
+    play.result->lasted_ns += ns;
+}
+
+/* --- one of them -------------------------------------------------------------------------------------------------- */
+
+/* Of a build that measures what was reached. */
+extern void __gcov_dump(void) __attribute__((weak));
+
+static void child_main(const struct play *of, uint64_t seed)
+{
+    alarm(HANG_S);
+    world_begin(seed);
+    network_begin();
+    world_tell_to_stderr(getenv("HF_TRACE") != NULL);
+    of->schedule(seed);
+    fflush(NULL);
+    if (__gcov_dump != NULL)
+        __gcov_dump();
+    _exit(EXIT_SUCCESS);
+}
+
+static bool schedule_play(const struct play *of, uint64_t seed)
+{
+    int status;
+    memset(play.result, 0, sizeof *play.result);
+    fflush(NULL);
+    pid_t child = fork();
+    invariant(child >= 0);
+    if (child == 0)
+        child_main(of, seed);
+    while (waitpid(child, &status, 0) < 0)
+        invariant(errno == EINTR);
+    if (status == 0)
+        return !play_is_violated();
+    if (!play_is_violated()) {
+        snprintf(play.result->judge, sizeof play.result->judge, "crash");
+        snprintf(play.result->text, sizeof play.result->text, "wait status %#x%s", (unsigned)status,
+                 WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it does not end" : "");
+    }
+    return false;
+}
+
+/* --- what can be left out ----------------------------------------------------------------------------------------- */
+
+static void without_print(unsigned moves)
+{
+    const char *between = " HF_WITHOUT=";
+    for (unsigned i = 0; i < moves; i++)
+        if (play.without[i]) {
+            printf("%s%u", between, i);
+            between = ",";
+        }
+}
+
+static void without_read(void)
+{
+    const char *text = getenv("HF_WITHOUT");
+    while (text != NULL && *text != '\0') {
+        char *end;
+        unsigned long number = strtoul(text, &end, 10);
+        if (end == text || number >= MOVES_MAX)
+            return;
+        play.without[number] = true;
+        text = *end == ',' ? end + 1 : end;
+    }
+}
+
+/* Leaves out pieces of half the moves, then of a quarter, and so on, as long as the same judge objects. */
+static void reduce(const struct play *of, uint64_t seed)
+{
+    char judge[sizeof play.result->judge];
+    unsigned moves = play.result->moves;
+    snprintf(judge, sizeof judge, "%s", play.result->judge);
+    for (unsigned size = (moves + 1) / 2; size > 0; size = size == 1 ? 0 : (size + 1) / 2)
+        for (unsigned first = 0; first < moves; first += size) {
+            bool before[MOVES_MAX];
+            memcpy(before, play.without, sizeof before);
+            for (unsigned i = first; i < first + size && i < moves; i++)
+                play.without[i] = true;
+            if (schedule_play(of, seed) || strcmp(play.result->judge, judge) != 0)
+                memcpy(play.without, before, sizeof before);
+        }
+    unsigned left = 0;
+    for (unsigned i = 0; i < moves; i++)
+        left += !play.without[i];
+    printf("reduced to %u of %u moves:\n", left, moves);
+    fflush(stdout);
+    play.are_moves_told = true;
+    (void)schedule_play(of, seed);
+    play.are_moves_told = false;
+}
+
+/* --- all of them -------------------------------------------------------------------------------------------------- */
+
+static uint64_t number_of(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void violation_print(const struct play *of, uint64_t seed)
+{
+    printf("%s: seed %llu breaks %s: %s\nreplay: HF_TRACE=1 HF_SCHEDULES=1 HF_SEED=%llu", of->name,
+           (unsigned long long)seed, play.result->judge, play.result->text, (unsigned long long)seed);
+    without_print(play.result->moves);
+    printf(" %s\n", program_invocation_name);
+    fflush(stdout);
+}
+
+static uint64_t expectations_check(const struct play *of, const struct result *sum)
+{
+    uint64_t missing = 0;
+    for (const char *const *name = of->expected; name != NULL && *name != NULL; name++) {
+        unsigned i = 0;
+        while (i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL && strcmp(sum->counters[i].name, *name) != 0)
+            i++;
+        if (i < PLAY_COUNTERS_MAX && sum->counters[i].times > 0)
+            continue;
+        printf("%s: %s never happened\n", of->name, *name);
+        missing++;
+    }
+    return missing;
+}
+
+static void sum_print(const struct play *of, const struct result *sum, uint64_t seed, uint64_t played, double seconds)
+{
+    printf("%s: %llu schedules from seed %llu on, %.0f virtual seconds, %.1f a second\n", of->name,
+           (unsigned long long)played, (unsigned long long)seed, (double)sum->lasted_ns / 1e9,
+           (double)played / (seconds > 0 ? seconds : 1));
+    for (unsigned i = 0; i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL; i++)
+        printf("  %-36s %12llu\n", sum->counters[i].name, (unsigned long long)sum->counters[i].times);
+    fflush(stdout);
+}
+
+uint64_t play_all(const struct play *of)
+{
+    static struct result sum;
+    uint64_t violations = 0, played = 0, wanted = number_of("HF_SCHEDULES", of->count);
+    uint64_t of_the_day = (uint64_t)(wall_now().us / US_PER_S / 86400) * 1000003;
+    uint64_t first = number_of("HF_SEED", of->seed != 0 ? of->seed : of_the_day);
+    int64_t limit_ns = (int64_t)number_of("HF_SECONDS", (uint64_t)(of->limit_ns / NS_PER_S)) * NS_PER_S;
+    struct instant begun = instant_now();
+    memset(&sum, 0, sizeof sum);
+    play.result = mmap(NULL, sizeof *play.result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    invariant(play.result != MAP_FAILED);
+    without_read();
+    for (; played < wanted && violations < 10; played++) {
+        if (limit_ns > 0 && instant_since(begun, instant_now()) > limit_ns)
+            break;
+        bool is_sound = schedule_play(of, first + played);
+        for (unsigned i = 0; i < PLAY_COUNTERS_MAX && play.result->counters[i].name != NULL; i++)
+            count(&sum, play.result->counters[i].name, play.result->counters[i].times);
+        sum.lasted_ns += play.result->lasted_ns;
+        if (is_sound)
+            continue;
+        violations++;
+        violation_print(of, first + played);
+        if (getenv("HF_REDUCE") != NULL)
+            reduce(of, first + played);
+    }
+    sum_print(of, &sum, first, played, (double)instant_since(begun, instant_now()) / 1e9);
+    if (of->expected_after > 0 && played >= of->expected_after)
+        violations += expectations_check(of, &sum);
+    munmap(play.result, sizeof *play.result);
+    return violations;
+}

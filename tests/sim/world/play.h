@@ -1,0 +1,48 @@
+/* Plays schedules: each in a forked child, from a seed, so that a crash, a hang or a leak is a finding like any other,
+ * and a replay gives the same history. What the environment says:
+ *
+ *   HF_SEED       the first seed; else the day decides, and it is printed
+ *   HF_SCHEDULES  how many
+ *   HF_SECONDS    no more begin after so long
+ *   HF_TRACE=1    the history of each, on stderr: for one
+ *   HF_WITHOUT    moves that are left out, by their numbers: 3,7,12
+ *   HF_REDUCE=1   of the first that is found: leaves out what can be left out, and prints what remains */
+#ifndef SIM_PLAY_H
+#define SIM_PLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+enum { PLAY_COUNTERS_MAX = 64, PLAY_TEXT_MAX = 600 };
+
+/* --- in a schedule ---------------------------------------------------------------------------------------------------- */
+
+/* What must not be was seen: the schedule ends, the first counts. */
+void play_violated(const char *judge, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool play_is_violated(void);
+/* How often something happened; the name is a fixed text. */
+void play_count(const char *name, uint64_t times);
+/* Moves are numbered in the order in which they are drawn, from 0 on, before the schedule begins. False: it is left
+ * out. The description is for whoever reads what remains. */
+bool play_move(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* So much of the world's time has passed in the schedule. */
+void play_lasted(int64_t ns);
+
+/* --- all of them ------------------------------------------------------------------------------------------------------ */
+
+struct play {
+    const char *name;
+    void (*schedule)(uint64_t seed);
+    uint64_t count, seed; /* when the environment says nothing; seed 0 = of the day */
+    int64_t limit_ns;     /* no more begin after that; 0 = no limit */
+    /* Counters that must not be 0 after so many schedules, else the run shows too little. */
+    const char *const *expected;
+    uint64_t expected_after;
+};
+
+/* The number of schedules that violated something; all is printed. */
+uint64_t play_all(const struct play *play);
+
+#endif

@@ -1,0 +1,396 @@
+#include "tests/sim/world/trouble.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tests/sim/world/play.h"
+
+#define DOWN_MIN_NS (20 * NS_PER_MS)
+#define SLOW_MAX_NS (80 * NS_PER_MS)
+#define STEP_MIN_NS (2 * NS_PER_MS)
+#define STEP_MAX_NS (3600 * NS_PER_S)
+#define STALL_LOOKS 200
+
+enum { MOVES_MAX = 64, HOSTS_MAX = 32 };
+
+enum kind {
+    KILL,    /* a process dies, and another takes its place */
+    POWER,   /* the host of a process does: nobody is told */
+    PAUSE,   /* a process stands still */
+    STALL,   /* the same, between two instructions */
+    STOP,    /* a process is asked to end, and another takes its place */
+    CUT,     /* a path between two hosts carries nothing, one way or both */
+    LATE,    /* a path loses segments, which are sent again */
+    BREAK,   /* streams end at any byte */
+    RESTART, /* a node dies and comes back with its memory */
+    HANG,    /* a node stands still */
+    SLOW,    /* a node is slow */
+    FORGET,  /* a node comes back with nothing, or without the last second */
+    EVICT,   /* a node drops keys */
+    FULL,    /* a node is out of memory */
+    STEP,    /* the wall clock of a node jumps */
+    RATE,    /* the clocks of a host go at another rate */
+    QUEUE,   /* the queue node restarts, hangs, or is slow */
+    OPERATE,
+    KINDS
+};
+
+static const char *const kind_names[KINDS] = {
+    [KILL] = "kill",       [POWER] = "power loss", [PAUSE] = "pause",     [STALL] = "stall",     [STOP] = "stop",
+    [CUT] = "cut",         [LATE] = "late",        [BREAK] = "break",     [RESTART] = "restart", [HANG] = "hang",
+    [SLOW] = "slow",       [FORGET] = "forget",    [EVICT] = "evict",     [FULL] = "full",       [STEP] = "step",
+    [RATE] = "clock rate", [QUEUE] = "queue node", [OPERATE] = "operator"};
+
+struct move {
+    struct world_event begin, end;
+    enum kind kind;
+    struct chance chance; /* its own dice: leaving out another move changes nothing here */
+    int64_t for_ns;
+    unsigned victim, other;
+    bool is_on, both_ways;
+    struct path *path, *back;
+};
+
+static struct {
+    const struct trouble_scene *scene;
+    struct move moves[MOVES_MAX];
+    unsigned count, minority;
+    struct host *hosts[HOSTS_MAX];
+    unsigned host_count;
+    bool is_over;
+} trouble;
+
+/* --- who ----------------------------------------------------------------------------------------------------------- */
+
+/* One of the first, which are the same through the whole schedule. */
+static struct node *weak_node(unsigned number)
+{
+    const struct trouble_scene *scene = trouble.scene;
+    return scene->nodes[number % (scene->is_wild ? scene->node_count : trouble.minority)];
+}
+
+static struct node *node_at(unsigned number)
+{
+    const struct trouble_scene *scene = trouble.scene;
+    return scene->is_minor ? weak_node(number) : scene->nodes[number % scene->node_count];
+}
+
+static struct host *host_at(unsigned number)
+{
+    return trouble.hosts[number % trouble.host_count];
+}
+
+static unsigned process_at(unsigned number)
+{
+    return number % trouble.scene->process_count;
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+static void process_ends(struct move *move)
+{
+    unsigned number = process_at(move->victim);
+    struct process *process = trouble.scene->process(number);
+    if (move->kind == STOP && trouble.scene->stop != NULL)
+        trouble.scene->stop(number, chance_pick(&move->chance, 4) == 0);
+    else
+        process_kill(process, move->kind == POWER);
+}
+
+static void process_returns(struct move *move)
+{
+    unsigned number = process_at(move->victim);
+    if (!trouble.scene->process(number)->is_alive)
+        trouble.scene->restart(number);
+}
+
+/* --- the network -------------------------------------------------------------------------------------------------- */
+
+static void paths_choose(struct move *move)
+{
+    const struct host *one = host_at(move->victim), *other = host_at(move->other);
+    move->path = network_path(one, other);
+    move->back = network_path(other, one);
+}
+
+static void paths_set(struct move *move, bool is_on)
+{
+    if (move->kind == LATE) {
+        move->path->late_per_mille = is_on ? (unsigned)chance_scale(&move->chance, 10, 300) : 0;
+        return;
+    }
+    move->path->is_cut = is_on;
+    if (move->both_ways)
+        move->back->is_cut = is_on;
+    if (!is_on)
+        network_heal();
+}
+
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static void node_returns(struct node *node, enum server_memory memory)
+{
+    node_resume(node);
+    if (!node->is_up)
+        node_start(node, memory);
+}
+
+static void node_trouble(struct move *move, struct node *node)
+{
+    switch (move->kind) {
+    case RESTART:
+    case FORGET:
+        node_stop(node, chance_pick(&move->chance, 3) == 0);
+        return;
+    case HANG:
+        node_pause(node);
+        return;
+    case SLOW:
+        node->slow_ns = chance_scale(&move->chance, 100 * NS_PER_US, SLOW_MAX_NS);
+        return;
+    case EVICT:
+        node->lost_at = world_time();
+        server_evict(node->server, (size_t)chance_scale(&move->chance, 1, 8), chance_next(&move->chance));
+        return;
+    case FULL:
+        server_set_out_of_memory(node->server, true);
+        return;
+    default:
+        return;
+    }
+}
+
+static void node_trouble_ends(struct move *move, struct node *node)
+{
+    switch (move->kind) {
+    case RESTART:
+    case HANG:
+        node_returns(node, SERVER_KEEPS);
+        return;
+    case FORGET:
+        node->lost_at = world_time();
+        node_returns(node, chance_pick(&move->chance, 3) == 0 ? SERVER_LOSES_LAST_SECOND : SERVER_EMPTY);
+        return;
+    case SLOW:
+        node->slow_ns = 0;
+        return;
+    case FULL:
+        server_set_out_of_memory(node->server, false);
+        return;
+    default:
+        return;
+    }
+}
+
+static void clock_set_right(struct node *node)
+{
+    if (node->stepped_ns == 0)
+        return;
+    node->lost_at = world_time();
+    host_step_wall(node->host, -node->stepped_ns);
+    node->stepped_ns = 0;
+    node_look(node);
+}
+
+static void clock_step(struct move *move)
+{
+    struct node *node = weak_node(move->victim);
+    int64_t ns = chance_scale(&move->chance, STEP_MIN_NS, STEP_MAX_NS);
+    node->lost_at = world_time();
+    if (chance_pick(&move->chance, 2) == 0)
+        ns = -ns;
+    world_tell("the clock of %s jumps by %.6f s", node->name, (double)ns / 1e9);
+    host_step_wall(node->host, ns);
+    node->stepped_ns += ns;
+    node_look(node);
+}
+
+static void queue_trouble(struct move *move, bool is_on)
+{
+    static const enum kind kinds[] = {RESTART, HANG, SLOW, FULL};
+    struct move as = *move;
+    if (trouble.scene->queue == NULL)
+        return;
+    as.kind = kinds[move->other % (sizeof kinds / sizeof kinds[0])];
+    if (is_on)
+        node_trouble(&as, trouble.scene->queue);
+    else
+        node_trouble_ends(&as, trouble.scene->queue);
+}
+
+/* --- moves -------------------------------------------------------------------------------------------------------- */
+
+static void move_act(struct move *move)
+{
+    struct process *process = trouble.scene->process(process_at(move->victim));
+    switch (move->kind) {
+    case KILL:
+    case POWER:
+    case STOP:
+        process_ends(move);
+        return;
+    case PAUSE:
+        process_pause(process);
+        return;
+    case STALL:
+        process_stall(process, 1 + chance_pick(&move->chance, STALL_LOOKS), move->for_ns);
+        return;
+    case CUT:
+    case LATE:
+        paths_set(move, true);
+        return;
+    case BREAK:
+        network_break(chance_pick(&move->chance, 2) == 0 ? NULL : process->host, node_at(move->other)->host);
+        return;
+    case FORGET:
+    case EVICT:
+        node_trouble(move, weak_node(move->victim));
+        return;
+    case STEP:
+        clock_step(move);
+        return;
+    case RATE:
+        host_set_rate(host_at(move->victim),
+                      chance_between(&move->chance, -trouble.scene->drift_ppb / 2, trouble.scene->drift_ppb / 2));
+        return;
+    case QUEUE:
+        queue_trouble(move, true);
+        return;
+    case OPERATE:
+        if (trouble.scene->operate != NULL)
+            trouble.scene->operate(&move->chance);
+        return;
+    default:
+        node_trouble(move, node_at(move->victim));
+        return;
+    }
+}
+
+static void move_undo(struct move *move)
+{
+    if (!move->is_on)
+        return;
+    move->is_on = false;
+    switch (move->kind) {
+    case KILL:
+    case POWER:
+    case STOP:
+        process_returns(move);
+        return;
+    case PAUSE:
+        process_resume(trouble.scene->process(process_at(move->victim)));
+        return;
+    case CUT:
+    case LATE:
+        paths_set(move, false);
+        return;
+    case FORGET:
+        node_trouble_ends(move, weak_node(move->victim));
+        return;
+    case QUEUE:
+        queue_trouble(move, false);
+        return;
+    case RESTART:
+    case HANG:
+    case SLOW:
+    case FULL:
+        node_trouble_ends(move, node_at(move->victim));
+        return;
+    default:
+        return;
+    }
+}
+
+static void move_ends(struct world_event *event)
+{
+    struct move *move = list_owner(event, struct move, end);
+    world_tell("%s ends", kind_names[move->kind]);
+    move_undo(move);
+}
+
+static void move_begins(struct world_event *event)
+{
+    struct move *move = list_owner(event, struct move, begin);
+    world_tell("%s, of %u and %u, for %.3f s", kind_names[move->kind], move->victim, move->other,
+               (double)move->for_ns / 1e9);
+    play_count(kind_names[move->kind], 1);
+    move->is_on = true;
+    world_at(&move->end, instant_after(world_time(), move->for_ns));
+    move_act(move);
+}
+
+/* --- drawing ------------------------------------------------------------------------------------------------------ */
+
+static void hosts_note(const struct trouble_scene *scene)
+{
+    trouble.host_count = 0;
+    for (unsigned i = 0; i < scene->node_count; i++)
+        trouble.hosts[trouble.host_count++] = scene->nodes[i]->host;
+    if (scene->queue != NULL)
+        trouble.hosts[trouble.host_count++] = scene->queue->host;
+    for (unsigned i = 0; i < scene->process_count; i++)
+        trouble.hosts[trouble.host_count++] = scene->host(i);
+}
+
+static void move_draw(struct move *move, struct chance *chance, unsigned kinds, int64_t for_ns)
+{
+    struct instant at = instant_after(world_time(), chance_below(chance, for_ns));
+    *move = (struct move){.begin = {.fire = move_begins}, .end = {.fire = move_ends}};
+    do
+        move->kind = (enum kind)chance_pick(chance, KINDS);
+    while ((kinds & 1u << move->kind) == 0);
+    move->chance = (struct chance){.state = chance_next(chance)};
+    move->for_ns = chance_scale(chance, DOWN_MIN_NS, trouble.scene->longest_ns);
+    move->victim = (unsigned)chance_pick(chance, 1 << 16);
+    move->other = (unsigned)chance_pick(chance, 1 << 16);
+    move->both_ways = chance_pick(chance, 2) == 0;
+    if (play_move("%s, of %u and %u, at %.3f s for %.3f s", kind_names[move->kind], move->victim, move->other,
+                  (double)instant_since(world_time(), at) / 1e9, (double)move->for_ns / 1e9)) {
+        paths_choose(move);
+        world_at(&move->begin, at);
+    }
+}
+
+void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int64_t for_ns)
+{
+    memset(&trouble, 0, sizeof trouble);
+    trouble.scene = scene;
+    trouble.minority = (scene->node_count - 1) / 2;
+    hosts_note(scene);
+    /* Each schedule has its own mixture: a fault often needs several things at once, and others to be absent. */
+    unsigned kinds = (unsigned)chance_next(chance) & ((1u << KINDS) - 1);
+    if (trouble.minority == 0 && !scene->is_wild)
+        kinds &= ~(1u << FORGET | 1u << EVICT | 1u << STEP);
+    if (scene->queue == NULL)
+        kinds &= ~(1u << QUEUE);
+    if (scene->is_minor)
+        kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP;
+    if (kinds == 0)
+        return;
+    trouble.count = (unsigned)chance_scale(chance, 1, MOVES_MAX);
+    for (unsigned i = 0; i < trouble.count; i++)
+        move_draw(&trouble.moves[i], chance, kinds, for_ns);
+}
+
+void trouble_end(void)
+{
+    const struct trouble_scene *scene = trouble.scene;
+    world_tell("the trouble ends");
+    for (unsigned i = 0; i < trouble.count; i++) {
+        world_cancel(&trouble.moves[i].begin);
+        world_cancel(&trouble.moves[i].end);
+        move_undo(&trouble.moves[i]);
+    }
+    for (unsigned i = 0; i < scene->node_count; i++) {
+        node_returns(scene->nodes[i], SERVER_KEEPS);
+        clock_set_right(scene->nodes[i]);
+    }
+    for (unsigned i = 0; i < scene->process_count; i++) {
+        process_resume(scene->process(i));
+        process_stall(scene->process(i), 0, 0);
+        if (!scene->process(i)->is_alive)
+            scene->restart(i);
+    }
+}

@@ -1,0 +1,36 @@
+/* What goes wrong in a schedule: moves that are drawn before it begins, each with its time, its victim and its end, so
+ * that any of them can be left out (HF_WITHOUT) and the others stay as they are.
+ *
+ *     trouble_draw(&scene, &chance, 8 * NS_PER_S);   the moves are set, from now on
+ *     world_run(...);
+ *     trouble_end();                                 all is well again from now on
+ *
+ * Servers may lose what they knew, and their clocks may jump, only where the promise of exclusion bears it: at a
+ * minority of the lock nodes, the same through the whole schedule. `is_wild`: anywhere. */
+#ifndef SIM_TROUBLE_H
+#define SIM_TROUBLE_H
+
+#include "tests/sim/world/node.h"
+
+struct trouble_scene {
+    struct node *const *nodes; /* lock nodes */
+    unsigned node_count;
+    struct node *queue; /* NULL = none */
+    unsigned process_count;
+    struct process *(*process)(unsigned number); /* that lives there now */
+    struct host *(*host)(unsigned number);
+    void (*restart)(unsigned number);             /* after it was killed, or has ended */
+    void (*stop)(unsigned number, bool is_quiet); /* ask it to end; NULL = that cannot be asked */
+    /* What an operator does; NULL = nobody does anything. `draw` is his dice. */
+    void (*operate)(struct chance *draw);
+    int64_t longest_ns; /* how long a trouble lasts at most */
+    int64_t drift_ppb;  /* by how much the rates of two clocks may differ */
+    bool is_wild;
+    bool is_minor; /* only at a minority of the lock nodes, and nowhere else */
+};
+
+/* The scene must stay. */
+void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int64_t for_ns);
+void trouble_end(void);
+
+#endif
