@@ -155,7 +155,7 @@ static void places_check(void)
     }
 }
 
-/* --- what the queue node does ---------------------------------------------------------------------------------------- */
+/* --- what the queue node does ------------------------------------------------------------------------------------- */
 
 /* HOST:PID:NONCE */
 static void recovered(struct text identity)
@@ -165,6 +165,13 @@ static void recovered(struct text identity)
     for (unsigned i = 0; i < run_count; i++)
         runs[i].is_recovered |= runs[i].pid == pid;
     play_count("recoveries", 1);
+}
+
+/* Scripts that the server has not seen since it started, a process that is listed no more, and a full node. */
+static bool is_expected(const char *error)
+{
+    return strncmp(error, "NOSCRIPT", 8) == 0 || strncmp(error, "UNLISTED", 8) == 0 ||
+           (fleet.is_refusing && strncmp(error, "OOM", 3) == 0);
 }
 
 static void executed(void *context, const struct server_event *event)

@@ -13,7 +13,7 @@
 #include "worker/worker.h"
 #include "worker/worker_state.h"
 
-/* --- signals: worker/signals.h in the world ------------------------------------------------------------------------ */
+/* --- signals: worker/signals.h in the world ----------------------------------------------------------------------- */
 
 struct signals {
     struct worker *worker;
@@ -70,7 +70,7 @@ void fleet_signal(struct process *process, int number)
     loop_post(signals->worker->loop, &signal->message);
 }
 
-/* --- handlers ------------------------------------------------------------------------------------------------------ */
+/* --- handlers ----------------------------------------------------------------------------------------------------- */
 
 #define STEP_NS (20 * NS_PER_MS)
 
@@ -108,7 +108,7 @@ static struct plugins *handlers_make(void)
     return plugins;
 }
 
-/* --- the process --------------------------------------------------------------------------------------------------- */
+/* --- the process -------------------------------------------------------------------------------------------------- */
 
 static void worker_main(void *argument)
 {

@@ -146,7 +146,7 @@ static void token_check(const struct lock_user *user, unsigned resource)
     hold_count++;
 }
 
-/* --- what users tell ----------------------------------------------------------------------------------------------- */
+/* --- what users tell ---------------------------------------------------------------------------------------------- */
 
 void lock_judge_acquired(struct lock_user *user)
 {
@@ -202,7 +202,7 @@ void lock_judge_refused(struct lock_user *user, enum redlock_answer answer)
         noticed(user, "was refused for want of a majority");
 }
 
-/* --- when the trouble is over -------------------------------------------------------------------------------------- */
+/* --- when the trouble is over ------------------------------------------------------------------------------------- */
 
 bool lock_judge_has_recovered(const struct lock_schedule *schedule, const struct lock_user **who)
 {

@@ -30,7 +30,7 @@ int64_t node_now_us(const struct node *node)
     return host_wall(node->host, world_time()).us;
 }
 
-/* --- what the server does ------------------------------------------------------------------------------------------ */
+/* --- what the server does ----------------------------------------------------------------------------------------- */
 
 static void reply_sent(void *context, const char *bytes, size_t length)
 {
@@ -101,7 +101,7 @@ static void work_fire(struct world_event *event)
     tick_arm(node);
 }
 
-/* --- what comes ----------------------------------------------------------------------------------------------------- */
+/* --- what comes --------------------------------------------------------------------------------------------------- */
 
 static void piece_add(struct caller *caller, const char *bytes, size_t length)
 {

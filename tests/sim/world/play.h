@@ -17,7 +17,7 @@
 
 enum { PLAY_COUNTERS_MAX = 64, PLAY_TEXT_MAX = 600 };
 
-/* --- in a schedule ---------------------------------------------------------------------------------------------------- */
+/* --- in a schedule ------------------------------------------------------------------------------------------------ */
 
 /* What must not be was seen: the schedule ends, the first counts. */
 void play_violated(const char *judge, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -30,7 +30,7 @@ bool play_move(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* So much of the world's time has passed in the schedule. */
 void play_lasted(int64_t ns);
 
-/* --- all of them ------------------------------------------------------------------------------------------------------ */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 struct play {
     const char *name;

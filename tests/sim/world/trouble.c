@@ -62,7 +62,7 @@ static struct {
     bool is_over;
 } trouble;
 
-/* --- who ----------------------------------------------------------------------------------------------------------- */
+/* --- who ---------------------------------------------------------------------------------------------------------- */
 
 /* One of the first, which are the same through the whole schedule. */
 static struct node *weak_node(unsigned number)
