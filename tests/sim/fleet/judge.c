@@ -179,8 +179,7 @@ static void executed(void *context, const struct server_event *event)
     (void)context;
     if (event->script == NULL || event->reply == NULL)
         return;
-    if (event->reply->kind == REPLY_ERROR && !fleet.is_refusing &&
-        strncmp(event->reply->text.bytes, "NOSCRIPT", 8) != 0 && strncmp(event->reply->text.bytes, "UNLISTED", 8) != 0)
+    if (event->reply->kind == REPLY_ERROR && !is_expected(event->reply->text.bytes))
         play_violated("script", "%s answers %s", event->script, event->reply->text.bytes);
     if (strcmp(event->script, "recover") == 0)
         recovered(event->arguments[event->keys]);
