@@ -34,7 +34,6 @@ static bool name_is(const struct json_item *item, struct text_span name, struct 
     struct text_span found = item->name;
     if (item->name_escaped) {
         size_t length;
-        buffer_clear(unescaped);
         if (!json_text_unescape(found, buffer_reserve(unescaped, found.length), &length))
             return false; /* half a surrogate pair, which no text has */
         found = (struct text_span){unescaped->bytes, length};

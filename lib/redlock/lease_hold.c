@@ -38,7 +38,6 @@ struct lease_step hold_begin(struct lease *lease, const struct lease_terms *term
         terms->max_hold_ns > 0 ? instant_after(lease->validity_from, terms->max_hold_ns) : INSTANT_NEVER;
     lease->extending = false;
     lease->in_danger = false;
-    lease->splits = 0;
     extension_plan(lease, terms);
     return (struct lease_step){.news = LEASE_NEWS_ACQUIRED};
 }

@@ -367,7 +367,7 @@ function c_statement(is_bool,    at, end, is_case, is_declaration) {
     match(code, /[^ ]/)
     at = RSTART
     is_case = code ~ /^ *(case |default:)/
-    if (is_case) { return }
+    if (is_case || code ~ /(^|\n) *\[[A-Z_]+\] = "/) { return }
     if (match(code, /^ *(} )?(else )?(if|while) [(]/)) {
         at = RSTART + RLENGTH
         end = span_end(at, ";")
@@ -398,8 +398,8 @@ function c_statement_drop(    at, size) {
     match(code, /[^ ]/)
     at = RSTART
     size = length(code) - at + 1
-    # What only gives memory back is judged by the sanitizers.
-    if (code ~ /^ *(free|va_end|close|[a-z_]+_(fini|destroy))[(]/) { return }
+    # What gives memory back and what keeps threads apart is judged by the sanitizers.
+    if (code ~ /^ *(free|va_end|close|pthread_mutex_lock|[a-z_]+_(fini|destroy))[(]/) { return }
     if (code !~ /;$/ || code ~ /^ *(goto|for|while|do|else) ?/) { return }
     if (code ~ /^ *return/) {
         if (at > 5 && !falls_off) { emit("exit", at, size, ";") }

@@ -118,6 +118,23 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     waiting_names_fini(&other);
 }
 
+static void as_many_lists_as_there_can_be(void **state)
+{
+    (void)state;
+    struct waiting_names names = {0};
+    char texts[REDLOCK_RESOURCES_MAX][8];
+    const char *resources[REDLOCK_RESOURCES_MAX];
+    for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX; i++) {
+        snprintf(texts[i], sizeof texts[i], "%03u", i);
+        resources[i] = texts[i];
+    }
+    waiting_names_set(&names, resources, REDLOCK_RESOURCES_MAX, "mail");
+    assert_int_equal(names.count, WAITING_NAMES_MAX);
+    assert_string_equal(names.names[0], "resource:000");
+    assert_string_equal(waiting_names_class(&names), "class:mail");
+    waiting_names_fini(&names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +143,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waiters_are_believed_in_for_a_while, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hearsay_is_bounded_and_what_is_taken_is_not_forgotten, set_up, tear_down),
         cmocka_unit_test(lists_are_named_in_the_order_of_the_locks),
+        cmocka_unit_test(as_many_lists_as_there_can_be),
     };
     return cmocka_run_group_tests_name("contention", tests, NULL, NULL);
 }

@@ -253,13 +253,14 @@ static void names_may_not_repeat(void **state)
 static void escaped_names_are_recognised(void **state)
 {
     (void)state;
-    const char *text = "{\"\\u0063lass\":\"x\",\"ar\\u0067s\":[5],\"re\\u0073ource\":\"r\\u002d1\"}";
+    const char *text = "{\"\\u0063lass\":\"x\",\"ar\\u0067s\":[5],\"re\\u0073ource\":\"r\\u002d1\",\"\\u0061t\":9}";
     struct parsed parsed;
     parsed_init(&parsed, text, strlen(text));
     assert_true(parsed.valid);
     assert_string_equal(parsed.envelope.class_name, "x");
     assert_memory_equal(parsed.envelope.args.bytes, "[5]", 3);
     assert_string_equal(parsed.envelope.resources[0], "r-1");
+    assert_int_equal(parsed.envelope.at.us, 9000000);
     parsed_fini(&parsed);
 }
 

@@ -197,6 +197,24 @@ static void what_cannot_be_used_is_ignored_and_said(void **state)
     assert_null(task.ignored);
 }
 
+static void a_task_waits_in_the_list_of_a_resource_or_a_class(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"resource:", "resource:r", "class:c"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "\"%s\"", lists[i]);
+        parse_value("hf_line", value);
+        assert_string_equal(task.line, lists[i]);
+    }
+    static const char *const others[] = {"\"\"", "\"resource\"", "\"class\"", "\"queue:q\"", "1"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        parse_value("hf_line", others[i]);
+        assert_string_equal(task.line, "");
+        assert_null(task.ignored);
+    }
+}
+
 static void assert_expiry(const char *more, int64_t class_us, int64_t us)
 {
     parse(more);
@@ -340,6 +358,7 @@ int main(void)
         treatment_test(a_backtrace_is_wanted_whole_or_by_lines),
         treatment_test(batches_and_secrets_are_seen),
         treatment_test(what_cannot_be_used_is_ignored_and_said),
+        treatment_test(a_task_waits_in_the_list_of_a_resource_or_a_class),
         treatment_test(expiry_is_counted_from_the_creation),
         treatment_test(members_of_workers_do_not_count),
         treatment_test(blanks_at_the_end_do_not_count),

@@ -371,6 +371,16 @@ static void a_lost_claim_is_told_and_tried_again_once(void **state)
     assert_int_equal(flow.state, FLOW_IDLE);
 }
 
+static void a_claim_that_found_nothing_allows_another_try(void **state)
+{
+    (void)state;
+    struct flow flow = flow_claiming();
+    assert_int_equal(flow_claim_lost(&flow).move, FLOW_MOVE_CLAIM);
+    flow_nothing(&flow);
+    assert_int_equal(flow_wake(&flow).move, FLOW_MOVE_CLAIM);
+    assert_int_equal(flow_claim_lost(&flow).move, FLOW_MOVE_CLAIM);
+}
+
 static struct flow_step random_event(struct flow *flow, unsigned random)
 {
     const struct flow_task tasks[] = {
@@ -492,6 +502,7 @@ int main(void)
         cmocka_unit_test(an_abandoned_task_goes_back_and_keeps_its_lock),
         cmocka_unit_test(stopping_lets_what_runs_finish_and_claims_no_more),
         cmocka_unit_test(a_lost_claim_is_told_and_tried_again_once),
+        cmocka_unit_test(a_claim_that_found_nothing_allows_another_try),
         cmocka_unit_test(every_claimed_task_ends_exactly_once),
     };
     return cmocka_run_group_tests_name("flow", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "queue/json.h"
+#include "queue/json_scan.h"
 
 static const struct envelope_limits defaults = ENVELOPE_LIMITS_DEFAULT;
 static const struct envelope_limits unlimited = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
@@ -317,6 +318,20 @@ static void elements_come_as_they_are_written(void **state)
     assert_null(json_array_element((struct text_span){NULL, 0}, 0).bytes);
 }
 
+static void a_scan_that_fails_has_no_more_items(void **state)
+{
+    (void)state;
+    struct json_scan scan;
+    struct json_item item;
+    json_scan_begin(&scan, "[1,]", 4, &defaults, NULL);
+    assert_true(json_scan_open(&scan, '['));
+    assert_true(json_scan_next(&scan, &item));
+    assert_span(item.value, "1");
+    assert_false(json_scan_next(&scan, &item));
+    assert_false(json_scan_next(&scan, &item));
+    assert_false(json_scan_end(&scan));
+}
+
 static void members_of_an_object_are_found_by_name_and_counted(void **state)
 {
     (void)state;
@@ -429,6 +444,7 @@ int main(void)
         cmocka_unit_test(keys_are_counted_over_the_whole_text),
         cmocka_unit_test(the_size_is_checked_before_anything_else),
         cmocka_unit_test(elements_come_as_they_are_written),
+        cmocka_unit_test(a_scan_that_fails_has_no_more_items),
         cmocka_unit_test(members_of_an_object_are_found_by_name_and_counted),
         cmocka_unit_test(strings_are_unescaped),
         cmocka_unit_test(what_is_no_text_leaves_the_buffer_alone),

@@ -68,6 +68,18 @@ static void test_a_raise_without_the_node_that_forgot(void **state)
     assert_int_equal(step.news, LEASE_NEWS_ACQUIRED);
 }
 
+static void test_a_pass_that_its_void_vote_decides_ends_at_once(void **state)
+{
+    (void)state;
+    struct lease_terms terms = terms_of(3);
+    struct lease lease = asked(&terms);
+    vote_now(&lease, &terms, 0, LEASE_YES, ms_after(START, 1));
+    assert_empty(vote_now(&lease, &terms, 1, LEASE_NO, ms_after(START, 2)));
+    struct lease_step step = lease_forgot(&lease, &terms, 2, ms_after(START, 3));
+    assert_int_equal(step.news, LEASE_NEWS_REFUSED);
+    assert_int_equal(step.abandon, 7);
+}
+
 static void test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up(void **state)
 {
     (void)state;
@@ -171,6 +183,19 @@ static void test_e25_an_unfenced_hold_plants_nothing(void **state)
     struct lease_step step = lease_tick(&lease, &terms, now);
     assert_int_equal(step.replant, 0);
     assert_int_equal(step.extend, 7); /* what is still there may be extended */
+}
+
+static void test_its_vote_for_an_extension_under_way_is_void(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant now = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, now);
+    assert_empty(answer(&lease, &terms, "y", ms_after(now, 1)));
+    assert_empty(lease_forgot(&lease, &terms, 0, ms_after(now, 2)));
+    assert_empty(answer(&lease, &terms, " y", ms_after(now, 3)));
+    assert_int_equal(answer(&lease, &terms, "  y", ms_after(now, 4)).news, LEASE_NEWS_EXTENDED);
 }
 
 static void test_a_majority_that_forgot_and_refuses_is_a_loss(void **state)
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_a_vote_for_an_undecided_pass_is_void),
         cmocka_unit_test(test_a_vote_that_is_still_on_its_way_is_void_too),
         cmocka_unit_test(test_a_raise_without_the_node_that_forgot),
+        cmocka_unit_test(test_a_pass_that_its_void_vote_decides_ends_at_once),
         cmocka_unit_test(test_what_was_not_sent_to_a_node_that_forgot_is_not_cleaned_up),
         cmocka_unit_test(test_e26_the_key_is_planted_again_and_counts),
         cmocka_unit_test(test_a_not_where_it_was_never_acknowledged),
@@ -353,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_b_not_when_it_would_not_keep_the_key_any_more),
         cmocka_unit_test(test_c_a_node_that_refuses_is_out),
         cmocka_unit_test(test_e25_an_unfenced_hold_plants_nothing),
+        cmocka_unit_test(test_its_vote_for_an_extension_under_way_is_void),
         cmocka_unit_test(test_a_majority_that_forgot_and_refuses_is_a_loss),
         cmocka_unit_test(test_it_is_harmless_elsewhere),
         cmocka_unit_test(test_a_hold_over_a_time_that_nobody_knows_is_lost),

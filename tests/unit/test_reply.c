@@ -158,6 +158,7 @@ static void test_it_is_idle_only_between_replies(void **state)
     }
     buffer_fini(&out);
     redis_reader_destroy(reader);
+    redis_reader_destroy(NULL);
 }
 
 static void test_many_replies_in_one_piece(void **state)

@@ -266,6 +266,20 @@ static void a_random_walk_is_judged_by_all_samples(void **state)
     assert_true(noticed > 100 && fine > 1000);
 }
 
+/* A rate of ten in a thousand, over ten seconds. */
+static void before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says(void **state)
+{
+    (void)state;
+    static const struct trust_promise promise = {.rate_ppm = 10000, .window_ns = 20 * NS_PER_S};
+    struct trust_clock clock = {.is_known = false};
+    struct instant heard = {100 * NS_PER_S}, before = {90 * NS_PER_S};
+    trust_clock_read(&clock, &promise, &(struct trust_reading){heard, heard, 100 * US_PER_S});
+    assert_int_equal(trust_clock_low(&clock, &promise, before),
+                     trust_clock_low(&clock, &promise, heard) - 100 * NS_PER_MS - 1);
+    assert_int_equal(trust_clock_high(&clock, &promise, before),
+                     trust_clock_high(&clock, &promise, heard) + 100 * NS_PER_MS + 1);
+}
+
 /* An inspection that finds a step: it is one event. */
 static void a_step_in_an_inspection(void **state)
 {
@@ -768,6 +782,7 @@ int main(void)
         cmocka_unit_test(small_steps_add_up),
         cmocka_unit_test(a_clock_that_keeps_the_promise_is_never_blamed),
         cmocka_unit_test(a_random_walk_is_judged_by_all_samples),
+        cmocka_unit_test(before_the_last_sample_the_bounds_are_as_far_apart_as_the_rate_says),
         cmocka_unit_test(a_step_in_an_inspection),
         cmocka_unit_test(without_witnesses_nothing_is_written),
         cmocka_unit_test(a_step_long_ago_is_no_news_for_others),
