@@ -125,7 +125,7 @@ static bool moves(const struct server_connection *connection)
 static void connection_serve(struct server *server, struct server_connection *connection)
 {
     struct record record;
-    struct text *arguments = record_read(connection->blocked_for.bytes, &server->replies, &record);
+    struct text *arguments = record_unpack(connection->blocked_for.bytes, &server->replies, &record);
     size_t key = 1, keys = moves(connection) ? 1 : record.count - 2, count = record.count;
     while (key <= keys && !is_list(server, arguments[key]))
         key++;

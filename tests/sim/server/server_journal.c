@@ -24,7 +24,7 @@ void record_append(struct buffer *out, const struct text *arguments, size_t coun
     memcpy(out->bytes + from, &record, sizeof record);
 }
 
-struct text *record_read(const char *at, struct replies *replies, struct record *record)
+struct text *record_unpack(const char *at, struct replies *replies, struct record *record)
 {
     memcpy(record, at, sizeof *record);
     at += sizeof *record;
@@ -81,7 +81,7 @@ static void follower_advance(struct server *server, struct follower *follower, i
     while (follower->at < journal_at(server)) {
         struct record record;
         const struct text *arguments =
-            record_read(server->journal.bytes.bytes + (follower->at - server->journal.begin), &replies, &record);
+            record_unpack(server->journal.bytes.bytes + (follower->at - server->journal.begin), &replies, &record);
         if (record.now_us >= before_us)
             break;
         record_run(follower, arguments, &record, &replies);

@@ -150,7 +150,7 @@ enum request_found request_read(struct server_connection *connection, struct tex
 /* --- server_journal.c --------------------------------------------------------------------------------------------- */
 void record_append(struct buffer *out, const struct text *arguments, size_t count, int64_t now_us);
 /* The arguments of the record at `at`, in `replies`; their bytes stay in the buffer. */
-struct text *record_read(const char *at, struct replies *replies, struct record *record);
+struct text *record_unpack(const char *at, struct replies *replies, struct record *record);
 void journal_note(struct server *server, const struct text *arguments, size_t count);
 /* A command is over. */
 void journal_end(struct server *server);
