@@ -11,6 +11,7 @@
 #define TROUBLE_NS (20 * NS_PER_S)
 #define STEP_NS    (500 * NS_PER_MS)
 #define CALM_NS    (900 * NS_PER_S)
+#define HEAL_NS    (100 * NS_PER_S)
 #define STOP_NS    (60 * NS_PER_S)
 #define DRIFT_PPB  INT64_C(5000000) /* half of drift_factor */
 
@@ -62,6 +63,7 @@ static void draw(uint64_t seed)
     }
     fleet.is_minor = chance_pick(&fleet.chance, 5) == 0;
     fleet.is_wild = !fleet.is_minor && chance_pick(&fleet.chance, 8) == 0;
+    fleet.isolation = chance_pick(&fleet.chance, 2) == 0 ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;
     fleet.is_refusing = true; /* it may be out of memory */
     nodes_make();
     config_write();
@@ -79,6 +81,16 @@ static void operator_main(void *argument)
     fleet.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
     if (!fleet.is_made)
         play_violated("group", "%s", redlock_nodes_reason(nodes));
+    redlock_nodes_close(nodes);
+}
+
+static void heal_main(void *argument)
+{
+    char reason[256] = "";
+    (void)argument;
+    struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
+    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
+    world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
 }
 
@@ -180,8 +192,14 @@ void fleet_play(uint64_t seed)
     }
     fleet.is_calm = true;
     for (int64_t ns = 0; ns < CALM_NS && !(producers_have_ended() && fleet_is_idle()) && !play_is_violated();
-         ns += STEP_NS)
+         ns += STEP_NS) {
         run_for(STEP_NS);
+        if (ns != HEAL_NS)
+            continue;
+        /* Where no membership has a majority any more, nobody gets locks before an operator helps. */
+        play_count("helped by an operator", 1);
+        process_start(host_create("operator"), "operator", heal_main, NULL);
+    }
     if (!play_is_violated())
         fleet_judge_end();
     workers_stop();

@@ -3,6 +3,7 @@
 #ifndef SIM_FLEET_H
 #define SIM_FLEET_H
 
+#include "jobs/job.h"
 #include "queue/holdfast.h"
 #include "redlock/redlock.h"
 #include "tests/sim/world/node.h"
@@ -44,11 +45,12 @@ struct fleet {
     struct process *producers[FLEET_PRODUCERS_MAX];
     struct fleet_task tasks[FLEET_TASKS_MAX];
     int64_t push_gap_ns, hold_ns;
-    bool is_made;           /* the lock group */
-    bool is_calm;           /* the trouble has ended */
-    bool is_wild, is_minor; /* as in trouble.h */
-    bool is_refusing;       /* the queue node may refuse what is written */
-    unsigned scripts;       /* that the queue node executed */
+    enum hf_isolation isolation; /* of handlers */
+    bool is_made;                /* the lock group */
+    bool is_calm;                /* the trouble has ended */
+    bool is_wild, is_minor;      /* as in trouble.h */
+    bool is_refusing;            /* the queue node may refuse what is written */
+    unsigned scripts;            /* that the queue node executed */
 };
 
 extern struct fleet fleet; /* one schedule in a process */
@@ -58,6 +60,14 @@ void fleet_play(uint64_t seed);
 /* fleet/worker.c */
 void fleet_worker_start(struct fleet_worker *worker);
 void fleet_signal(struct process *process, int number);
+
+struct hf_job;
+int fleet_handler_run(struct hf_job *job, void *state);
+
+/* fleet/zygote.c: in the process that becomes a worker. */
+struct zygote;
+struct board;
+void fleet_zygote_start(struct zygote *zygote, struct board *board);
 
 /* fleet/producer.c */
 void fleet_producer_start(unsigned number);

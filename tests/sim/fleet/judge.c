@@ -31,6 +31,12 @@ static struct run runs[RUNS_MAX];
 static unsigned run_count;
 static uint64_t highest[FLEET_RESOURCES_MAX]; /* token of those that ended */
 
+/* A runner process runs what its worker claimed. */
+static pid_t worker_pid(const struct process *process)
+{
+    return process->parent != NULL ? process->parent->pid : process->pid;
+}
+
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
 static bool believes(const struct run *run)
@@ -73,8 +79,11 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     task->begun++;
     run_check(task, token);
     if (run_count < RUNS_MAX)
-        runs[run_count++] = (struct run){
-            .job = job, .task = task, .process = process_current(), .pid = process_current()->pid, .token = token};
+        runs[run_count++] = (struct run){.job = job,
+                                         .task = task,
+                                         .process = process_current(),
+                                         .pid = worker_pid(process_current()),
+                                         .token = token};
 }
 
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, bool is_done)
@@ -205,6 +214,8 @@ bool fleet_is_idle(void)
 
 void fleet_judge_end(void)
 {
+    for (unsigned i = 0; i < fleet.node_count; i++)
+        node_tell(fleet.nodes[i], "hf:lock:group");
     places_check();
     for (unsigned i = 0; i < fleet.task_count; i++) {
         const struct fleet_task *task = &fleet.tasks[i];

@@ -81,7 +81,7 @@ static struct fleet_task *task_of(const struct hf_job *job)
     return &fleet.tasks[number];
 }
 
-static int run(hf_job *job, void *state)
+int fleet_handler_run(hf_job *job, void *state)
 {
     (void)state;
     struct fleet_task *task = task_of(job);
@@ -103,7 +103,7 @@ static struct plugins *handlers_make(void)
 {
     struct plugins *plugins = plugins_create_built_in("world", NULL);
     struct plugin_handler handler = {
-        .class_name = "work", .run = run, .isolation = HF_ISOLATION_THREAD, .origin = "world"};
+        .class_name = "work", .run = fleet_handler_run, .isolation = fleet.isolation, .origin = "world"};
     invariant(plugins_add_built_in(plugins, &handler));
     return plugins;
 }
@@ -115,7 +115,7 @@ static void worker_main(void *argument)
     (void)argument;
     struct findings findings = {0};
     struct buffer text = {0};
-    struct zygote zygote = {.socket = -1};
+    struct zygote zygote;
     bool abandoned = false;
     buffer_format(&text, "%s", fleet.config);
     struct config *config = config_read_written(&text, &findings);
@@ -129,6 +129,7 @@ static void worker_main(void *argument)
                                      .hosts = job_hosts_create(config),
                                      .board = board_create(WORKER_SLOTS(config->worker.threads)),
                                      .zygote = &zygote};
+    fleet_zygote_start(&zygote, options.board);
     (void)worker_run(&options, &abandoned);
 }
 

@@ -13,6 +13,7 @@
 #include "base/invariant.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "tests/sim/world/local.h"
 
 #define LATE_MIN_NS     (200 * NS_PER_MS)
 #define LATE_MAX_NS     (3 * NS_PER_S)
@@ -416,6 +417,8 @@ static struct socket *socket_find(int fd)
 int socket_ready(int fd)
 {
     const struct socket *socket = socket_find(fd);
+    if (local_is(fd))
+        return local_ready(fd);
     if (socket == NULL || socket->state == SOCKET_FRESH || socket->state == SOCKET_CONNECTING)
         return 0;
     if (socket->state == SOCKET_FAILED)
@@ -430,6 +433,8 @@ void socket_watch(int fd, struct loop *loop)
     struct socket *socket = socket_find(fd);
     if (socket != NULL)
         socket->loop = loop;
+    else
+        local_watch(fd, loop);
 }
 
 /* Bytes that nobody acknowledged: their way is cut, or that of the acknowledgements, or nobody is there. */
@@ -517,6 +522,7 @@ void sockets_end(struct process *process, bool is_silent)
 {
     while (!list_is_empty(&process->sockets))
         socket_close(list_owner(process->sockets.next, struct socket, link), is_silent);
+    locals_end(process);
 }
 
 /* --- what the linker puts in the place of the kernel's ------------------------------------------------------------ */
@@ -585,7 +591,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
 {
     struct socket *socket = socket_find(fd);
     if (socket == NULL)
-        return __real_send(fd, bytes, length, flags);
+        return local_is(fd) ? local_send(fd, bytes, length) : __real_send(fd, bytes, length, flags);
     if (socket->state != SOCKET_OPEN) {
         errno = socket->state == SOCKET_FAILED ? EPIPE : ENOTCONN;
         return -1;
@@ -605,7 +611,7 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 {
     struct socket *socket = socket_find(fd);
     if (socket == NULL)
-        return __real_recv(fd, bytes, length, flags);
+        return local_is(fd) ? local_receive(fd, bytes, length) : __real_recv(fd, bytes, length, flags);
     size_t there = socket->in.length - socket->taken;
     if (there == 0) {
         if (socket->state != SOCKET_FAILED && socket->has_end)
@@ -645,6 +651,10 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
 int __wrap_close(int fd)
 {
     struct socket *socket = socket_find(fd);
+    if (socket == NULL && local_is(fd)) {
+        local_close(fd);
+        return 0;
+    }
     if (socket == NULL)
         return __real_close(fd);
     socket_close(socket, false);

@@ -207,3 +207,12 @@ void node_resume(struct node *node)
     work_arm(node);
     tick_arm(node);
 }
+
+void node_tell(const struct node *node, const char *key)
+{
+    const struct item *item = table_find(&server_keyspace(node->server)->keys, text_of(key));
+    if (item == NULL || item->value->type != VALUE_STRING)
+        world_tell("%s: no %s", node->name, key);
+    else
+        world_tell("%s: %s %.*s", node->name, key, (int)item->value->string.length, item->value->string.bytes);
+}

@@ -31,5 +31,7 @@ void node_resume(struct node *node);
 /* After a step of its clock. */
 void node_look(struct node *node);
 int64_t node_now_us(const struct node *node);
+/* Into the history: what it holds as text under that key. */
+void node_tell(const struct node *node, const char *key);
 
 #endif

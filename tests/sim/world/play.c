@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "tests/sim/world/network.h"
 #include "tests/sim/world/world.h"
 
-enum { MOVES_MAX = 1024, HANG_S = 120 };
+enum { MOVES_MAX = 1024, HANG_S = 120, LOGGED_EACH = 16 };
 
 struct counter {
     const char *name; /* the same address in each child */
@@ -104,6 +105,8 @@ static void child_main(const struct play *of, uint64_t seed)
     world_begin(seed);
     network_begin();
     world_tell_to_stderr(getenv("HF_TRACE") != NULL);
+    /* Now and then all is formatted, though nobody reads it. */
+    log_set_level(world_is_told() || seed % LOGGED_EACH == 0 ? LOG_DEBUG : LOG_NOTHING);
     of->schedule(seed);
     fflush(NULL);
     if (getenv("HF_COVERAGE") != NULL)

@@ -76,6 +76,7 @@ struct instant host_truth(const struct host *host, struct instant boot);
 struct process {
     struct list link; /* of its host */
     struct host *host;
+    struct process *parent; /* whose child it is; NULL = nobody's */
     char name[32];
     pid_t pid;
     bool is_alive, is_paused, has_ended; /* ended by itself: its main function returned */
