@@ -21,7 +21,7 @@ struct fleet fleet;
 
 static void nodes_make(void)
 {
-    static char names[FLEET_NODES_MAX][8];
+    static char names[FLEET_NODES_MAX][16];
     fleet.queue = node_create("queue");
     fleet.node_count = chance_pick(&fleet.chance, 2) == 0 ? 3 : 5;
     for (unsigned i = 0; i < fleet.node_count; i++) {
@@ -178,7 +178,7 @@ void fleet_play(uint64_t seed)
     for (int64_t ns = 0; ns < MAKE_NS && !fleet.is_made; ns += STEP_NS)
         run_for(STEP_NS);
     for (unsigned i = 0; i < fleet.worker_count; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "host%u", i);
         fleet.workers[i] = (struct fleet_worker){.number = i, .host = host_create(name)};
         fleet_worker_start(&fleet.workers[i]);

@@ -6,7 +6,7 @@
 
 static void task_push(struct hf_producer *producer, struct fleet_task *task)
 {
-    char args[16], resource[8];
+    char args[16], resource[16];
     const char *resources[] = {resource};
     struct hf_receipt receipt;
     snprintf(args, sizeof args, "[%u]", task->number);

@@ -35,7 +35,7 @@ static void nodes_make(void)
 
 static void client_make(struct lock_client *client, unsigned number)
 {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "client%u", number);
     client->schedule = &schedule;
     client->number = number;

@@ -39,7 +39,7 @@ struct lock_schedule {
     struct chance chance; /* of what the schedule is like; the world has its own */
     unsigned node_count, client_count, user_count, resource_count;
     struct node *nodes[LOCK_NODES_MAX];
-    char names[LOCK_NODES_MAX][8];
+    char names[LOCK_NODES_MAX][16];
     struct lock_client clients[LOCK_CLIENTS_MAX];
     int64_t max_ttl_ns;
     bool is_calm;     /* the trouble has ended: holds are short */
