@@ -1,9 +1,12 @@
 /* Threads are fibers: one runs until it waits. The linker puts the __wrap_ functions in the place of those of the C
  * library; outside the processes of the world they do what these do. A mutex needs no memory: nobody waits while
  * holding one, but for a condition, which gives it up. */
+#undef _FORTIFY_SOURCE /* whose longjmp wants to stay on one stack */
+
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +41,8 @@ struct thread {
     struct list link; /* of its process */
     struct process *process;
     struct world_event event;
-    ucontext_t context;
+    ucontext_t first; /* where it begins */
+    jmp_buf place;    /* where it goes on: unlike swapcontext a jump costs no system call */
     char *stack;
     void *fake_stack; /* of the sanitizer */
     void (*main)(void *argument);
@@ -46,12 +50,12 @@ struct thread {
     void *argument, *result;
     const void *waits_for;
     struct instant until; /* by the clock of its host */
-    bool was_woken, is_in_turn, has_ended, ends_process;
+    bool was_woken, is_in_turn, has_begun, has_ended, ends_process;
     unsigned mutexes;
 };
 
 static struct {
-    ucontext_t outside;
+    jmp_buf outside;
     const void *stack; /* of the outside, for the sanitizer */
     size_t stack_size;
     void *fake_stack;
@@ -115,10 +119,8 @@ static void switch_end(void *fake_stack, const void **stack, size_t *size)
 static void switch_out(struct thread *self)
 {
     switch_begin(self->has_ended ? NULL : &self->fake_stack, fibers.stack, fibers.stack_size);
-    if (self->has_ended)
-        setcontext(&fibers.outside);
-    else
-        swapcontext(&self->context, &fibers.outside);
+    if (self->has_ended || _setjmp(self->place) == 0)
+        _longjmp(fibers.outside, 1);
     switch_end(self->fake_stack, &fibers.stack, &fibers.stack_size);
 }
 
@@ -134,12 +136,22 @@ static void thread_body(void)
     switch_out(self);
 }
 
+static void jump_in(void)
+{
+    if (_setjmp(fibers.outside) != 0)
+        return; /* it is back */
+    if (fibers.current->has_begun)
+        _longjmp(fibers.current->place, 1);
+    fibers.current->has_begun = true;
+    setcontext(&fibers.current->first);
+}
+
 static void switch_in(struct thread *thread)
 {
     fibers.current = thread;
     process_enter(thread->process);
     switch_begin(&fibers.fake_stack, thread->stack + GUARD_SIZE, STACK_SIZE - GUARD_SIZE);
-    swapcontext(&fibers.outside, &thread->context);
+    jump_in();
     switch_end(fibers.fake_stack, NULL, NULL);
     process_leave(thread->process);
     fibers.current = NULL;
@@ -196,10 +208,10 @@ static struct thread *thread_create(struct process *process, void *argument)
     list_init(&thread->link);
     list_append(&process->threads, &thread->link);
     thread->stack = stack_take();
-    getcontext(&thread->context);
-    thread->context.uc_stack.ss_sp = thread->stack + GUARD_SIZE;
-    thread->context.uc_stack.ss_size = STACK_SIZE - GUARD_SIZE;
-    makecontext(&thread->context, thread_body, 0);
+    getcontext(&thread->first);
+    thread->first.uc_stack.ss_sp = thread->stack + GUARD_SIZE;
+    thread->first.uc_stack.ss_size = STACK_SIZE - GUARD_SIZE;
+    makecontext(&thread->first, thread_body, 0);
     thread_due(thread);
     return thread;
 }
