@@ -219,7 +219,7 @@ static uint64_t expectations_check(const struct play *of, const struct result *s
 
 static void sum_print(const struct play *of, const struct result *sum, uint64_t seed, uint64_t played, double seconds)
 {
-    printf("%s: %llu schedules from seed %llu on, %.0f virtual seconds, %.1f a second\n", of->name,
+    printf("simulated %s: %llu schedules from seed %llu on, %.0f virtual seconds, %.1f a second\n", of->name,
            (unsigned long long)played, (unsigned long long)seed, (double)sum->lasted_ns / 1e9,
            (double)played / (seconds > 0 ? seconds : 1));
     for (unsigned i = 0; i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL; i++)
