@@ -80,11 +80,12 @@ void slot_seek_heir(struct slot *slot)
 }
 
 /* The slot's task has ended and its lock goes to its mate: then the call that settles the one claims the heir of the
- * other. It gives up the place in one list, so that is for tasks that had to do with one. */
+ * other. It gives up the place in one list, so that is for tasks that had to do with one; and it settles a claim, which
+ * a task that runs at most once has no more. */
 bool slot_goes_on_as_heir(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    return slot->left.kind == SLOT_LEFT_TO_HEIR && slot->waiting.count == 1 &&
+    return slot->left.kind == SLOT_LEFT_TO_HEIR && slot->waiting.count == 1 && !slot->rules.at_most_once &&
            slot->mate->rules.hold_at_least_ns == 0 && worker_may_claim(worker) &&
            slot->chain.length + 1 < worker->options.config->lock.hand_over_tasks && chain_may_go_on(slot) &&
            contention_has_waiters(worker->contention, slot->waiting.names[0], loop_now(worker->loop));
