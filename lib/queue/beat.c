@@ -12,7 +12,7 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-enum { DEAD_A_BEAT = 8, BEATS_A_LEASE = 3 };
+enum { BEATS_A_LEASE = 3 };
 
 /* What beat.lua answers. */
 enum { BEAT_STATE, BEAT_RUN_ID, BEAT_PAUSED, BEAT_DEAD, BEAT_CLAIMS, BEAT_SERVING, BEAT_NOW, BEAT_ANSWERS };
@@ -131,7 +131,7 @@ static void beat_send(struct queue *queue)
     redis_request_text(out, queue->keys.paused);
     redis_request_text(out, queue->identity);
     queue_request_lease(queue, out);
-    redis_request_integer(out, DEAD_A_BEAT);
+    redis_request_integer(out, RECOVERY_DEAD_MAX);
     redis_request_text(out, queue->keys.process_prefix);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);

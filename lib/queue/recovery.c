@@ -14,14 +14,14 @@
 enum { POISON_RECOVERIES = 3, POISON_MEMORY_S = 72 * 3600 };
 /* And so many while the handler of another one had crashed: who damages the memory of others is never named. */
 enum { BESIDE_RECOVERIES = 20 };
-enum { DEAD_MAX = 8, IDENTITY_MAX = 320, ORPHAN_BYTES = 4 << 20 };
+enum { IDENTITY_MAX = 320, ORPHAN_BYTES = 4 << 20 };
 /* A move of a dead process may arrive as late as its kernel, or a stopped server, keeps what it wrote. */
 enum { LAST_LOOK_S = 1800, LOOKS = 2 };
 
 struct recovery {
     struct queue *queue;
     struct redis_call call;
-    char dead[DEAD_MAX][IDENTITY_MAX];
+    char dead[RECOVERY_DEAD_MAX][IDENTITY_MAX];
     unsigned dead_count, at; /* dead[at] is being recovered */
     bool with_records;       /* a task is buried this time, so the records are made */
     unsigned back, buried;   /* of the present one */
@@ -232,7 +232,7 @@ void recovery_start(struct recovery *recovery, const struct redis_reply *dead)
     if (recovery->dead_count > 0 || dead->kind != REDIS_ARRAY)
         return;
     recovery->at = 0;
-    for (size_t i = 0; i < dead->count && recovery->dead_count < DEAD_MAX; i++)
+    for (size_t i = 0; i < dead->count && recovery->dead_count < RECOVERY_DEAD_MAX; i++)
         if (dead->elements[i].kind == REDIS_STRING && dead->elements[i].length < IDENTITY_MAX)
             snprintf(recovery->dead[recovery->dead_count++], IDENTITY_MAX, "%s", dead->elements[i].bytes);
     if (recovery->dead_count > 0)

@@ -13,6 +13,9 @@
 
 #include "redis/reply.h"
 
+/* The processes of a few hosts, and those that are looked at again: with their beat all of them are recovered. */
+enum { RECOVERY_DEAD_MAX = 64 };
+
 struct queue;
 struct recovery;
 
