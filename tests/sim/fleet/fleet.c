@@ -4,95 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/redlock_nodes.h"
+#include "queue/scripts.h"
 #include "tests/sim/world/trouble.h"
 
 #define MAKE_NS    (5 * NS_PER_S)
 #define TROUBLE_NS (20 * NS_PER_S)
 #define STEP_NS    (500 * NS_PER_MS)
-#define CALM_NS    (900 * NS_PER_S)
+#define TICK_NS    (100 * NS_PER_MS)
+#define CALM_NS    (400 * NS_PER_S)
 #define HEAL_NS    (100 * NS_PER_S)
-#define STOP_NS    (60 * NS_PER_S)
+#define STOP_NS    (32 * NS_PER_S)
 #define DRIFT_PPB  INT64_C(5000000) /* half of drift_factor */
 
 struct fleet fleet;
 
-/* --- what it is like ---------------------------------------------------------------------------------------------- */
-
-static void nodes_make(void)
-{
-    static char names[FLEET_NODES_MAX][16];
-    fleet.queue = node_create("queue");
-    fleet.node_count = chance_pick(&fleet.chance, 2) == 0 ? 3 : 5;
-    for (unsigned i = 0; i < fleet.node_count; i++) {
-        snprintf(names[i], sizeof names[i], "lock%u", i + 1);
-        fleet.nodes[i] = node_create(names[i]);
-        fleet.lock_nodes[i] = (struct redlock_node){.name = names[i], .host = names[i], .port = 6379};
-    }
-    fleet.lock_options = (struct redlock_options){.nodes = fleet.lock_nodes, .node_count = fleet.node_count};
-}
-
-static void config_write(void)
-{
-    int length = snprintf(fleet.config, sizeof fleet.config,
-                          "worker = { threads = %u; queues = [\"default\"]; log_level = \"%s\"; allow_root = true; };\n"
-                          "queue_node = { host = \"queue\"; port = 6379; };\n"
-                          "lock = { ttl = \"%lldms\"; };\nlock_nodes = (",
-                          fleet.threads, world_is_told() ? "debug" : "error",
-                          (long long)chance_scale(&fleet.chance, 1000, 5000));
-    for (unsigned i = 0; i < fleet.node_count; i++)
-        length += snprintf(fleet.config + length, sizeof fleet.config - (size_t)length,
-                           "%s{ host = \"lock%u\"; port = 6379; }", i > 0 ? ", " : " ", i + 1);
-    snprintf(fleet.config + length, sizeof fleet.config - (size_t)length, " );\n");
-}
-
-static void draw(uint64_t seed)
-{
-    fleet.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
-    fleet.worker_count = 1 + chance_pick(&fleet.chance, FLEET_WORKERS_MAX);
-    fleet.producer_count = 1 + chance_pick(&fleet.chance, FLEET_PRODUCERS_MAX);
-    fleet.task_count = (unsigned)chance_scale(&fleet.chance, 8, 80);
-    fleet.resource_count = 1 + chance_pick(&fleet.chance, FLEET_RESOURCES_MAX);
-    fleet.threads = 1 + chance_pick(&fleet.chance, 8);
-    fleet.push_gap_ns = chance_scale(&fleet.chance, NS_PER_MS, 500 * NS_PER_MS);
-    fleet.hold_ns = chance_scale(&fleet.chance, NS_PER_MS, 2 * NS_PER_S);
-    for (unsigned i = 0; i < fleet.task_count; i++) {
-        unsigned resource = chance_pick(&fleet.chance, fleet.resource_count + 1);
-        fleet.tasks[i].number = i;
-        fleet.tasks[i].resource = resource == fleet.resource_count ? FLEET_RESOURCES_MAX : resource;
-    }
-    fleet.is_minor = chance_pick(&fleet.chance, 5) == 0;
-    fleet.is_wild = !fleet.is_minor && chance_pick(&fleet.chance, 8) == 0;
-    fleet.isolation = chance_pick(&fleet.chance, 2) == 0 ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;
-    fleet.is_refusing = true; /* it may be out of memory */
-    nodes_make();
-    config_write();
-    fleet_judge_watch();
-}
-
-/* --- the operator ------------------------------------------------------------------------------------------------- */
-
-static void operator_main(void *argument)
-{
-    char reason[256] = "";
-    (void)argument;
-    struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
-    struct redlock_group_terms terms = {.max_ttl_ns = 5 * NS_PER_S};
-    fleet.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
-    if (!fleet.is_made)
-        play_violated("group", "%s", redlock_nodes_reason(nodes));
-    redlock_nodes_close(nodes);
-}
-
-static void heal_main(void *argument)
-{
-    char reason[256] = "";
-    (void)argument;
-    struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
-    world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
-    redlock_nodes_close(nodes);
-}
+static struct trouble_scene scene;
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
@@ -118,9 +44,30 @@ static void worker_stop_gently(unsigned number, bool is_quiet)
     fleet_signal(fleet.workers[number].process, SIGTERM);
 }
 
+static void queue_fell_back(void)
+{
+    fleet_places_rolled_back();
+}
+
+/* The queue node is gone for good, and its replica, which lags, takes its place. */
+static bool fail_over(bool is_silent)
+{
+    struct node *replica = fleet.replica;
+    if (replica == NULL)
+        return false;
+    play_count("failover", 1);
+    world_tell("the queue node fails over to its replica");
+    node_stop(fleet.queue, is_silent);
+    server_promote(replica->server, node_now_us(replica));
+    network_name("queue", replica->host);
+    fleet.queue = scene.queue = replica;
+    fleet.replica = NULL;
+    fleet_places_rolled_back();
+    return true;
+}
+
 static void trouble_begin(void)
 {
-    static struct trouble_scene scene;
     scene = (struct trouble_scene){.nodes = fleet.nodes,
                                    .node_count = fleet.node_count,
                                    .queue = fleet.queue,
@@ -129,12 +76,55 @@ static void trouble_begin(void)
                                    .host = host_of,
                                    .restart = worker_restart,
                                    .stop = worker_stop_gently,
+                                   .operate = fleet_operate,
+                                   .fell_back = queue_fell_back,
+                                   .fail_over = fail_over,
                                    .longest_ns = chance_scale(&fleet.chance, 100 * NS_PER_MS, 20 * NS_PER_S),
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
-                                   .is_minor = fleet.is_minor};
+                                   .is_minor = fleet.is_minor,
+                                   .kinds = fleet.peace == PEACE_OF_MIND ? TROUBLE_OF_OPERATORS
+                                            : fleet.peace == PEACE_KILLS ? TROUBLE_OF_KILLS
+                                                                         : TROUBLE_OF_ALL_KINDS};
     trouble_draw(&scene, &fleet.chance, TROUBLE_NS);
 }
+
+/* --- now and then ------------------------------------------------------------------------------------------------- */
+
+/* Since when the worker has been well that has been for longest. */
+static struct instant well_since(void)
+{
+    struct instant since = world_time();
+    for (unsigned i = 0; i < fleet.worker_count; i++) {
+        const struct fleet_worker *worker = &fleet.workers[i];
+        bool is_well = worker->process->is_alive && !worker->process->is_paused;
+        if (is_well && instant_before(worker->since, since))
+            since = worker->since;
+    }
+    return since;
+}
+
+static void workers_look(void)
+{
+    bool may_be_well = fleet.peace != PEACE_NONE || fleet.is_calm;
+    for (unsigned i = 0; i < fleet.worker_count; i++) {
+        const struct process *process = fleet.workers[i].process;
+        fleet.was_killed |= !process->is_alive && !process->has_ended;
+    }
+    fleet.healthy_since = may_be_well ? well_since() : world_time();
+    if (fleet.peace == PEACE_NONE && instant_before(fleet.healthy_since, fleet.calm_at))
+        fleet.healthy_since = fleet.calm_at;
+}
+
+static void tick_fire(struct world_event *event)
+{
+    workers_look();
+    fleet_places_tick();
+    fleet_line_tick();
+    world_at(event, instant_after(world_time(), TICK_NS));
+}
+
+static struct world_event tick = {.fire = tick_fire};
 
 /* --- its course --------------------------------------------------------------------------------------------------- */
 
@@ -152,56 +142,96 @@ static bool producers_have_ended(void)
     return true;
 }
 
-static bool workers_have_ended(void)
+static void worker_end(struct fleet_worker *worker)
 {
-    for (unsigned i = 0; i < fleet.worker_count; i++)
-        if (fleet.workers[i].process->is_alive)
-            return false;
-    return true;
+    const struct process *process = worker->process;
+    fleet_signal(worker->process, SIGTERM);
+    for (int64_t ns = 0; ns < STOP_NS && process->is_alive && !play_is_violated(); ns += STEP_NS)
+        run_for(STEP_NS);
+    if (process->is_alive && !play_is_violated())
+        play_violated("stopped", "%s does not stop", process->name);
+    if (process->has_ended && !play_is_violated())
+        fleet_places_ended(process);
 }
 
-static void workers_stop(void)
+/* Each is stopped in order, and another takes its place. */
+static void workers_replace(void)
+{
+    for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++) {
+        worker_end(&fleet.workers[i]);
+        fleet_worker_start(&fleet.workers[i]);
+    }
+}
+
+static void workers_start(void)
+{
+    for (unsigned i = 0; i < fleet.worker_count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "host%u", i);
+        fleet.workers[i] = (struct fleet_worker){.number = i, .host = host_create(name)};
+        fleet_worker_start(&fleet.workers[i]);
+    }
+}
+
+static void trouble_pass(void)
+{
+    if (play_is_violated())
+        return;
+    trouble_begin();
+    run_for(TROUBLE_NS);
+    trouble_end();
+}
+
+/* Those that an operator asked to end, or made quiet, end and begin anew; what he paused goes on. */
+static void calm_begin(bool is_again)
 {
     for (unsigned i = 0; i < fleet.worker_count; i++)
-        fleet_signal(fleet.workers[i].process, SIGTERM);
-    for (int64_t ns = 0; ns < STOP_NS && !workers_have_ended() && !play_is_violated(); ns += STEP_NS)
+        if (is_again && !fleet.workers[i].process->is_alive)
+            fleet_worker_start(&fleet.workers[i]);
+    if (fleet.has_operators)
+        fleet_resume();
+}
+
+static void calm_pass(void)
+{
+    bool rolls = chance_pick(&fleet.chance, 4) == 0;
+    fleet.is_calm = true;
+    fleet.calm_at = world_time();
+    calm_begin(false);
+    run_for(STEP_NS);
+    if (rolls || fleet.has_operators)
+        workers_replace();
+    for (int64_t ns = 0; ns < CALM_NS && !(producers_have_ended() && fleet_is_idle()) && !play_is_violated();
+         ns += STEP_NS) {
+        if (ns % (10 * NS_PER_S) == 0)
+            calm_begin(true);
+        if (ns == HEAL_NS)
+            fleet_group_heal();
         run_for(STEP_NS);
-    if (!play_is_violated() && !workers_have_ended())
-        play_violated("liveness", "a worker does not stop");
+    }
+    if (!play_is_violated())
+        fleet_places_end();
+    for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)
+        worker_end(&fleet.workers[i]);
 }
 
 void fleet_play(uint64_t seed)
 {
     struct instant begun = world_time();
-    draw(seed);
-    process_start(host_create("operator"), "operator", operator_main, NULL);
+    server_name_scripts(queue_scripts, QUEUE_SCRIPT_COUNT);
+    if (!world_is_told()) /* what commands print is of no interest */
+        stderr = fopen("/dev/null", "w");
+    stdout = fopen("/dev/null", "w");
+    fleet_plan(seed);
+    fleet_group_make();
     for (int64_t ns = 0; ns < MAKE_NS && !fleet.is_made; ns += STEP_NS)
         run_for(STEP_NS);
-    for (unsigned i = 0; i < fleet.worker_count; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "host%u", i);
-        fleet.workers[i] = (struct fleet_worker){.number = i, .host = host_create(name)};
-        fleet_worker_start(&fleet.workers[i]);
-    }
+    workers_start();
     for (unsigned i = 0; i < fleet.producer_count; i++)
         fleet_producer_start(i);
-    if (!play_is_violated()) {
-        trouble_begin();
-        run_for(TROUBLE_NS);
-        trouble_end();
-    }
-    fleet.is_calm = true;
-    for (int64_t ns = 0; ns < CALM_NS && !(producers_have_ended() && fleet_is_idle()) && !play_is_violated();
-         ns += STEP_NS) {
-        run_for(STEP_NS);
-        if (ns != HEAL_NS)
-            continue;
-        /* Where no membership has a majority any more, nobody gets locks before an operator helps. */
-        play_count("helped by an operator", 1);
-        process_start(host_create("operator"), "operator", heal_main, NULL);
-    }
-    if (!play_is_violated())
-        fleet_judge_end();
-    workers_stop();
+    fleet_foreigner_start();
+    world_at(&tick, instant_after(world_time(), TICK_NS));
+    trouble_pass();
+    calm_pass();
     play_lasted(instant_since(begun, world_time()));
 }

@@ -1,5 +1,5 @@
-/* One schedule of a fleet: a queue node, lock nodes, worker processes as production runs them, producers, an operator,
- * trouble, and judges. */
+/* One schedule of a fleet: a queue node with a replica, lock nodes, worker processes as production runs them, producers
+ * of this library and of others, operators who use the program's commands, trouble, and judges. */
 #ifndef SIM_FLEET_H
 #define SIM_FLEET_H
 
@@ -15,54 +15,133 @@ enum {
     FLEET_PRODUCERS_MAX = 2,
     FLEET_TASKS_MAX = 256,
     FLEET_RESOURCES_MAX = 4,
-    PLACES_EACH = 16 /* scripts: so often all places are looked at */
+    FLEET_QUEUES = 3,
+    FLEET_NONSENSE_MAX = 4
 };
+
+/* --- what tasks are like ------------------------------------------------------------------------------------------ */
+
+enum fleet_class {
+    CLASS_WORK,
+    CLASS_SERIAL, /* one at a time in a process */
+    CLASS_ONCE,   /* at most once */
+    CLASS_CACHE,  /* efficiency: skipped when its lock is held, which it keeps for a while */
+    CLASS_LATER,  /* comes again when its lock is held */
+    CLASS_STRICT, /* fails when its lock is held */
+    CLASS_BRIEF,  /* has a time limit */
+    CLASS_HELD,   /* may hold its lock for so long */
+    CLASS_FRAIL,  /* one retry */
+    CLASS_GONE,   /* no retry and no grave */
+    CLASS_NOBODY, /* that no worker serves */
+    CLASSES
+};
+extern const char *const fleet_class_names[CLASSES];
+
+enum fleet_habit { HABIT_DOES, HABIT_FAILS, HABIT_SNOOZES, HABIT_DISCARDS, HABIT_BURIES };
+
+enum fleet_origin { OF_PRODUCER, OF_HANDLER, OF_FOREIGN };
+
+enum fleet_place { NOWHERE, IN_QUEUE, IN_BELL, IN_CLAIM, IN_SCHEDULE, IN_RETRY, IN_DEAD };
 
 /* What is known of a task from outside. */
 struct fleet_task {
     char jid[32];
-    unsigned number, resource; /* FLEET_RESOURCES_MAX = it needs no lock */
+    unsigned number, queue;
+    unsigned resources[2], resource_count;
+    enum fleet_class kind;
+    enum fleet_habit habit;
+    enum fleet_origin origin;
+    unsigned child; /* that its handler pushes; 0 = none */
+    int64_t in_ms, expires_ms;
+    bool is_unique;
+    unsigned key; /* what its arguments are: those of unique tasks may be the same */
+    bool is_slow; /* its handler takes longer than it should, and does not listen */
     enum hf_push_answer pushed;
-    unsigned begun, ended; /* runs of its handler: ended as done */
-    bool is_unwanted;      /* an operator cancelled or deleted it */
+    /* what became of it */
+    unsigned begun, ended, failures, snoozed; /* runs: of its handler, that were its last, that failed or came again */
+    bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
+    bool is_lost;                             /* the queue node forgot it */
+    bool is_over, is_orphan;                  /* its claimer is dead */
+    struct instant orphan_at;
+    /* where it is */
+    unsigned copies;
+    enum fleet_place place;
+    pid_t claimer;
+    char claim[17];
+    long retry_count;     /* of its record; -1 = none */
+    double due;           /* in a sorted set: its time, by the queue node's clock */
+    struct instant since; /* it is there */
+    /* its place in line (line.c) */
+    unsigned rank;
+    char line[40]; /* the list */
+    bool is_parked, is_on_its_way, is_unordered;
+    struct instant woken_at;
 };
+
+static inline bool fleet_task_locks(const struct fleet_task *task, unsigned resource)
+{
+    for (unsigned i = 0; i < task->resource_count; i++)
+        if (task->resources[i] == resource)
+            return true;
+    return false;
+}
+
+/* --- who is there ------------------------------------------------------------------------------------------------- */
 
 struct fleet_worker {
     unsigned number;
     struct host *host;
     struct process *process;
     unsigned lives;
+    struct instant since; /* when it was started */
+};
+
+enum fleet_peace {
+    PEACE_NONE,    /* all kinds of trouble */
+    PEACE_KILLS,   /* only processes that are killed, until others take their places */
+    PEACE_OF_MIND, /* none at all, but what handlers do */
 };
 
 struct fleet {
     struct chance chance; /* of what the schedule is like; the world has its own */
-    struct node *queue, *nodes[FLEET_NODES_MAX];
+    struct node *queue, *replica, *nodes[FLEET_NODES_MAX];
     unsigned node_count, worker_count, producer_count, task_count, resource_count, threads;
-    char config[2048];
+    char config[4096], config_path[64];
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
     struct redlock_options lock_options;
     struct fleet_worker workers[FLEET_WORKERS_MAX];
     struct process *producers[FLEET_PRODUCERS_MAX];
     struct fleet_task tasks[FLEET_TASKS_MAX];
-    int64_t push_gap_ns, hold_ns;
+    unsigned nonsense; /* texts that are no tasks, and were pushed */
+    int64_t push_gap_ns, hold_ns, ttl_ms;
+    enum fleet_peace peace;
     enum hf_isolation isolation; /* of handlers */
-    bool is_made;                /* the lock group */
-    bool is_calm;                /* the trouble has ended */
-    bool is_wild, is_minor;      /* as in trouble.h */
-    bool is_refusing;            /* the queue node may refuse what is written */
-    unsigned scripts;            /* that the queue node executed */
+    bool has_operators, has_ticks;
+    bool is_made;                          /* the lock group */
+    bool is_calm;                          /* the trouble has ended */
+    bool is_wild, is_minor;                /* as in trouble.h */
+    struct instant calm_at, healthy_since; /* since when queue node and a worker have been well */
+    bool was_killed, was_rolled_back;      /* anything, in this schedule */
 };
 
 extern struct fleet fleet; /* one schedule in a process */
+extern const char *const fleet_queues[FLEET_QUEUES];
 
 void fleet_play(uint64_t seed);
+
+/* fleet/plan.c: draws what the schedule is like. */
+void fleet_plan(uint64_t seed);
+struct buffer;
+void fleet_task_write(const struct fleet_task *task, struct buffer *out); /* as JSON */
+struct fleet_task *fleet_task_of(const char *jid);                        /* NULL = none of ours */
 
 /* fleet/worker.c */
 void fleet_worker_start(struct fleet_worker *worker);
 void fleet_signal(struct process *process, int number);
 
-struct hf_job;
-int fleet_handler_run(struct hf_job *job, void *state);
+/* fleet/handlers.c */
+struct plugins *fleet_handlers_make(void);
+int fleet_handler_run(hf_job *job, void *state);
 
 /* fleet/zygote.c: in the process that becomes a worker. */
 struct zygote;
@@ -71,13 +150,36 @@ void fleet_zygote_start(struct zygote *zygote, struct board *board);
 
 /* fleet/producer.c */
 void fleet_producer_start(unsigned number);
+void fleet_foreigner_start(void);
 
-/* fleet/judge.c */
-struct hf_job;
-void fleet_judge_watch(void);
+/* fleet/operators.c */
+void fleet_group_make(void);
+void fleet_group_heal(void);
+void fleet_operate(struct chance *chance);
+void fleet_resume(void); /* what was paused; as often as it takes */
+
+/* fleet/judge.c: runs. `code` is enum hf_code. */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
-void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, bool is_done);
+void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
+/* Others may have these tasks now: those of a process, or this one. */
+void fleet_judge_recovered(pid_t pid);
+void fleet_judge_excuse(const struct fleet_task *task);
+/* An operator takes its lock away, from now on or until now. */
+void fleet_judge_force(unsigned resource, bool begins);
+unsigned fleet_failures(const struct fleet_task *task);
+
+/* fleet/places.c: where tasks are, and what the queue node does. */
+void fleet_places_watch(struct node *node);
+void fleet_places_rolled_back(void); /* the queue node has forgotten something */
+void fleet_places_tick(void);        /* now and then */
+bool fleet_queue_is_paused(unsigned queue);
 bool fleet_is_idle(void); /* nothing is left to do, as the queue node says */
-void fleet_judge_end(void);
+void fleet_places_end(void);
+void fleet_places_ended(const struct process *process); /* a worker ended by itself */
+
+/* fleet/line.c: who waits for locks. */
+struct server_event;
+void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event);
+void fleet_line_tick(void);
 
 #endif

@@ -1,38 +1,130 @@
-/* A program that pushes tasks with libholdfast, and waits for the answer of each. */
+/* Programs that push tasks: with libholdfast, one by one, many at once, or as a stream; and one of others, which knows
+ * nothing but LPUSH. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/buffer.h"
 #include "base/invariant.h"
 #include "tests/sim/fleet/fleet.h"
+#include "tests/sim/server/simulated_client.h"
 
-static void task_push(struct hf_producer *producer, struct fleet_task *task)
+enum { MANY = 12 };
+
+/* --- of this library ---------------------------------------------------------------------------------------------- */
+
+struct given {
+    struct hf_task task;
+    char args[16], names[2][16];
+    const char *resources[2];
+};
+
+static void give(const struct fleet_task *task, struct given *given)
 {
-    char args[16], resource[16];
-    const char *resources[] = {resource};
+    snprintf(given->args, sizeof given->args, "[%u]", task->key);
+    for (unsigned i = 0; i < task->resource_count; i++) {
+        snprintf(given->names[i], sizeof given->names[i], "r%u", task->resources[i]);
+        given->resources[i] = given->names[i];
+    }
+    given->task = (struct hf_task){.class_name = fleet_class_names[task->kind],
+                                   .args = given->args,
+                                   .jid = task->jid,
+                                   .queue = fleet_queues[task->queue],
+                                   .resources = given->resources,
+                                   .resource_count = task->resource_count,
+                                   .in_ms = task->in_ms,
+                                   .expires_in_ms = task->expires_ms,
+                                   .unique = task->is_unique};
+}
+
+static void told(struct fleet_task *task, enum hf_push_answer answer, const char *reason)
+{
+    task->pushed = answer;
+    play_count(hf_push_answer_name(answer), 1);
+    world_tell("pushed %s: %s %s", task->jid, hf_push_answer_name(answer), reason);
+    if (answer == HF_PUSH_INVALID)
+        play_violated("push", "%s was called invalid: %s", task->jid, reason);
+}
+
+static void push_one(struct hf_producer *producer, struct fleet_task *task)
+{
+    struct given given;
     struct hf_receipt receipt;
-    snprintf(args, sizeof args, "[%u]", task->number);
-    snprintf(resource, sizeof resource, "r%u", task->resource);
-    snprintf(task->jid, sizeof task->jid, "t%u", task->number);
-    struct hf_task pushed = {.class_name = "work",
-                             .args = args,
-                             .jid = task->jid,
-                             .resources = resources,
-                             .resource_count = task->resource < FLEET_RESOURCES_MAX ? 1 : 0};
-    task->pushed = hf_push(producer, &pushed, &receipt);
-    play_count(hf_push_answer_name(task->pushed), 1);
-    world_tell("pushed %s: %s %s", task->jid, hf_push_answer_name(task->pushed), receipt.reason);
+    give(task, &given);
+    enum hf_push_answer answer = hf_push(producer, &given.task, &receipt);
+    told(task, answer, receipt.reason);
+}
+
+static void push_many(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
+{
+    struct given given[MANY] = {0};
+    struct hf_task array[MANY] = {0};
+    struct hf_receipt receipts[MANY];
+    for (unsigned i = 0; i < count; i++) {
+        give(tasks[i], &given[i]);
+        array[i] = given[i].task;
+    }
+    (void)hf_push_many(producer, array, count, receipts);
+    for (unsigned i = 0; i < count; i++)
+        told(tasks[i], receipts[i].answer, receipts[i].reason);
+}
+
+static void streamed(void *context, const struct hf_stream_report *report)
+{
+    (void)context;
+    for (size_t i = 0; i < report->count; i++)
+        told(&fleet.tasks[report->numbers[i]], report->answer, report->reason != NULL ? report->reason : "");
+}
+
+static void push_stream(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
+{
+    char reason[HF_REASON_SIZE];
+    struct hf_stream *stream = hf_stream_open(producer, &(struct hf_task){0}, streamed, NULL, reason, sizeof reason);
+    invariant(stream != NULL);
+    for (unsigned i = 0; i < count; i++) {
+        struct buffer text = {0};
+        fleet_task_write(tasks[i], &text);
+        if (!hf_stream_add(stream, text.bytes, text.length, tasks[i]->number, reason, sizeof reason))
+            play_violated("push", "a stream does not take %s: %s", buffer_text(&text), reason);
+        buffer_fini(&text);
+    }
+    hf_stream_close(stream);
+}
+
+static void push(struct hf_producer *producer, struct fleet_task *const *tasks, unsigned count)
+{
+    bool is_simple = true; /* what the text of a task can say */
+    for (unsigned i = 0; i < count; i++)
+        is_simple = is_simple && !tasks[i]->is_unique && tasks[i]->in_ms == 0;
+    if (count == 1)
+        push_one(producer, tasks[0]);
+    else if (is_simple && chance_pick(&process_current()->chance, 2) == 0)
+        push_stream(producer, tasks, count);
+    else
+        push_many(producer, tasks, count);
 }
 
 static void producer_main(void *argument)
 {
     uintptr_t number = (uintptr_t)argument;
     char reason[HF_REASON_SIZE];
+    struct fleet_task *tasks[MANY];
+    struct chance *chance = &process_current()->chance;
     struct hf_producer *producer =
         hf_producer_create(&(struct hf_producer_options){.host = "queue"}, reason, sizeof reason);
     invariant(producer != NULL);
+    unsigned count = 0, wanted = 1;
     for (unsigned i = (unsigned)number; i < fleet.task_count; i += fleet.producer_count) {
-        process_sleep(chance_below(&process_current()->chance, fleet.push_gap_ns));
-        task_push(producer, &fleet.tasks[i]);
+        if (fleet.tasks[i].origin == OF_PRODUCER)
+            tasks[count++] = &fleet.tasks[i];
+        process_sleep(chance_below(chance, fleet.push_gap_ns));
+        if (count < wanted)
+            continue;
+        push(producer, tasks, count);
+        count = 0;
+        wanted = chance_pick(chance, 4) == 0 ? 1 + chance_pick(chance, MANY) : 1;
     }
+    if (count > 0)
+        push(producer, tasks, count);
     hf_producer_destroy(producer);
 }
 
@@ -43,4 +135,58 @@ void fleet_producer_start(unsigned number)
     for (unsigned i = number; i < fleet.task_count; i += fleet.producer_count)
         fleet.tasks[i].pushed = HF_PUSH_UNKNOWN; /* until it is known */
     fleet.producers[number] = process_start(host_create(name), name, producer_main, (void *)(uintptr_t)number);
+}
+
+/* --- of others ---------------------------------------------------------------------------------------------------- */
+
+static struct world_event foreigner;
+static unsigned foreigner_next;
+
+static bool list_push(unsigned queue, const char *text)
+{
+    struct simulated_client client;
+    struct buffer line = {0};
+    buffer_format(&line, "LPUSH queue:%s %s", fleet_queues[queue], text);
+    simulated_client_connect(&client, fleet.queue->server);
+    simulated_client_say(&client, buffer_text(&line), node_now_us(fleet.queue));
+    bool is_there = simulated_client_heard(&client)[0] == ':';
+    simulated_client_end(&client);
+    buffer_fini(&line);
+    node_look(fleet.queue);
+    return is_there;
+}
+
+static void foreigner_acts(struct world_event *event)
+{
+    struct chance *chance = world_chance();
+    if (!fleet.queue->is_up || fleet.queue->is_paused) {
+        world_at(event, instant_after(world_time(), 100 * NS_PER_MS));
+        return;
+    }
+    while (foreigner_next < fleet.task_count && fleet.tasks[foreigner_next].origin != OF_FOREIGN)
+        foreigner_next++;
+    if (foreigner_next < fleet.task_count) {
+        struct fleet_task *task = &fleet.tasks[foreigner_next++];
+        struct buffer text = {0};
+        fleet_task_write(task, &text);
+        if (list_push(task->queue, buffer_text(&text)))
+            task->pushed = HF_PUSH_QUEUED;
+        world_tell("pushed %s from elsewhere", task->jid);
+        play_count("pushed from elsewhere", 1);
+        buffer_fini(&text);
+    } else if (fleet.nonsense == FLEET_NONSENSE_MAX) {
+        return;
+    } else if (list_push(1, chance_pick(chance, 2) == 0 ? "{\"class\":7" : "nonsense")) {
+        fleet.nonsense++;
+        play_count("nonsense", 1);
+    }
+    world_at(event, instant_after(world_time(), chance_below(chance, 4 * fleet.push_gap_ns)));
+}
+
+void fleet_foreigner_start(void)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        fleet.tasks[i].pushed = HF_PUSH_UNKNOWN;
+    foreigner.fire = foreigner_acts;
+    world_at(&foreigner, world_time());
 }

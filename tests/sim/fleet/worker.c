@@ -1,4 +1,4 @@
-/* A worker process: worker_run as it is, with handlers that only hold what they hold. */
+/* A worker process: worker_run as it is, with handlers that are functions of the world. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "tests/sim/fleet/fleet.h"
-#include "worker/plugin/plugin_built_in.h"
 #include "worker/signals.h"
 #include "worker/task/job_host.h"
 #include "worker/worker.h"
@@ -70,44 +69,6 @@ void fleet_signal(struct process *process, int number)
     loop_post(signals->worker->loop, &signal->message);
 }
 
-/* --- handlers ----------------------------------------------------------------------------------------------------- */
-
-#define STEP_NS (20 * NS_PER_MS)
-
-static struct fleet_task *task_of(const struct hf_job *job)
-{
-    unsigned number = (unsigned)strtoul(job->args.bytes + 1, NULL, 10);
-    invariant(number < fleet.task_count);
-    return &fleet.tasks[number];
-}
-
-int fleet_handler_run(hf_job *job, void *state)
-{
-    (void)state;
-    struct fleet_task *task = task_of(job);
-    struct chance *chance = &process_current()->chance;
-    fleet_judge_begun(task, job);
-    int64_t left_ns = chance_below(chance, fleet.hold_ns);
-    bool fails = !fleet.is_calm && chance_pick(chance, 12) == 0, ignores = chance_pick(chance, 10) == 0;
-    while (left_ns > 0 && (ignores || !job_was_cancelled(job))) {
-        int64_t ns = left_ns < STEP_NS ? left_ns : STEP_NS;
-        process_sleep(ns);
-        left_ns -= ns;
-    }
-    bool is_done = left_ns <= 0 && !fails;
-    fleet_judge_ended(task, job, is_done);
-    return left_ns > 0 ? HF_CANCELLED : fails ? HF_FAIL : HF_OK;
-}
-
-static struct plugins *handlers_make(void)
-{
-    struct plugins *plugins = plugins_create_built_in("world", NULL);
-    struct plugin_handler handler = {
-        .class_name = "work", .run = fleet_handler_run, .isolation = fleet.isolation, .origin = "world"};
-    invariant(plugins_add_built_in(plugins, &handler));
-    return plugins;
-}
-
 /* --- the process -------------------------------------------------------------------------------------------------- */
 
 static void worker_main(void *argument)
@@ -125,7 +86,7 @@ static void worker_main(void *argument)
     free(config->worker.host);
     config->worker.host = memory_text(process_current()->host->name);
     struct worker_options options = {.config = config,
-                                     .plugins = handlers_make(),
+                                     .plugins = fleet_handlers_make(),
                                      .hosts = job_hosts_create(config),
                                      .board = board_create(WORKER_SLOTS(config->worker.threads)),
                                      .zygote = &zygote};
@@ -136,6 +97,7 @@ static void worker_main(void *argument)
 void fleet_worker_start(struct fleet_worker *worker)
 {
     char name[24];
+    worker->since = world_time();
     snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
     worker->process = process_start(worker->host, name, worker_main, worker);
 }

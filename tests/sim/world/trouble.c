@@ -207,17 +207,67 @@ static void clock_step(struct move *move)
     node_look(node);
 }
 
-static void queue_trouble(struct move *move, bool is_on)
+/* What becomes of the queue node. */
+enum queue_trouble {
+    QUEUE_RESTART,
+    QUEUE_HANG,
+    QUEUE_SLOW,
+    QUEUE_FULL,
+    QUEUE_FORGET,
+    QUEUE_MISCONF,
+    QUEUE_READ_ONLY,
+    QUEUE_HANG_UP,
+    QUEUE_FAIL_OVER,
+    QUEUE_TROUBLES
+};
+
+static void queue_trouble_begins(struct move *move, struct node *queue)
 {
-    static const enum kind kinds[] = {RESTART, HANG, SLOW, FULL};
-    struct move as = *move;
-    if (trouble.scene->queue == NULL)
+    const struct trouble_scene *scene = trouble.scene;
+    bool is_silent = chance_pick(&move->chance, 3) == 0;
+    switch ((enum queue_trouble)(move->other % QUEUE_TROUBLES)) {
+    case QUEUE_RESTART:
+    case QUEUE_FORGET:
+        node_stop(queue, is_silent);
         return;
-    as.kind = kinds[move->other % (sizeof kinds / sizeof kinds[0])];
-    if (is_on)
-        node_trouble(&as, trouble.scene->queue);
-    else
-        node_trouble_ends(&as, trouble.scene->queue);
+    case QUEUE_HANG:
+        node_pause(queue);
+        return;
+    case QUEUE_SLOW:
+        queue->slow_ns = chance_scale(&move->chance, 100 * NS_PER_US, SLOW_MAX_NS);
+        return;
+    case QUEUE_FULL:
+        server_set_out_of_memory(queue->server, true);
+        return;
+    case QUEUE_MISCONF:
+        server_set_misconf(queue->server, true);
+        return;
+    case QUEUE_READ_ONLY:
+        server_set_read_only(queue->server, true);
+        return;
+    case QUEUE_HANG_UP:
+        if (queue->is_up)
+            server_kill_clients(queue->server);
+        return;
+    case QUEUE_FAIL_OVER:
+    case QUEUE_TROUBLES:
+        if (scene->fail_over == NULL || !scene->fail_over(is_silent))
+            node_stop(queue, is_silent);
+        return;
+    }
+}
+
+/* All of it: another move may have begun meanwhile, and then its trouble is shorter. */
+static void queue_set_right(struct move *move, struct node *queue)
+{
+    bool forgets = trouble.scene->fell_back != NULL && move->other % QUEUE_TROUBLES == QUEUE_FORGET && !queue->is_up;
+    queue->slow_ns = 0;
+    server_set_out_of_memory(queue->server, false);
+    server_set_misconf(queue->server, false);
+    server_set_read_only(queue->server, false);
+    node_returns(queue, forgets ? SERVER_LOSES_LAST_SECOND : SERVER_KEEPS);
+    if (forgets)
+        trouble.scene->fell_back();
 }
 
 /* --- moves -------------------------------------------------------------------------------------------------------- */
@@ -256,7 +306,7 @@ static void move_act(struct move *move)
                       chance_between(&move->chance, -trouble.scene->drift_ppb / 2, trouble.scene->drift_ppb / 2));
         return;
     case QUEUE:
-        queue_trouble(move, true);
+        queue_trouble_begins(move, trouble.scene->queue);
         return;
     case OPERATE:
         if (trouble.scene->operate != NULL)
@@ -290,7 +340,7 @@ static void move_undo(struct move *move)
         node_trouble_ends(move, weak_node(move->victim));
         return;
     case QUEUE:
-        queue_trouble(move, false);
+        queue_set_right(move, trouble.scene->queue);
         return;
     case RESTART:
     case HANG:
@@ -367,6 +417,10 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
         kinds &= ~(1u << QUEUE);
     if (scene->is_minor)
         kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP;
+    if (scene->kinds == TROUBLE_OF_KILLS)
+        kinds = 1u << KILL | 1u << POWER;
+    if (scene->kinds == TROUBLE_OF_OPERATORS)
+        kinds = 1u << OPERATE;
     if (kinds == 0)
         return;
     trouble.count = (unsigned)chance_scale(chance, 1, MOVES_MAX);

@@ -12,6 +12,8 @@
 
 #include "tests/sim/world/node.h"
 
+enum trouble_kinds { TROUBLE_OF_ALL_KINDS, TROUBLE_OF_KILLS, TROUBLE_OF_OPERATORS };
+
 struct trouble_scene {
     struct node *const *nodes; /* lock nodes */
     unsigned node_count;
@@ -23,6 +25,11 @@ struct trouble_scene {
     void (*stop)(unsigned number, bool is_quiet); /* ask it to end; NULL = that cannot be asked */
     /* What an operator does; NULL = nobody does anything. `draw` is his dice. */
     void (*operate)(struct chance *draw);
+    /* The queue node has come back without the last second. NULL = it keeps all. */
+    void (*fell_back)(void);
+    /* Another one takes the place of the queue node, which is set here; false = there is none. NULL = never. */
+    bool (*fail_over)(bool is_silent);
+    enum trouble_kinds kinds;
     int64_t longest_ns; /* how long a trouble lasts at most */
     int64_t drift_ppb;  /* by how much the rates of two clocks may differ */
     bool is_wild;

@@ -1,0 +1,124 @@
+/* Handlers that hold what they hold, for as long as they are told, and end in all the ways in which one can. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/invariant.h"
+#include "tests/sim/fleet/fleet.h"
+#include "worker/plugin/plugin_built_in.h"
+#include "worker/task/job_host.h"
+
+#define STEP_NS    (20 * NS_PER_MS)
+#define TIMEOUT_MS 700
+
+static void child_push(struct hf_job *job, const struct hf_host *host, const struct fleet_task *task)
+{
+    const hf_push_api *push = host->api("push", 1);
+    char reason[256];
+    struct buffer text = {0};
+    fleet_task_write(&fleet.tasks[task->child], &text);
+    if (!push->add(job, buffer_text(&text), reason, sizeof reason))
+        play_violated("push", "a handler may not push %s: %s", buffer_text(&text), reason);
+    buffer_fini(&text);
+}
+
+static void report(struct hf_job *job, const struct hf_host *host, struct chance *chance)
+{
+    const hf_report_api *reports = host->api("report", 1);
+    const hf_lock_api *lock = host->api("lock", 1);
+    if (job->reports_progress && chance_pick(chance, 4) == 0)
+        reports->progress(job, "{\"done\":1}");
+    if (chance_pick(chance, 16) == 0)
+        play_count(lock->verify(job) ? "verified" : "not verified", 1);
+}
+
+/* False when it was told to stop, and listened. */
+static bool work(struct hf_job *job, const struct hf_host *host, const struct fleet_task *task)
+{
+    struct chance *chance = &process_current()->chance;
+    bool is_slow = task != NULL && task->is_slow;
+    int64_t left_ns = chance_below(chance, fleet.hold_ns) * (is_slow ? 2 : 1);
+    if (is_slow && task->kind == CLASS_HELD)
+        left_ns = chance_below(chance, 2 * fleet.ttl_ms * NS_PER_MS);
+    while (left_ns > 0) {
+        int64_t ns = left_ns < STEP_NS ? left_ns : STEP_NS;
+        if (job_was_cancelled(job) && !is_slow)
+            return false;
+        process_sleep(ns);
+        left_ns -= ns;
+        if (task != NULL && chance_pick(chance, 8) == 0)
+            report(job, host, chance);
+    }
+    return true;
+}
+
+static int code_of(struct hf_job *job, const struct hf_host *host, const struct fleet_task *task)
+{
+    struct chance *chance = &process_current()->chance;
+    const hf_report_api *reports = host->api("report", 1);
+    bool is_last = fleet.is_calm || chance_pick(chance, 3) == 0;
+    if (task->habit == HABIT_FAILS && !is_last) {
+        reports->retry_in(job, chance_below(chance, 3000));
+        return HF_FAIL;
+    }
+    if (task->habit == HABIT_SNOOZES && !is_last) {
+        reports->retry_in(job, chance_below(chance, 3000));
+        return HF_SNOOZE;
+    }
+    return task->habit == HABIT_DISCARDS ? HF_DISCARD : task->habit == HABIT_BURIES ? HF_BURY : HF_OK;
+}
+
+static const struct hf_host *host_find(void)
+{
+    static const struct hf_host *host;
+    static const struct config none;
+    if (host == NULL)
+        host = job_hosts_for(job_hosts_create(&none), "world");
+    return host;
+}
+
+int fleet_handler_run(hf_job *job, void *state)
+{
+    (void)state;
+    const struct hf_host *host = host_find();
+    struct fleet_task *task = fleet_task_of(job->jid);
+    if (task == NULL) { /* a tick */
+        play_count("ticks", 1);
+        return work(job, host, NULL) ? HF_OK : HF_CANCELLED;
+    }
+    fleet_judge_begun(task, job);
+    if (task->child > 0)
+        child_push(job, host, task);
+    bool is_through = work(job, host, task);
+    int code = is_through ? code_of(job, host, task) : HF_CANCELLED;
+    fleet_judge_ended(task, job, code);
+    return code;
+}
+
+struct plugins *fleet_handlers_make(void)
+{
+    static const struct plugin_handler kinds[CLASS_NOBODY] = {
+        [CLASS_WORK] = {.flags = HF_PROGRESS},
+        [CLASS_SERIAL] = {.flags = HF_SERIAL},
+        [CLASS_ONCE] = {.flags = HF_AT_MOST_ONCE},
+        [CLASS_CACHE] = {.mode = HF_EFFICIENCY, .on_conflict = HF_CONFLICT_SKIP, .hold_at_least_ms = 500},
+        [CLASS_LATER] = {.on_conflict = HF_CONFLICT_DELAY},
+        [CLASS_STRICT] = {.on_conflict = HF_CONFLICT_FAIL, .retries = 2},
+        [CLASS_BRIEF] = {.timeout_ms = TIMEOUT_MS, .retries = 2},
+        [CLASS_HELD] = {.retries = 2},
+        [CLASS_FRAIL] = {.retries = 1},
+        [CLASS_GONE] = {.flags = HF_NO_RETRY | HF_NO_GRAVE},
+    };
+    struct plugins *plugins = plugins_create_built_in("world", NULL);
+    for (unsigned i = 0; i < CLASS_NOBODY; i++) {
+        struct plugin_handler handler = kinds[i];
+        handler.class_name = fleet_class_names[i];
+        handler.run = fleet_handler_run;
+        if (i == CLASS_HELD)
+            handler.max_hold_ms = fleet.ttl_ms;
+        handler.isolation = fleet.isolation;
+        handler.origin = "world";
+        invariant(plugins_add_built_in(plugins, &handler));
+    }
+    return plugins;
+}

@@ -1,0 +1,150 @@
+/* Who waits for a lock.
+ *
+ *   order  who leaves a waiting list by a wake or as an heir is the oldest: no task with an older place is parked, and
+ *          none has been on its way for less than a minute
+ *   wake   the lock of a resource is free, and all who wait for it sleep, for longer than a wake takes
+ *
+ * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
+ * or recovered, and that wait for something else too; whose queue is paused is passed by. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/fleet/fleet.h"
+
+#define ON_ITS_WAY_NS (59 * NS_PER_S)
+/* A wake, and what it may wait for: a release whose answers are late. */
+#define WAKE_NS (1500 * NS_PER_MS)
+/* After trouble: the sweep of every list, each 15 s; a look at whoever is on his way takes a minute. */
+#define SWEEP_NS (25 * NS_PER_S)
+#define OUT_NS   (95 * NS_PER_S)
+
+static unsigned ranks;
+static struct instant asleep_since[FLEET_RESOURCES_MAX];
+static bool is_asleep[FLEET_RESOURCES_MAX], was_paused;
+
+static bool is_by(const struct server_event *event, const char *script)
+{
+    return event->script != NULL && strcmp(event->script, script) == 0;
+}
+
+/* Who waits for one lock and nothing else has one place, in one list; others have several, and go back and forth. */
+static bool is_ordered(const struct fleet_task *task)
+{
+    return task->rank > 0 && task->resource_count == 1 && task->kind != CLASS_SERIAL && !task->is_unordered &&
+           !task->is_unwanted;
+}
+
+/* --- the order ---------------------------------------------------------------------------------------------------- */
+
+/* The one that has the lock, or is about to: whoever is claimed as its heir comes behind it. */
+static bool is_holder(const struct fleet_task *task, const struct server_event *event)
+{
+    if (!is_by(event, "heir") || event->count < event->keys + 6)
+        return false;
+    return text_is(event->arguments[event->keys + 5], text_of(task->jid));
+}
+
+static void order_check(const struct fleet_task *task, const struct server_event *event)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++) {
+        const struct fleet_task *older = &fleet.tasks[i];
+        if (!is_ordered(older) || older->rank >= task->rank || strcmp(older->line, task->line) != 0)
+            continue;
+        if (older->is_parked && !fleet_queue_is_paused(older->queue))
+            play_violated("order", "%s takes %s before %s, which has waited longer", event->script, task->jid,
+                          older->jid);
+        bool is_out = older->is_on_its_way && (older->place == IN_QUEUE || older->place == IN_CLAIM);
+        if (is_out && !was_paused && !is_holder(older, event) &&
+            instant_since(older->woken_at, world_time()) < ON_ITS_WAY_NS)
+            play_violated("order", "%s takes %s while %s, which has waited longer, is on its way", event->script,
+                          task->jid, older->jid);
+    }
+}
+
+/* It keeps its place while it waits in the same list. */
+static void rank_give(struct fleet_task *task, struct text line)
+{
+    if (task->rank > 0 && text_is(line, text_of(task->line)))
+        return;
+    task->rank = ++ranks;
+    snprintf(task->line, sizeof task->line, "%.*s", (int)line.length, line.bytes);
+}
+
+void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
+{
+    bool was_parked = task->is_parked;
+    was_paused = was_paused || fleet_queue_is_paused(task->queue);
+    task->is_parked = task->place == IN_SCHEDULE && is_by(event, "park");
+    if (from == IN_SCHEDULE && was_parked) {
+        task->is_on_its_way = true;
+        task->woken_at = world_time();
+    }
+    if (task->is_parked) {
+        play_count("parked", 1);
+        world_tell("%s parks in %.*s", task->jid, (int)event->arguments[event->keys + 3].length,
+                   event->arguments[event->keys + 3].bytes);
+        task->is_on_its_way = false;
+        rank_give(task, event->arguments[event->keys + 3]);
+    } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
+               task->place == IN_SCHEDULE)
+        task->rank = 0;
+    if (is_by(event, "recover") || is_by(event, "give_back") || is_by(event, "due") || is_by(event, "orphans"))
+        task->is_unordered = task->is_unordered || from == IN_CLAIM;
+    bool is_woken = was_parked && from == IN_SCHEDULE && event->script != NULL && !is_by(event, "promote");
+    if (is_woken)
+        play_count(is_by(event, "heir") ? "heirs" : "woken", 1);
+    if (is_woken && is_ordered(task))
+        order_check(task, event);
+}
+
+/* --- lost wakes --------------------------------------------------------------------------------------------------- */
+
+static bool lock_is_free(unsigned resource)
+{
+    char key[] = "r0";
+    unsigned taken = 0;
+    key[1] = (char)('0' + resource);
+    for (unsigned i = 0; i < fleet.node_count; i++) {
+        struct keyspace *space = server_keyspace(fleet.nodes[i]->server);
+        const struct item *item = table_find(&space->keys, text_of(key));
+        int64_t expires_ms = item == NULL ? 0 : item->value->expires_ms;
+        taken += item != NULL && (expires_ms == 0 || expires_ms > node_now_us(fleet.nodes[i]) / 1000);
+    }
+    return taken < fleet.node_count / 2 + 1;
+}
+
+/* Somebody waits for it, and nobody does anything. */
+static bool all_sleep(unsigned resource)
+{
+    unsigned asleep = 0;
+    for (unsigned i = 0; i < fleet.task_count; i++) {
+        const struct fleet_task *task = &fleet.tasks[i];
+        if (!fleet_task_locks(task, resource) || task->place == NOWHERE || task->place == IN_DEAD)
+            continue;
+        bool sleeps = task->place == IN_RETRY || task->place == IN_SCHEDULE;
+        if (!sleeps)
+            return false;
+        asleep += task->is_parked && task->resource_count == 1;
+    }
+    return asleep > 0;
+}
+
+void fleet_line_tick(void)
+{
+    bool is_quiet = fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
+    bool may_judge = is_quiet || fleet.is_calm;
+    bool is_paused = false;
+    for (unsigned i = 0; i < FLEET_QUEUES; i++)
+        is_paused = is_paused || fleet_queue_is_paused(i);
+    was_paused = was_paused || is_paused;
+    for (unsigned r = 0; r < fleet.resource_count; r++) {
+        bool sleeps = may_judge && !is_paused && all_sleep(r) && lock_is_free(r);
+        if (sleeps && !is_asleep[r])
+            asleep_since[r] = world_time();
+        is_asleep[r] = sleeps;
+        int64_t bound_ns = is_quiet ? WAKE_NS : fleet.was_rolled_back || fleet.has_operators ? OUT_NS : SWEEP_NS;
+        if (sleeps && instant_since(asleep_since[r], world_time()) > bound_ns)
+            play_violated("wake", "r%u is free, and all who wait for it sleep since %.3f s", r,
+                          (double)instant_since(asleep_since[r], world_time()) / 1e9);
+    }
+}

@@ -1,0 +1,433 @@
+/* Where tasks are, by what the queue node holds; looked at behind everything that it executes.
+ *
+ *   place     a task is in one place: its queue, a claim, a bell, schedule, retry or dead; or it has ended, and for a
+ *             reason; a follow-up is there when what it follows from has ended as done
+ *   paused    nothing is claimed from a paused queue
+ *   retries   a retry is only used up by a run that failed
+ *   unique    two tasks that are unique and alike do not wait at once
+ *   recovery  what a dead process had claimed is back in its queue in time, while the queue node and a worker are well
+ *   stopped   a worker that has ended has given back what it had
+ *   script    no script answers with an error that is not a refusal of the node
+ *   liveness  when the trouble is over, each task ends in time
+ *
+ * What the queue node forgot (a failover to a replica that lags, a restart that lost the last second) is excused for
+ * the tasks that it concerns. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tests/sim/fleet/fleet.h"
+
+/* The lease, a look every 5 s, and what it takes to find out that a connection is gone, and to begin. */
+#define RECOVERY_NS (24 * NS_PER_S)
+
+enum { SHELVES_MAX = 96 };
+
+/* A key with tasks in it, as it was looked at last. */
+struct shelf {
+    const struct value *value; /* NULL = gone */
+    uint64_t version;
+    enum fleet_place place;
+    pid_t claimer;
+    unsigned *numbers;
+    size_t count, room;
+    bool was_seen;
+};
+
+static struct shelf shelves[SHELVES_MAX];
+static unsigned shelf_count;
+static const struct keyspace *looked_at;
+static uint64_t looked_version;
+
+static struct found {
+    unsigned copies;
+    enum fleet_place place;
+    pid_t claimer;
+    char claim[17];
+    long retry_count;
+    double due;
+    bool is_touched;
+} found[FLEET_TASKS_MAX];
+static unsigned touched[FLEET_TASKS_MAX], touched_count;
+
+/* --- what is in a key --------------------------------------------------------------------------------------------- */
+
+static bool begins_with(struct text name, const char *word)
+{
+    return name.length >= strlen(word) && memcmp(name.bytes, word, strlen(word)) == 0;
+}
+
+static enum fleet_place place_of(struct text name)
+{
+    return begins_with(name, "queue:")          ? IN_QUEUE
+           : begins_with(name, "hf:2:process:") ? IN_CLAIM
+           : begins_with(name, "hf:2:bell:")    ? IN_BELL
+           : text_is(name, text_of("schedule")) ? IN_SCHEDULE
+           : text_is(name, text_of("retry"))    ? IN_RETRY
+           : text_is(name, text_of("dead"))     ? IN_DEAD
+                                                : NOWHERE;
+}
+
+static unsigned long number_behind(struct text text, const char *mark, unsigned long otherwise)
+{
+    const char *at = memmem(text.bytes, text.length, mark, strlen(mark));
+    return at == NULL ? otherwise : strtoul(at + strlen(mark), NULL, 10);
+}
+
+static struct found *touch(unsigned number)
+{
+    if (!found[number].is_touched)
+        touched[touched_count++] = number;
+    found[number].is_touched = true;
+    return &found[number];
+}
+
+static void shelf_forget(struct shelf *shelf)
+{
+    for (size_t i = 0; i < shelf->count; i++)
+        touch(shelf->numbers[i])->copies--;
+    shelf->count = 0;
+}
+
+static void task_note(struct shelf *shelf, struct text text, double due)
+{
+    unsigned long number = number_behind(text, "\"jid\":\"t", FLEET_TASKS_MAX);
+    if (number >= fleet.task_count)
+        return;
+    struct found *task = touch((unsigned)number);
+    task->copies++;
+    task->place = shelf->place;
+    task->claimer = shelf->claimer;
+    task->due = due;
+    task->retry_count = shelf->place == IN_RETRY ? (long)number_behind(text, "\"retry_count\":", ULONG_MAX) : -1;
+    memcpy(task->claim, shelf->place == IN_CLAIM ? text.bytes : "", shelf->place == IN_CLAIM ? 16 : 1);
+    if (shelf->count == shelf->room) {
+        shelf->room = shelf->room * 2 + 8;
+        shelf->numbers = memory_resize(shelf->numbers, shelf->room, sizeof *shelf->numbers);
+    }
+    shelf->numbers[shelf->count++] = (unsigned)number;
+}
+
+/* Of HOST:PID:NONCE, with the name of a key before it or not. */
+static pid_t pid_of(const char *identity)
+{
+    const char *nonce = strrchr(identity, ':');
+    while (nonce != NULL && nonce > identity && nonce[-1] != ':')
+        nonce--;
+    return nonce == NULL ? 0 : (pid_t)strtol(nonce, NULL, 10);
+}
+
+static void shelf_read(struct shelf *shelf, enum fleet_place place)
+{
+    const struct value *value = shelf->value;
+    const struct item *item;
+    shelf_forget(shelf);
+    shelf->place = place;
+    shelf->claimer = place == IN_CLAIM ? pid_of(value->key->name) : 0;
+    shelf->version = value->version;
+    for (size_t i = 0; value->type == VALUE_LIST && i < value_count(value); i++)
+        task_note(shelf, value_entry(value, i), 0);
+    for (size_t i = 0; value->type != VALUE_LIST && (item = table_next(&value->table, &i)) != NULL;)
+        task_note(shelf, value->type == VALUE_HASH ? item_text(item) : item_name(item), item->score);
+}
+
+static struct shelf *shelf_of(const struct value *value)
+{
+    static unsigned next; /* mostly they come in the same order */
+    struct shelf *empty = NULL;
+    for (unsigned i = 0; i < shelf_count; i++) {
+        struct shelf *shelf = &shelves[(next + i) % shelf_count];
+        if (shelf->value == value) {
+            next = (unsigned)(shelf - shelves) + 1;
+            return shelf;
+        }
+        empty = shelf->value == NULL ? shelf : empty;
+    }
+    if (empty == NULL && shelf_count < SHELVES_MAX)
+        empty = &shelves[shelf_count++];
+    if (empty == NULL)
+        play_violated("places", "too many keys hold tasks");
+    else
+        *empty = (struct shelf){.value = value, .numbers = empty->numbers, .room = empty->room};
+    return empty;
+}
+
+static void shelves_read(void)
+{
+    const struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *key;
+    looked_at = space;
+    looked_version = space->versions;
+    for (unsigned i = 0; i < shelf_count; i++)
+        shelves[i].was_seen = false;
+    for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {
+        enum fleet_place place = place_of(item_name(key));
+        struct shelf *shelf = place == NOWHERE ? NULL : shelf_of(key->value);
+        if (shelf == NULL)
+            continue;
+        shelf->was_seen = true;
+        if (shelf->version != key->value->version)
+            shelf_read(shelf, place);
+    }
+    for (unsigned i = 0; i < shelf_count; i++)
+        if (!shelves[i].was_seen && shelves[i].value != NULL) {
+            shelf_forget(&shelves[i]);
+            shelves[i].value = NULL;
+        }
+}
+
+/* --- moves -------------------------------------------------------------------------------------------------------- */
+
+static const char *by(const struct server_event *event)
+{
+    return event == NULL ? "a restart" : event->script != NULL ? event->script : event->command;
+}
+
+static bool is_by(const struct server_event *event, const char *script)
+{
+    return event != NULL && event->script != NULL && strcmp(event->script, script) == 0;
+}
+
+/* It is nowhere any more. */
+static void task_ended(struct fleet_task *task, const struct server_event *event)
+{
+    bool may_unrun = task->kind == CLASS_ONCE || task->kind == CLASS_CACHE || task->expires_ms > 0;
+    bool has_failed = task->kind == CLASS_GONE && task->begun + task->failures > 0;
+    task->is_over = true;
+    if (task->ended == 0 && !task->is_unwanted && !may_unrun && !has_failed)
+        play_violated("place", "%s is nowhere after %s, and has not ended", task->jid, by(event));
+    const struct fleet_task *child = &fleet.tasks[task->child];
+    bool is_done = task->child > 0 && task->ended > 0 && !task->is_unwanted && task->expires_ms == 0;
+    if (is_done && found[task->child].copies == 0 && !child->is_over)
+        play_violated("place", "%s has ended after %s, and %s, which follows, is not there", task->jid, by(event),
+                      child->jid);
+}
+
+static bool is_waiting(const struct fleet_task *task)
+{
+    return task->place != NOWHERE && task->place != IN_DEAD;
+}
+
+static void task_appeared(struct fleet_task *task, const struct server_event *event)
+{
+    bool may_return = task->kind == CLASS_ONCE && task->begun > 0; /* as its run says */
+    if (task->is_over && !task->is_lost && !task->is_unwanted && !may_return)
+        play_violated("place", "%s is there again after its end, by %s", task->jid, by(event));
+    task->is_over = false;
+    for (unsigned i = 0; i < fleet.task_count && task->is_unique; i++) {
+        const struct fleet_task *other = &fleet.tasks[i];
+        bool is_alike = other != task && other->is_unique && other->key == task->key && other->kind == task->kind;
+        if (is_alike && is_waiting(other) && !other->is_unwanted && !fleet.was_rolled_back)
+            play_violated("unique", "%s is taken, and %s waits", task->jid, other->jid);
+    }
+}
+
+static void retries_check(const struct fleet_task *task)
+{
+    bool is_counted = task->kind != CLASS_STRICT && task->kind != CLASS_NOBODY;
+    if (is_counted && task->retry_count + 1 > (long)fleet_failures(task))
+        play_violated("retries", "%s has used up %ld retries, and failed %u times", task->jid, task->retry_count + 1,
+                      fleet_failures(task));
+}
+
+bool fleet_queue_is_paused(unsigned queue)
+{
+    const struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *paused = table_find(&space->keys, text_of("paused"));
+    return paused != NULL && table_find(&paused->value->table, text_of(fleet_queues[queue])) != NULL;
+}
+
+static void task_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
+{
+    task->since = world_time();
+    task->is_orphan = false;
+    world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
+    if (task->copies > 1)
+        play_violated("place", "%s is in %u places after %s", task->jid, task->copies, by(event));
+    if (task->place == NOWHERE)
+        task_ended(task, event);
+    else if (from == NOWHERE)
+        task_appeared(task, event);
+    bool is_claimed = task->place == IN_CLAIM && (is_by(event, "claim") || is_by(event, "heir"));
+    if (is_claimed && fleet_queue_is_paused(task->queue))
+        play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
+    if (task->place == IN_RETRY)
+        retries_check(task);
+    fleet_line_moved(task, from, event);
+}
+
+/* What the node forgot: others may do again what was done. */
+static void task_fell_back(struct fleet_task *task, enum fleet_place from)
+{
+    play_count("excused: the queue node forgot", 1);
+    world_tell("%s: place %d -> %d, forgotten", task->jid, (int)from, (int)task->place);
+    fleet_judge_excuse(task);
+    task->is_lost = task->place == NOWHERE;
+    task->is_over = task->is_lost;
+    task->is_unordered = true;
+    task->is_parked = task->is_on_its_way = false;
+}
+
+static bool is_moved(const struct fleet_task *task, const struct found *now)
+{
+    enum fleet_place place = now->copies == 0 ? NOWHERE : now->place;
+    return task->copies != now->copies || task->place != place || task->retry_count != now->retry_count ||
+           (place == IN_CLAIM && (task->claimer != now->claimer || memcmp(task->claim, now->claim, 16) != 0));
+}
+
+static void places_look(const struct server_event *event)
+{
+    const struct keyspace *space = server_keyspace(fleet.queue->server);
+    if (space == looked_at && space->versions == looked_version)
+        return;
+    enum fleet_place from[FLEET_TASKS_MAX];
+    unsigned moved[FLEET_TASKS_MAX], moved_count = 0;
+    shelves_read();
+    for (unsigned i = 0; i < touched_count; i++) {
+        struct fleet_task *task = &fleet.tasks[touched[i]];
+        struct found *now = &found[touched[i]];
+        now->is_touched = false;
+        if (!is_moved(task, now))
+            continue;
+        from[moved_count] = task->place;
+        moved[moved_count++] = touched[i];
+        task->copies = now->copies;
+        task->place = now->copies == 0 ? NOWHERE : now->place;
+        task->claimer = now->claimer;
+        task->due = now->due;
+        task->retry_count = now->retry_count;
+        memcpy(task->claim, now->claim, sizeof task->claim);
+    }
+    touched_count = 0;
+    for (unsigned i = 0; i < moved_count; i++)
+        if (event == NULL)
+            task_fell_back(&fleet.tasks[moved[i]], from[i]);
+        else
+            task_moved(&fleet.tasks[moved[i]], from[i], event);
+}
+
+void fleet_places_rolled_back(void)
+{
+    fleet.was_rolled_back = true;
+    for (unsigned i = 0; i < shelf_count; i++) {
+        shelf_forget(&shelves[i]);
+        shelves[i].value = NULL;
+    }
+    looked_at = NULL;
+    places_look(NULL);
+}
+
+/* --- what the queue node does ------------------------------------------------------------------------------------- */
+
+/* Scripts that the server has not seen since it started, a process that is listed no more, and refusals of the node. */
+static bool is_expected(struct text error)
+{
+    static const char *const words[] = {"NOSCRIPT", "UNLISTED", "OOM", "MISCONF", "READONLY"};
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (memmem(error.bytes, error.length, words[i], strlen(words[i])) != NULL)
+            return true;
+    return false;
+}
+
+static void executed(void *context, const struct server_event *event)
+{
+    (void)context;
+    if (event->server != fleet.queue->server)
+        return;
+    if (event->script != NULL && event->reply != NULL) {
+        if (event->reply->kind == REPLY_ERROR && !is_expected(event->reply->text))
+            play_violated("script", "%s answers %s", event->script, event->reply->text.bytes);
+        if (strcmp(event->script, "recover") == 0 && event->reply->kind == REPLY_ARRAY) {
+            bool has_moved = event->reply->count > 1;
+            play_count("recoveries", has_moved);
+            if (strcmp(reply_text(event->reply, 0), "came back") != 0)
+                fleet_judge_recovered(pid_of(event->arguments[event->keys].bytes));
+        }
+    }
+    places_look(event);
+}
+
+void fleet_places_watch(struct node *node)
+{
+    server_observe(node->server, executed, NULL);
+}
+
+/* --- now and then ------------------------------------------------------------------------------------------------- */
+
+static bool lives(pid_t pid)
+{
+    for (unsigned i = 0; i < fleet.worker_count; i++)
+        if (fleet.workers[i].process->pid == pid && fleet.workers[i].process->is_alive)
+            return true;
+    return false;
+}
+
+static void recovery_check(struct fleet_task *task)
+{
+    if (task->place != IN_CLAIM || lives(task->claimer)) {
+        task->is_orphan = false;
+        return;
+    }
+    if (!task->is_orphan)
+        task->orphan_at = world_time();
+    task->is_orphan = true;
+    int64_t ns = instant_since(task->orphan_at, world_time()),
+            well_ns = instant_since(fleet.healthy_since, world_time());
+    if (ns > RECOVERY_NS && well_ns > RECOVERY_NS)
+        play_violated("recovery", "%s is claimed by process %d, which is dead for %.1f s", task->jid,
+                      (int)task->claimer, (double)ns / 1e9);
+}
+
+void fleet_places_tick(void)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++) {
+        struct fleet_task *task = &fleet.tasks[i];
+        bool is_there = task->pushed == HF_PUSH_QUEUED || task->pushed == HF_PUSH_SCHEDULED;
+        if (is_there && task->place == NOWHERE && !task->is_over && !fleet.was_rolled_back)
+            play_violated("place", "%s was acknowledged, and is nowhere", task->jid);
+        recovery_check(task);
+    }
+}
+
+void fleet_places_ended(const struct process *process)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        if (fleet.tasks[i].place == IN_CLAIM && fleet.tasks[i].claimer == process->pid)
+            play_violated("stopped", "%s has ended, and %s is still in its claim", process->name, fleet.tasks[i].jid);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+/* It failed so often that its next retry is minutes away. */
+static bool is_far_away(const struct fleet_task *task)
+{
+    return task->place == IN_RETRY && task->retry_count >= 3 && task->due > (double)node_now_us(fleet.queue) / 1e6 + 30;
+}
+
+bool fleet_is_idle(void)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        if (is_waiting(&fleet.tasks[i]) && !is_far_away(&fleet.tasks[i]))
+            return false;
+    return true;
+}
+
+void fleet_places_end(void)
+{
+    for (unsigned i = 0; i < fleet.node_count; i++)
+        node_tell(fleet.nodes[i], "hf:lock:group");
+    for (unsigned i = 0; i < fleet.task_count; i++) {
+        const struct fleet_task *task = &fleet.tasks[i];
+        if (is_waiting(task) && is_far_away(task))
+            play_count("excused: its retry is far away", 1);
+        else if (is_waiting(task))
+            play_violated("liveness", "%s has not ended long after the trouble: place %d, class %s", task->jid,
+                          (int)task->place, fleet_class_names[task->kind]);
+        bool may_die = task->begun + task->failures > 0 || task->is_unwanted || task->kind == CLASS_NOBODY ||
+                       task->kind == CLASS_STRICT;
+        if (task->place == IN_DEAD && !may_die && !fleet.was_killed)
+            play_violated("place", "%s is dead, and never ran", task->jid);
+    }
+}
