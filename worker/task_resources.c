@@ -73,5 +73,4 @@ enum task_resources_answer task_resources_resolve(struct task_resources *resourc
 void task_resources_fini(struct task_resources *resources)
 {
     buffer_fini(&resources->texts);
-    resources->count = 0;
 }

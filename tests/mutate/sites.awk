@@ -253,7 +253,7 @@ function arguments_swap(    at, rest, open, first, second, end, a, b, lead) {
     while ((at = index(substr(code, open + 1), "(")) > 0) {
         open += at
         if (substr(code, open - 1, 1) !~ /[a-z_0-9]/) { continue }
-        if (substr(code, 1, open - 1) ~ /(^|[^a-z_])(if|while|for|switch|return|sizeof|function)$/) { continue }
+        if (substr(code, 1, open - 1) ~ /(^|[^a-z_])(if|while|for|switch|return|sizeof|function|str[n]?cmp|memcmp|instant_earlier|json_text_equal|names_equal)$/) { continue }
         first = open + 1
         while (substr(code, end = span_end(first, ","), 1) == ",") {
             second = end + 2

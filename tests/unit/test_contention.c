@@ -113,6 +113,9 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     waiting_names_set(&same, (const char *const[]){"ab"}, 1, NULL);
     waiting_names_digest(&same, same_set);
     assert_string_not_equal(other_set, same_set);
+    waiting_names_clear(&names);
+    assert_int_equal(names.count, 0);
+    assert_null(waiting_names_class(&names));
     waiting_names_fini(&names);
     waiting_names_fini(&same);
     waiting_names_fini(&other);

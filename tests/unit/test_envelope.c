@@ -216,6 +216,7 @@ static void jid_and_queue_are_short_strings_or_unset(void **state)
     assert_refused(",\"jid\":[\"a\"]", "ids are strings");
     assert_refused(",\"jid\":\"a\\nb\"", "printable");
     assert_refused(",\"jid\":\"a\\u007f\"", "printable");
+    assert_refused(",\"jid\":\"\\u001f\"", "printable");
     assert_refused(",\"jid\":\"\xC3\xA9\"", "printable");
     assert_refused(",\"jid\":\"a\\u0000\"", "NUL");
     assert_refused(",\"jid\":\"\\udc00\"", "half");

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "worker/task/job_host.h"
+#include "worker/task/job_progress.h"
 
 #define SOON_NS (30 * NS_PER_MS)
 #define LONG_NS (3600 * NS_PER_S)
@@ -302,6 +303,31 @@ static void progress_is_for_those_that_report_it(void **state)
     assert_string_equal(checkpoint->load(&job), "5");
 }
 
+static void the_newest_progress_is_taken_once(void **state)
+{
+    (void)state;
+    struct job_progress progress;
+    char text[ITERATION_BYTES_MAX];
+    size_t length = 0;
+    job_progress_init(&progress);
+    job_progress_start(&progress, "[1]x", 3);
+    assert_string_equal(progress.loaded, "[1]");
+    assert_false(job_progress_take(&progress, text, &length));
+    assert_true(job_progress_put(&progress, "[1]"));
+    assert_true(job_progress_put(&progress, "[22]"));
+    assert_false(job_progress_put(&progress, "[3"));
+    assert_false(job_progress_put(&progress, NULL));
+    assert_true(job_progress_take(&progress, text, &length));
+    assert_int_equal(length, 4);
+    assert_memory_equal(text, "[22]", 4);
+    assert_false(job_progress_take(&progress, text, &length));
+    assert_true(job_progress_put(&progress, "5"));
+    job_progress_start(&progress, NULL, 0); /* of the run before */
+    assert_null(progress.loaded);
+    assert_false(job_progress_take(&progress, text, &length));
+    job_progress_fini(&progress);
+}
+
 static void follow_ups_are_bounded(void **state)
 {
     (void)state;
@@ -337,6 +363,7 @@ int main(void)
         host_test(an_event_is_made_of_words),
         host_test(a_result_is_json_and_kept_where_the_class_keeps_results),
         host_test(a_run_says_when_it_comes_again),
+        host_test(the_newest_progress_is_taken_once),
         host_test(progress_is_for_those_that_report_it),
         host_test(follow_ups_are_bounded),
     };

@@ -198,6 +198,32 @@ static void test_its_vote_for_an_extension_under_way_is_void(void **state)
     assert_int_equal(answer(&lease, &terms, "  y", ms_after(now, 4)).news, LEASE_NEWS_EXTENDED);
 }
 
+static void test_its_vote_for_an_extension_is_void_when_it_comes_later_too(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yyy");
+    struct instant now = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, now);
+    assert_empty(lease_forgot(&lease, &terms, 0, ms_after(now, 1)));
+    assert_empty(answer(&lease, &terms, "yy", ms_after(now, 2)));
+    assert_int_equal(answer(&lease, &terms, "  y", ms_after(now, 3)).news, LEASE_NEWS_EXTENDED);
+}
+
+static void test_a_majority_that_is_gone_without_an_answer_is_a_loss(void **state)
+{
+    (void)state;
+    struct lease_terms terms = fenced_terms(3);
+    struct lease lease = fenced_hold(&terms, "yy ");
+    struct instant now = lease_next(&lease, &terms);
+    lease_tick(&lease, &terms, now);
+    assert_empty(answer(&lease, &terms, "n", ms_after(now, 1)));
+    assert_empty(lease_forgot(&lease, &terms, 2, ms_after(now, 2)));
+    struct lease_step step = lease_tick(&lease, &terms, ms_after(now, 2));
+    assert_int_equal(step.news, LEASE_NEWS_LOST);
+    assert_int_equal(step.loss, LEASE_LOSS_TAKEN);
+}
+
 static void test_a_majority_that_forgot_and_refuses_is_a_loss(void **state)
 {
     (void)state;
@@ -380,6 +406,8 @@ int main(void)
         cmocka_unit_test(test_c_a_node_that_refuses_is_out),
         cmocka_unit_test(test_e25_an_unfenced_hold_plants_nothing),
         cmocka_unit_test(test_its_vote_for_an_extension_under_way_is_void),
+        cmocka_unit_test(test_its_vote_for_an_extension_is_void_when_it_comes_later_too),
+        cmocka_unit_test(test_a_majority_that_is_gone_without_an_answer_is_a_loss),
         cmocka_unit_test(test_a_majority_that_forgot_and_refuses_is_a_loss),
         cmocka_unit_test(test_it_is_harmless_elsewhere),
         cmocka_unit_test(test_a_hold_over_a_time_that_nobody_knows_is_lost),

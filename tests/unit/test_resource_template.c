@@ -55,6 +55,7 @@ static void names_are_made_of_texts_and_whole_numbers(void **state)
         {"{{{0}", "[1]", "{1"},
         {"}", "[]", "}"},
         {"x:{11}", "[0,1,2,3,4,5,6,7,8,9,10,\"eleven\"]", "x:eleven"},
+        {"x:{10}", "[0,1,2,3,4,5,6,7,8,9,\"ten\"]", "x:ten"},
         {"x:{0}", "[\"quote\\\" and \\\\ and \\ud83d\\ude00\"]", "x:quote\" and \\ and \xf0\x9f\x98\x80"},
     };
     struct buffer out = {0};

@@ -235,6 +235,24 @@ static void a_class_that_is_not_served_has_a_grace(void **state)
     }
 }
 
+static void where_a_task_runs_is_said_by_program_configuration_and_handler(void **state)
+{
+    (void)state;
+    handler.isolation = HF_ISOLATION_THREAD;
+    assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_THREAD);
+    handler.isolation = HF_ISOLATION_PROCESS;
+    assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_PROCESS);
+    assert_int_equal(class_isolation_of(NULL, &handler), CONFIG_ISOLATION_PROCESS);
+    entry.isolation = CONFIG_ISOLATION_THREAD;
+    assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_THREAD);
+    handler.isolation = HF_ISOLATION_THREAD;
+    entry.isolation = CONFIG_ISOLATION_PROCESS;
+    assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_PROCESS);
+    static const char *const program[] = {"/bin/true", NULL};
+    handler.program = program;
+    assert_int_equal(rules_of("").isolation, CONFIG_ISOLATION_EXEC);
+}
+
 #define rules_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -250,6 +268,7 @@ int main(void)
         rules_test(a_class_may_let_its_tasks_expire),
         rules_test(batches_and_secrets_are_refused),
         rules_test(a_class_that_is_not_served_has_a_grace),
+        rules_test(where_a_task_runs_is_said_by_program_configuration_and_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
