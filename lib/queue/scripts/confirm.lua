@@ -11,7 +11,11 @@ if string.sub(place, 1, 16) ~= ARGV[2] or #place <= 16 then
 end
 local entry = heir_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
 if ARGV[6] == '0' then
-    redis.pcall('ZREM', KEYS[2], entry)
+    local removed = redis.pcall('ZREM', KEYS[2], entry)
+    -- A node that takes no writes has confirmed nothing; a foreign value under the key has no entries.
+    if type(removed) == 'table' and not string.find(removed.err, 'WRONGTYPE', 1, true) then
+        return removed
+    end
 elseif type(redis.pcall('ZSCORE', KEYS[2], entry)) == 'string' then
     local time = redis.call('TIME')
     local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
