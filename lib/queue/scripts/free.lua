@@ -1,5 +1,6 @@
 -- include: waiting_list.lua
--- Lists were freed: the oldest of each is woken. Or they will be in a while: then the oldest is due at that time.
+-- Lists were freed: the oldest of each is woken. Or they will be in a while: then the oldest is due at that time, and
+-- that is stamped, too: who was refused before heard of a later time, and asks anew instead of sleeping until then.
 -- A repetition stamps again, which costs somebody one more look, and wakes nobody while the first is on its way.
 -- A task that is parked keeps its place, also when its end is told: whoever tells stood still for longer than the lease,
 -- and the task was recovered and waits again in other hands. Without its place nobody would wake it.
@@ -14,14 +15,16 @@ local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 3, #KEYS, 3 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
     list.give_up(jid)
+    if not is_handed_on then
+        redis.call('DEL', KEYS[i + 2])
+        redis.call('SET', KEYS[i + 2], string.format('%.0f', now), 'PX', 60000)
+    end
     if not is_handed_on and delay > 0 then
         local place = list.oldest(list.may_go)
         if place then
             list.move(place, now + delay)
         end
     elseif not is_handed_on then
-        redis.call('DEL', KEYS[i + 2])
-        redis.call('SET', KEYS[i + 2], string.format('%.0f', now), 'PX', 60000)
         list.wake(count, ARGV[1])
     else
         list.wake(1, ARGV[1]) -- nobody, while the heir is on its way; it may have failed to get the lock since
