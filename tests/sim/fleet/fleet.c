@@ -66,6 +66,11 @@ static bool fail_over(bool is_silent)
     return true;
 }
 
+static int64_t trouble_ns(void)
+{
+    return fleet.peace == PEACE_LEASES ? 3 * TROUBLE_NS : TROUBLE_NS;
+}
+
 static void trouble_begin(void)
 {
     scene = (struct trouble_scene){.nodes = fleet.nodes,
@@ -83,10 +88,11 @@ static void trouble_begin(void)
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
                                    .is_minor = fleet.is_minor,
-                                   .kinds = fleet.peace == PEACE_OF_MIND ? TROUBLE_OF_OPERATORS
-                                            : fleet.peace == PEACE_KILLS ? TROUBLE_OF_KILLS
-                                                                         : TROUBLE_OF_ALL_KINDS};
-    trouble_draw(&scene, &fleet.chance, TROUBLE_NS);
+                                   .kinds = fleet.peace == PEACE_OF_MIND  ? TROUBLE_OF_OPERATORS
+                                            : fleet.peace == PEACE_KILLS  ? TROUBLE_OF_KILLS
+                                            : fleet.peace == PEACE_LEASES ? TROUBLE_OF_LEASES
+                                                                          : TROUBLE_OF_ALL_KINDS};
+    trouble_draw(&scene, &fleet.chance, trouble_ns());
 }
 
 /* --- now and then ------------------------------------------------------------------------------------------------- */
@@ -106,13 +112,13 @@ static struct instant well_since(void)
 
 static void workers_look(void)
 {
-    bool may_be_well = fleet.peace != PEACE_NONE || fleet.is_calm;
+    bool may_be_well = fleet.peace == PEACE_KILLS || fleet.peace == PEACE_OF_MIND || fleet.is_calm;
     for (unsigned i = 0; i < fleet.worker_count; i++) {
         const struct process *process = fleet.workers[i].process;
         fleet.was_killed |= !process->is_alive && !process->has_ended;
     }
     fleet.healthy_since = may_be_well ? well_since() : world_time();
-    if (fleet.peace == PEACE_NONE && instant_before(fleet.healthy_since, fleet.calm_at))
+    if (fleet.is_calm && instant_before(fleet.healthy_since, fleet.calm_at))
         fleet.healthy_since = fleet.calm_at;
 }
 
@@ -178,7 +184,7 @@ static void trouble_pass(void)
     if (play_is_violated())
         return;
     trouble_begin();
-    run_for(TROUBLE_NS);
+    run_for(trouble_ns());
     trouble_end();
 }
 

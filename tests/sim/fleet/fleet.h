@@ -99,6 +99,7 @@ struct fleet_worker {
 enum fleet_peace {
     PEACE_NONE,    /* all kinds of trouble */
     PEACE_KILLS,   /* only processes that are killed, until others take their places */
+    PEACE_LEASES,  /* what outlasts leases, and has late consequences */
     PEACE_OF_MIND, /* none at all, but what handlers do */
 };
 

@@ -34,6 +34,14 @@ static bool is_ordered(const struct fleet_task *task)
            !task->is_unwanted;
 }
 
+static bool is_any_paused(void)
+{
+    for (unsigned i = 0; i < FLEET_QUEUES; i++)
+        if (fleet_queue_is_paused(i))
+            return true;
+    return false;
+}
+
 /* --- the order ---------------------------------------------------------------------------------------------------- */
 
 /* The one that has the lock, or is about to: whoever is claimed as its heir comes behind it. */
@@ -70,10 +78,20 @@ static void rank_give(struct fleet_task *task, struct text line)
     snprintf(task->line, sizeof task->line, "%.*s", (int)line.length, line.bytes);
 }
 
+/* A holder that has the lock gives up its place to the first heir: it is on its way no more. */
+static void holder_look(const struct server_event *event)
+{
+    if (!is_by(event, "heir") || event->count < event->keys + 7 || event->arguments[event->keys + 6].length > 0)
+        return;
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        if (is_holder(&fleet.tasks[i], event))
+            fleet.tasks[i].is_on_its_way = false;
+}
+
 void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
 {
     bool was_parked = task->is_parked;
-    was_paused = was_paused || fleet_queue_is_paused(task->queue);
+    was_paused = was_paused || is_any_paused();
     task->is_parked = task->place == IN_SCHEDULE && is_by(event, "park");
     if (from == IN_SCHEDULE && was_parked) {
         task->is_on_its_way = true;
@@ -95,6 +113,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         play_count(is_by(event, "heir") ? "heirs" : "woken", 1);
     if (is_woken && is_ordered(task))
         order_check(task, event);
+    holder_look(event);
 }
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
@@ -133,9 +152,7 @@ void fleet_line_tick(void)
 {
     bool is_quiet = fleet.peace == PEACE_OF_MIND && !fleet.has_operators;
     bool may_judge = is_quiet || fleet.is_calm;
-    bool is_paused = false;
-    for (unsigned i = 0; i < FLEET_QUEUES; i++)
-        is_paused = is_paused || fleet_queue_is_paused(i);
+    bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
     for (unsigned r = 0; r < fleet.resource_count; r++) {
         bool sleeps = may_judge && !is_paused && all_sleep(r) && lock_is_free(r);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "redlock/redlock_nodes.h"
 #include "tests/sim/fleet/fleet.h"
+#include "tests/sim/server/simulated_client.h"
 #include "worker/commands/commands.h"
 
 enum { WORDS_MAX = 8, WORD_SIZE = 64 };
@@ -21,13 +22,14 @@ static struct host *host;
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
 
+static const struct redlock_group_terms group_terms = {.max_ttl_ns = 5 * NS_PER_S};
+
 static void group_main(void *argument)
 {
     char reason[256] = "";
     (void)argument;
     struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
-    struct redlock_group_terms terms = {.max_ttl_ns = 5 * NS_PER_S};
-    fleet.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
+    fleet.is_made = redlock_nodes_init(nodes, &group_terms) == REDLOCK_NODES_DONE;
     if (!fleet.is_made)
         play_violated("group", "%s", redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
@@ -39,6 +41,17 @@ void fleet_group_make(void)
     process_start(host, "operator", group_main, NULL);
 }
 
+/* A majority has forgotten the group: what the others know of it is of no use to anybody. */
+static void group_forget(void)
+{
+    for (unsigned i = 0; i < fleet.node_count; i++) {
+        struct simulated_client client;
+        simulated_client_connect(&client, fleet.nodes[i]->server);
+        simulated_client_say(&client, "DEL hf:lock:group", node_now_us(fleet.nodes[i]));
+        simulated_client_end(&client);
+    }
+}
+
 static void heal_main(void *argument)
 {
     char reason[256] = "";
@@ -46,6 +59,11 @@ static void heal_main(void *argument)
     struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
     enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
+    if (end != REDLOCK_NODES_DONE) {
+        group_forget();
+        end = redlock_nodes_init(nodes, &group_terms);
+    }
+    world_tell("made again: %d %s", (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
 }
 
@@ -104,8 +122,10 @@ static void task_command(struct chance *chance)
     task->is_unordered = true;
     if (kind > 0)
         task->is_unwanted = true; /* whether it is there or not: it may come */
-    else
+    else {
         fleet_judge_excuse(task); /* if it is dead, it may run again */
+        task->snoozed++;
+    }
     struct order *order =
         kind == 3 ? order_begin(&command_cancel, task->jid) : order_begin(&command_tasks, verbs[kind]);
     if (kind < 3) {

@@ -212,7 +212,7 @@ static bool is_waiting(const struct fleet_task *task)
 
 static void task_appeared(struct fleet_task *task, const struct server_event *event)
 {
-    bool may_return = task->kind == CLASS_ONCE && task->begun > 0; /* as its run says */
+    bool may_return = task->kind == CLASS_ONCE && (task->place == IN_DEAD || task->begun > 0); /* as its run says */
     if (task->is_over && !task->is_lost && !task->is_unwanted && !may_return)
         play_violated("place", "%s is there again after its end, by %s", task->jid, by(event));
     task->is_over = false;

@@ -139,7 +139,7 @@ static void children_draw(void)
 void fleet_plan(uint64_t seed)
 {
     fleet.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
-    fleet.peace = pick(4) == 0 ? PEACE_OF_MIND : pick(6) == 0 ? PEACE_KILLS : PEACE_NONE;
+    fleet.peace = pick(4) == 0 ? PEACE_OF_MIND : pick(6) == 0 ? PEACE_KILLS : pick(5) == 0 ? PEACE_LEASES : PEACE_NONE;
     fleet.is_minor = fleet.peace == PEACE_NONE && pick(5) == 0;
     fleet.is_wild = fleet.peace == PEACE_NONE && !fleet.is_minor && pick(8) == 0;
     fleet.isolation = pick(2) == 0 ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;

@@ -106,7 +106,8 @@ static void child_main(const struct play *of, uint64_t seed)
     network_begin();
     world_tell_to_stderr(getenv("HF_TRACE") != NULL);
     /* Now and then all is formatted, though nobody reads it. */
-    log_set_level(world_is_told() || seed % LOGGED_EACH == 0 ? LOG_DEBUG : LOG_NOTHING);
+    bool is_logged = world_is_told() ? strcmp(getenv("HF_TRACE"), "2") != 0 : seed % LOGGED_EACH == 0;
+    log_set_level(is_logged ? LOG_DEBUG : LOG_NOTHING);
     of->schedule(seed);
     fflush(NULL);
     if (getenv("HF_COVERAGE") != NULL)

@@ -4,7 +4,7 @@
  *   HF_SEED       the first seed; else the day decides, and it is printed
  *   HF_SCHEDULES  how many
  *   HF_SECONDS    no more begin after so long
- *   HF_TRACE=1    the history of each, on stderr: for one
+ *   HF_TRACE=1    the history of each, on stderr: for one; 2 = without what processes log
  *   HF_WITHOUT    moves that are left out, by their numbers: 3,7,12
  *   HF_REDUCE=1   of the first that is found: leaves out what can be left out, and prints what remains */
 #ifndef SIM_PLAY_H

@@ -12,6 +12,7 @@
 #define STEP_MIN_NS (2 * NS_PER_MS)
 #define STEP_MAX_NS (3600 * NS_PER_S)
 #define STALL_LOOKS 200
+#define LEASE_NS    (14 * NS_PER_S) /* a little less than that of a worker */
 
 enum { MOVES_MAX = 64, HOSTS_MAX = 32 };
 
@@ -393,6 +394,8 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     while ((kinds & 1u << move->kind) == 0);
     move->chance = (struct chance){.state = chance_next(chance)};
     move->for_ns = chance_scale(chance, DOWN_MIN_NS, trouble.scene->longest_ns);
+    if (trouble.scene->kinds == TROUBLE_OF_LEASES && move->kind != QUEUE && chance_pick(chance, 2) == 0)
+        move->for_ns = chance_between(chance, LEASE_NS, 2 * LEASE_NS);
     move->victim = (unsigned)chance_pick(chance, 1 << 16);
     move->other = (unsigned)chance_pick(chance, 1 << 16);
     move->both_ways = chance_pick(chance, 2) == 0;
@@ -419,6 +422,8 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
         kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP;
     if (scene->kinds == TROUBLE_OF_KILLS)
         kinds = 1u << KILL | 1u << POWER;
+    if (scene->kinds == TROUBLE_OF_LEASES)
+        kinds = 1u << KILL | 1u << PAUSE | 1u << CUT | 1u << LATE | 1u << QUEUE;
     if (scene->kinds == TROUBLE_OF_OPERATORS)
         kinds = 1u << OPERATE;
     if (kinds == 0)

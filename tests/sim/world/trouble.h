@@ -12,7 +12,7 @@
 
 #include "tests/sim/world/node.h"
 
-enum trouble_kinds { TROUBLE_OF_ALL_KINDS, TROUBLE_OF_KILLS, TROUBLE_OF_OPERATORS };
+enum trouble_kinds { TROUBLE_OF_ALL_KINDS, TROUBLE_OF_KILLS, TROUBLE_OF_LEASES, TROUBLE_OF_OPERATORS };
 
 struct trouble_scene {
     struct node *const *nodes; /* lock nodes */
