@@ -56,7 +56,8 @@ SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(w
 SIMULATION  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/queue/*.c) $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
 WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|lock|fleet)/' tests/sim/test_*.c)
-TEST_KINDS  := unit sim integration chaos
+SCENE       := $(wildcard tests/sim/scene/*.c)
+TEST_KINDS  := unit sim virtual integration chaos
 # ONLY='test_heap test_log' builds and runs no others.
 TESTS       := $(foreach kind,$(TEST_KINDS),$(wildcard tests/$(kind)/test_*.c))
 TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS))),$(TESTS))
@@ -151,10 +152,11 @@ test_simulated_server_LIBS = $(lua_LIBS)
 ALONE       := test_fence_file_killed test_fuzz_corpus test_loop
 is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
 TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
-TESTS_TOGETHER := $(filter-out $(TESTS_ALONE),$(TESTS))
+TESTS_VIRTUAL := $(filter tests/virtual/%,$(TESTS))
+TESTS_TOGETHER := $(filter-out $(TESTS_ALONE) $(TESTS_VIRTUAL),$(TESTS))
 # What is in the program of a kind; in that of `some`, with ONLY.
-members     = $(if $(ONLY),$(TESTS_TOGETHER),$(filter tests/$(1)/%,$(TESTS_TOGETHER)))
-TEST_PROGRAMS := $(foreach kind,$(if $(ONLY),some,$(TEST_KINDS)),$(if $(call members,$(kind)),$(kind)))
+members     = $(if $(filter virtual,$(1)),$(TESTS_VIRTUAL),$(if $(ONLY),$(TESTS_TOGETHER),$(filter tests/$(1)/%,$(TESTS_TOGETHER))))
+TEST_PROGRAMS := $(foreach kind,$(if $(ONLY),some virtual,$(TEST_KINDS)),$(if $(call members,$(kind)),$(kind)))
 TEST_FILES  := $(TESTS_ALONE:%.c=$(B)/%) $(TEST_PROGRAMS:%=$(B)/tests/%_tests)
 
 # ------------------------------------------------------------------------------------------ flags
@@ -294,7 +296,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD) $(SCENE))
 
 define compile
 $(call say,CC,$<)
@@ -316,7 +318,7 @@ define test_objects
 $$(B)/obj/tests/$(1)/%.o: tests/$(1)/%.c $$(B)/flags | $$(GENERATED)
 	$$(call compile,-fPIE $$(OPTIMISE_TESTS) -Dmain=main_of_$$(*F))
 endef
-$(foreach kind,unit integration chaos,$(eval $(call test_objects,$(kind))))
+$(foreach kind,unit virtual integration chaos,$(eval $(call test_objects,$(kind))))
 $(B)/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE)
 
@@ -403,6 +405,9 @@ $(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORL
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
+# Tests in tests/virtual run in the world: a process of it is the test, and its servers are simulated.
+SCENE_LINK  := $(call object,$(WORLD) $(SCENE)) $(WORLD_LINK) tests/sim/world/wraps tests/sim/scene/wraps
+virtual_tests_LIBS = -Wl,@tests/sim/world/wraps -Wl,@tests/sim/scene/wraps $(lua_LIBS)
 define test_alone
 $(B)/$(1:.c=): $(call object,$(1)) $$(TEST_LINK)
 	$$(call link_test,$(if $(filter tests/sim/%,$(1)),,-Wl$$(comma)--defsym=main=main_of_$$(@F)))
@@ -415,7 +420,7 @@ $(B)/generated/tests/$(1).groups: FORCE
 	@$$(call remember,$(foreach test,$(call members,$(1)),GROUP($(basename $(notdir $(test))))))
 $(B)/obj/tests/$(1)_main.o: tests/main.c $(B)/generated/tests/$(1).groups $(B)/flags
 	$$(call compile,-fPIE -DTEST_GROUPS='"tests/$(1).groups"')
-$(B)/tests/$(1)_tests: $(B)/obj/tests/$(1)_main.o $(call object,$(call members,$(1))) $$(TEST_LINK)
+$(B)/tests/$(1)_tests: $(B)/obj/tests/$(1)_main.o $(call object,$(call members,$(1))) $(if $(filter virtual,$(1)),$$(SCENE_LINK),$$(TEST_LINK))
 	@! nm -A --defined-only --extern-only $(call object,$(call members,$(1))) | \
 	    awk '$$$$(NF - 1) ~ /[TDBRC]/ && $$$$NF !~ /^main_of_/ { print $$$$1, $$$$NF, "(see ALONE)"; found = 1 } END { exit !found }'
 	$$(link_test)

@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "redis/reader.h"
 #include "redis/request.h"
+#include "tests/support/reply_text.h"
 #include "worker/servers/server_program.h"
 
 static const int64_t start_limit_ns = 60 * NS_PER_S;
@@ -154,32 +155,6 @@ static int connect_unix(const struct redis_server *server)
     return -1;
 }
 
-static void render(const struct redis_reply *reply, struct buffer *out)
-{
-    switch (reply->kind) {
-    case REDIS_NIL:
-        buffer_append_text(out, "(nil)");
-        break;
-    case REDIS_INTEGER:
-        buffer_format(out, "%lld", reply->integer);
-        break;
-    case REDIS_FAILURE:
-        buffer_append_text(out, "-");
-        buffer_append(out, reply->bytes, reply->length);
-        break;
-    case REDIS_STATUS:
-    case REDIS_STRING:
-        buffer_append(out, reply->bytes, reply->length);
-        break;
-    case REDIS_ARRAY:
-        for (size_t i = 0; i < reply->count; i++) {
-            if (i > 0)
-                buffer_append_text(out, "\n");
-            render(&reply->elements[i], out);
-        }
-    }
-}
-
 /* Skips `skip` replies and renders the next. */
 static bool read_reply(int fd, int skip, struct buffer *out)
 {
@@ -198,7 +173,7 @@ static bool read_reply(int fd, int skip, struct buffer *out)
             skip--;
     }
     if (found == REDIS_READER_REPLY)
-        render(reply, out);
+        reply_text_write(reply, out);
     redis_reader_destroy(reader);
     return found == REDIS_READER_REPLY;
 }

@@ -88,6 +88,11 @@ static struct {
         const struct host *host;
     } names[NAMES_MAX];
     unsigned name_count;
+    struct {
+        unsigned port;
+        const struct host *host;
+    } ports[NAMES_MAX];
+    unsigned port_count;
     struct list listeners, streams;
     struct socket *sockets[SOCKETS_MAX];
 } network;
@@ -122,16 +127,35 @@ void network_name(const char *name, const struct host *host)
     network.names[i].host = host;
 }
 
+static const struct host *host_of_port(unsigned port)
+{
+    for (unsigned i = 0; i < network.port_count; i++)
+        if (network.ports[i].port == port)
+            return network.ports[i].host;
+    return NULL;
+}
+
+/* By a name of the world; or of this machine, where a port leads to one host. */
+static const struct host *host_find(const char *name, unsigned port)
+{
+    if (strcmp(name, "127.0.0.1") == 0 || strcmp(name, "localhost") == 0)
+        return host_of_port(port);
+    for (unsigned i = 0; i < network.name_count; i++)
+        if (strcmp(network.names[i].name, name) == 0)
+            return network.names[i].host;
+    return NULL;
+}
+
 bool network_resolve(const char *name, unsigned port, struct sockaddr_in *address)
 {
-    for (unsigned i = 0; i < network.name_count; i++)
-        if (strcmp(network.names[i].name, name) == 0 && network.names[i].host != NULL) {
-            *address = (struct sockaddr_in){.sin_family = AF_INET,
-                                            .sin_port = htons((uint16_t)port),
-                                            .sin_addr.s_addr = htonl(NETWORK_10 + network.names[i].host->number)};
-            return true;
-        }
-    return false;
+    const struct host *host = host_find(name, port);
+    bool is_here = strcmp(name, "127.0.0.1") == 0 || strcmp(name, "localhost") == 0;
+    if (host == NULL && !is_here)
+        return false;
+    *address = (struct sockaddr_in){.sin_family = AF_INET,
+                                    .sin_port = htons((uint16_t)port),
+                                    .sin_addr.s_addr = htonl(NETWORK_10 + (host != NULL ? host->number : 0))};
+    return true;
 }
 
 /* --- the two ends ------------------------------------------------------------------------------------------------- */
@@ -359,6 +383,10 @@ void network_listen(struct listener *listener)
     list_init(&listener->link);
     list_init(&listener->peers);
     list_append(&network.listeners, &listener->link);
+    if (host_of_port(listener->port) == NULL && network.port_count < NAMES_MAX) {
+        network.ports[network.port_count].port = listener->port;
+        network.ports[network.port_count++].host = listener->host;
+    }
 }
 
 void network_shut(struct listener *listener, bool is_silent)

@@ -143,7 +143,7 @@ static void gone(void *owner)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-struct node *node_create(const char *name)
+struct node *node_create_with(const char *name, unsigned port, const char *password)
 {
     struct node *node = memory_new(struct node);
     snprintf(node->name, sizeof node->name, "%s", name);
@@ -154,12 +154,17 @@ struct node *node_create(const char *name)
     node->is_up = true;
     list_init(&node->inbox);
     node->listener =
-        (struct listener){.host = node->host, .port = PORT, .accepted = accepted, .received = received, .gone = gone};
+        (struct listener){.host = node->host, .port = port, .accepted = accepted, .received = received, .gone = gone};
     node->server = server_create(&(struct server_options){
-        .run_seed = node->name, .has_disk = true, .seed = chance_next(world_chance()), .now_us = node_now_us(node)});
+        .run_seed = node->name, .password = password, .has_disk = true, .seed = chance_next(world_chance()), .now_us = node_now_us(node)});
     network_listen(&node->listener);
     network_name(name, node->host);
     return node;
+}
+
+struct node *node_create(const char *name)
+{
+    return node_create_with(name, PORT, NULL);
 }
 
 void node_stop(struct node *node, bool is_silent)

@@ -23,6 +23,8 @@ struct node {
 
 /* Up, empty, and reached by its name and port 6379. */
 struct node *node_create(const char *name);
+/* With another port, and a password; NULL = none. */
+struct node *node_create_with(const char *name, unsigned port, const char *password);
 /* Its process dies; what it had not executed is lost. `is_silent`: its host does, and nobody is told. */
 void node_stop(struct node *node, bool is_silent);
 void node_start(struct node *node, enum server_memory memory);

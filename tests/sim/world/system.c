@@ -1,5 +1,6 @@
 /* What a process asks the system about itself, in the world: clocks, randomness, its number, its memory, signals. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,18 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 
 ssize_t __real_write(int fd, const void *bytes, size_t length);
 ssize_t __wrap_write(int fd, const void *bytes, size_t length);
+
+int __real_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
+
+/* Of nothing it is how tests wait for a moment. */
+int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
+{
+    if (process_current() == NULL || count > 0)
+        return __real_poll(descriptors, count, timeout_ms);
+    process_sleep(timeout_ms * NS_PER_MS);
+    return 0;
+}
 
 ssize_t __real_read(int fd, void *bytes, size_t size);
 ssize_t __wrap_read(int fd, void *bytes, size_t size);

@@ -1,0 +1,224 @@
+/* tests/support/redis_server.h in the world: a simulated server for a test that runs there. */
+#include "tests/support/redis_server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "base/memory.h"
+#include "redis/reader.h"
+#include "tests/sim/world/node.h"
+#include "tests/support/reply_text.h"
+
+enum { FIRST_PORT = 7000 };
+
+struct redis_server {
+    struct node *node;
+    char *password;
+};
+
+static unsigned ports = FIRST_PORT;
+
+unsigned free_port(void)
+{
+    return ports++;
+}
+
+/* --- talking to it ------------------------------------------------------------------------------------------------ */
+
+static void bytes_take(void *context, const char *bytes, size_t length)
+{
+    buffer_append(context, bytes, length);
+}
+
+static void closed(void *context)
+{
+    (void)context;
+}
+
+/* The last of the replies. */
+static void last_reply_write(const struct buffer *bytes, struct buffer *out)
+{
+    struct redis_reader *reader = redis_reader_create((size_t)64 << 20, (size_t)1 << 20);
+    const struct redis_reply *reply = NULL;
+    redis_reader_give(reader, bytes->bytes, bytes->length);
+    while (redis_reader_next(reader, &reply) == REDIS_READER_REPLY) {
+        buffer_clear(out);
+        reply_text_write(reply, out);
+    }
+    redis_reader_destroy(reader);
+}
+
+char *redis_server_command(struct redis_server *server, const char *format, ...)
+{
+    struct buffer line = {0}, bytes = {0}, text = {0};
+    struct node *node = server->node;
+    va_list values;
+    va_start(values, format);
+    char *command = NULL;
+    invariant(vasprintf(&command, format, values) >= 0 && node->is_up && !node->is_paused);
+    va_end(values);
+    if (server->password != NULL)
+        buffer_format(&line, "AUTH %s\r\n", server->password);
+    buffer_format(&line, "%s\r\n", command);
+    struct server_connection *connection = server_accept(node->server, &bytes, bytes_take, closed);
+    server_receive(connection, line.bytes, line.length, node_now_us(node));
+    server_hang_up(connection);
+    node_look(node);
+    last_reply_write(&bytes, &text);
+    char *copy = memory_text(buffer_text(&text));
+    buffer_fini(&line);
+    buffer_fini(&bytes);
+    buffer_fini(&text);
+    free(command);
+    return copy;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void settings_take(struct redis_server *server, const char *config)
+{
+    char name[64], value[256];
+    int length = 0;
+    for (; config != NULL && sscanf(config, " %63s %255[^\n]%n", name, value, &length) == 2; config += length)
+        invariant(server_configure(server->node->server, name, value));
+}
+
+struct redis_server *redis_server_start(const struct redis_server_options *options)
+{
+    static const struct redis_server_options defaults;
+    if (options == NULL)
+        options = &defaults;
+    invariant(options->acl == NULL && options->address == NULL && !options->is_sentinel);
+    struct redis_server *server = memory_new(struct redis_server);
+    unsigned port = options->port != 0 ? options->port : free_port();
+    char name[16];
+    snprintf(name, sizeof name, "server%u", port);
+    server->password = options->password != NULL ? memory_text(options->password) : NULL;
+    server->node = node_create_with(name, port, options->password);
+    settings_take(server, options->config);
+    return server;
+}
+
+void redis_server_destroy(struct redis_server *server)
+{
+    if (server == NULL)
+        return;
+    node_stop(server->node, false);
+    free(server->password);
+    free(server);
+}
+
+void redis_server_kill(struct redis_server *server)
+{
+    node_stop(server->node, false);
+}
+
+/* Without a disk, as the real ones of tests are. */
+void redis_server_restart(struct redis_server *server)
+{
+    node_stop(server->node, false);
+    node_start(server->node, SERVER_EMPTY);
+}
+
+void redis_server_kill_begin(struct redis_server *server)
+{
+    redis_server_kill(server);
+}
+
+bool redis_server_is_gone(struct redis_server *server)
+{
+    return !server->node->is_up;
+}
+
+void redis_server_restart_begin(struct redis_server *server)
+{
+    redis_server_restart(server);
+}
+
+bool redis_server_is_back(struct redis_server *server)
+{
+    return server->node->is_up;
+}
+
+void redis_server_pause(struct redis_server *server)
+{
+    node_pause(server->node);
+}
+
+void redis_server_resume(struct redis_server *server)
+{
+    node_resume(server->node);
+}
+
+void redis_server_heal(struct redis_server *server)
+{
+    if (!server->node->is_up)
+        redis_server_restart(server);
+    node_resume(server->node);
+    server_set_out_of_memory(server->node->server, false);
+    free(redis_server_command(server, "CONFIG SET maxmemory 0"));
+    free(redis_server_command(server, "FLUSHALL"));
+}
+
+/* --- facts -------------------------------------------------------------------------------------------------------- */
+
+unsigned redis_server_port(const struct redis_server *server)
+{
+    return server->node->listener.port;
+}
+
+const char *redis_server_unix_path(const struct redis_server *server)
+{
+    (void)server;
+    return NULL;
+}
+
+pid_t redis_server_pid(const struct redis_server *server)
+{
+    return server->node->is_up ? 1 : 0;
+}
+
+const char *redis_server_kind(struct redis_server *server)
+{
+    (void)server;
+    return "redis";
+}
+
+/* 0 when it is not there. */
+static unsigned number_after(const char *text, const char *before)
+{
+    const char *at = strstr(text, before);
+    return at != NULL ? (unsigned)strtoul(at + strlen(before), NULL, 10) : 0;
+}
+
+unsigned redis_server_info(struct redis_server *server, const char *section, const char *before)
+{
+    char *info = redis_server_command(server, "INFO %s", section);
+    unsigned number = number_after(info, before);
+    free(info);
+    return number;
+}
+
+static unsigned calls_in(const char *stats, const char *command)
+{
+    char name[64];
+    snprintf(name, sizeof name, "cmdstat_%s:", command);
+    const char *at = strstr(stats, name);
+    return at != NULL ? number_after(at, ":calls=") + number_after(at, ",rejected_calls=") : 0;
+}
+
+unsigned redis_server_calls(struct redis_server *server, const char *command)
+{
+    return redis_server_calls_beyond(server, command, "");
+}
+
+unsigned redis_server_calls_beyond(struct redis_server *server, const char *command, const char *other)
+{
+    char *stats = redis_server_command(server, "INFO commandstats");
+    unsigned calls = calls_in(stats, command) - calls_in(stats, other);
+    free(stats);
+    return calls;
+}
