@@ -11,13 +11,15 @@
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts, for `holdfast plugin new`
 #   tests/{unit,integration,chaos}/test_*.c    -> tests/{unit,integration,chaos}_tests, and tests/KIND/test_* lead there
+#   tests/virtual/test_*.c                     -> tests/virtual_tests  which run in the world; with REAL=1, and under
+#                                                                      ThreadSanitizer, with real servers instead
 #   tests/sim/test_*.c, and the like of ALONE  -> tests/sim/test_*     a program each
 #   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
 #   the other tests/sim/*.c, tests/sim/{queue,server}/*.c -> lib/libsim.a     the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
-#   tests/sim/{world,server,lock,fleet}/*.c         ->                    take the place of loop, clocks, threads and sockets
-#                                                 in those tests/sim/test_* that include them
+#   tests/sim/{world,server,lock,fleet,scene}/*.c                       take the place of loop, clocks, threads and
+#                                                                      sockets there, and in tests/sim/test_*
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
 # The program with fault points (lib/base/fault.h) is $(B)/faults/holdfast: few of its objects differ.
@@ -405,9 +407,14 @@ $(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORL
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
-# Tests in tests/virtual run in the world: a process of it is the test, and its servers are simulated.
-SCENE_LINK  := $(call object,$(WORLD) $(SCENE)) $(WORLD_LINK) tests/sim/world/wraps tests/sim/scene/wraps
+# A process of the world is the test, and its servers are simulated.
+REAL ?= $(filter thread,$(SANITIZE))
+ifeq ($(REAL),)
+SCENE_LINK  := $(call object,$(filter tests/sim/world/% tests/sim/server/%,$(WORLD)) $(SCENE)) $(WORLD_LINK) tests/sim/world/wraps tests/sim/scene/wraps
 virtual_tests_LIBS = -Wl,@tests/sim/world/wraps -Wl,@tests/sim/scene/wraps $(lua_LIBS)
+else
+SCENE_LINK  := $(TEST_LINK)
+endif
 define test_alone
 $(B)/$(1:.c=): $(call object,$(1)) $$(TEST_LINK)
 	$$(call link_test,$(if $(filter tests/sim/%,$(1)),,-Wl$$(comma)--defsym=main=main_of_$$(@F)))

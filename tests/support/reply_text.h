@@ -1,4 +1,4 @@
-/* A reply as tests compare it: numbers in digits, errors as "-ERR ...", nil as "(nil)", arrays with one element a line. */
+/* A reply as tests compare it: numbers in digits, errors as "-ERR ...", nil as "(nil)", arrays by lines. */
 #ifndef SUPPORT_REPLY_TEXT_H
 #define SUPPORT_REPLY_TEXT_H
 

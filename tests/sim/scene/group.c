@@ -1,4 +1,4 @@
-/* Tests that run in the world: a group of them is the main thread of a process there, so that time passes as far as they
+/* Tests that run in the world: a group of them is the main thread of a process there, so that time passes while they
  * wait, and what they start and stop are simulated servers. */
 #include "tests/support/group_run.h"
 
@@ -39,6 +39,7 @@ int __wrap_group_run(const char *name, const struct CMUnitTest *tests, size_t co
     const char *seed = getenv("HF_SEED");
     world_begin(seed != NULL ? strtoull(seed, NULL, 10) : SEED);
     network_begin();
+    hosts_set_apart(0); /* all are one machine, to the tests */
     world_tell_to_stderr(getenv("HF_TRACE") != NULL);
     log_set_level(world_is_told() ? LOG_DEBUG : LOG_NOTHING);
     process_start(host_create("test"), "test", group_main, &group);

@@ -9,10 +9,10 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "redis/reader.h"
-#include "tests/sim/world/node.h"
+#include "tests/sim/scene/scene.h"
 #include "tests/support/reply_text.h"
 
-enum { FIRST_PORT = 7000 };
+enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
 
 struct redis_server {
     struct node *node;
@@ -20,6 +20,16 @@ struct redis_server {
 };
 
 static unsigned ports = FIRST_PORT;
+static struct node *nodes[SERVERS_MAX];
+static unsigned node_count;
+
+struct node *scene_node(unsigned port)
+{
+    for (unsigned i = node_count; i-- > 0;)
+        if (nodes[i]->listener.port == port)
+            return nodes[i];
+    return NULL;
+}
 
 unsigned free_port(void)
 {
@@ -98,6 +108,8 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     snprintf(name, sizeof name, "server%u", port);
     server->password = options->password != NULL ? memory_text(options->password) : NULL;
     server->node = node_create_with(name, port, options->password);
+    invariant(node_count < SERVERS_MAX);
+    nodes[node_count++] = server->node;
     settings_take(server, options->config);
     return server;
 }

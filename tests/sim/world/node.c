@@ -12,15 +12,17 @@
 enum { PORT = 6379 };
 
 /* A client as the node sees it. */
-struct caller {
+struct node_caller {
     struct node *node;
-    struct peer *peer; /* NULL = it is gone */
+    struct peer *peer; /* NULL = it is gone, or was never there */
+    void (*replied)(void *context, const char *bytes, size_t length);
+    void *context;
     struct server_connection *connection;
 };
 
 struct piece {
     struct list link;
-    struct caller *caller;
+    struct node_caller *caller;
     size_t length; /* 0 = the client is gone */
     char bytes[];
 };
@@ -34,14 +36,16 @@ int64_t node_now_us(const struct node *node)
 
 static void reply_sent(void *context, const char *bytes, size_t length)
 {
-    struct caller *caller = context;
+    struct node_caller *caller = context;
     if (caller->peer != NULL)
         peer_send(caller->peer, bytes, length);
+    if (caller->replied != NULL)
+        caller->replied(caller->context, bytes, length);
 }
 
 static void server_closed(void *context)
 {
-    struct caller *caller = context;
+    struct node_caller *caller = context;
     if (caller->peer != NULL)
         peer_close(caller->peer);
     caller->peer = NULL;
@@ -79,7 +83,7 @@ static void work_arm(struct node *node)
         world_at(&node->work, instant_after(node->free_at, PIECE_NS + node->slow_ns));
 }
 
-static void caller_free(struct caller *caller)
+static void caller_free(struct node_caller *caller)
 {
     if (caller->connection != NULL)
         server_hang_up(caller->connection);
@@ -90,7 +94,7 @@ static void work_fire(struct world_event *event)
 {
     struct node *node = list_owner(event, struct node, work);
     struct piece *piece = list_owner(list_take_first(&node->inbox), struct piece, link);
-    struct caller *caller = piece->caller;
+    struct node_caller *caller = piece->caller;
     node->free_at = world_time();
     if (piece->length == 0)
         caller_free(caller);
@@ -103,7 +107,7 @@ static void work_fire(struct world_event *event)
 
 /* --- what comes --------------------------------------------------------------------------------------------------- */
 
-static void piece_add(struct caller *caller, const char *bytes, size_t length)
+static void piece_add(struct node_caller *caller, const char *bytes, size_t length)
 {
     struct node *node = caller->node;
     struct piece *piece = memory_zeroed(1, sizeof *piece + length);
@@ -120,13 +124,39 @@ static void piece_add(struct caller *caller, const char *bytes, size_t length)
         work_arm(node);
 }
 
+static struct node_caller *caller_create(struct node *node)
+{
+    struct node_caller *caller = memory_new(struct node_caller);
+    caller->node = node;
+    caller->connection = server_accept(node->server, caller, reply_sent, server_closed);
+    return caller;
+}
+
 static void *accepted(struct listener *listener, struct peer *peer)
 {
-    struct caller *caller = memory_new(struct caller);
-    caller->node = list_owner(listener, struct node, listener);
+    struct node_caller *caller = caller_create(list_owner(listener, struct node, listener));
     caller->peer = peer;
-    caller->connection = server_accept(caller->node->server, caller, reply_sent, server_closed);
     return caller;
+}
+
+struct node_caller *node_call(struct node *node, void (*replied)(void *context, const char *bytes, size_t length),
+                              void *context)
+{
+    struct node_caller *caller = caller_create(node);
+    caller->replied = replied;
+    caller->context = context;
+    return caller;
+}
+
+void node_say(struct node_caller *caller, const char *bytes, size_t length)
+{
+    piece_add(caller, bytes, length);
+}
+
+void node_hang_up(struct node_caller *caller)
+{
+    caller->replied = NULL;
+    piece_add(caller, NULL, 0);
 }
 
 static void received(void *owner, const char *bytes, size_t length)
@@ -136,7 +166,7 @@ static void received(void *owner, const char *bytes, size_t length)
 
 static void gone(void *owner)
 {
-    struct caller *caller = owner;
+    struct node_caller *caller = owner;
     caller->peer = NULL;
     piece_add(caller, NULL, 0);
 }
@@ -155,8 +185,11 @@ struct node *node_create_with(const char *name, unsigned port, const char *passw
     list_init(&node->inbox);
     node->listener =
         (struct listener){.host = node->host, .port = port, .accepted = accepted, .received = received, .gone = gone};
-    node->server = server_create(&(struct server_options){
-        .run_seed = node->name, .password = password, .has_disk = true, .seed = chance_next(world_chance()), .now_us = node_now_us(node)});
+    node->server = server_create(&(struct server_options){.run_seed = node->name,
+                                                          .password = password,
+                                                          .has_disk = true,
+                                                          .seed = chance_next(world_chance()),
+                                                          .now_us = node_now_us(node)});
     network_listen(&node->listener);
     network_name(name, node->host);
     return node;

@@ -30,6 +30,12 @@ void node_stop(struct node *node, bool is_silent);
 void node_start(struct node *node, enum server_memory memory);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
+/* A client without a way to it: what it says is there at once, and so is what it is replied. Not once the node has
+ * died. */
+struct node_caller *node_call(struct node *node, void (*replied)(void *context, const char *bytes, size_t length),
+                              void *context);
+void node_say(struct node_caller *caller, const char *bytes, size_t length);
+void node_hang_up(struct node_caller *caller);
 /* After a step of its clock. */
 void node_look(struct node *node);
 int64_t node_now_us(const struct node *node);

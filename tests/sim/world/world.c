@@ -19,6 +19,7 @@ static struct {
     struct chance chance;
     struct process *current;
     unsigned hosts, pids;
+    int64_t apart_ns;
     bool is_stopped, is_told;
 } world;
 
@@ -31,6 +32,7 @@ void world_begin(uint64_t seed)
     world.chance = (struct chance){.state = chance_mix(seed + 1)};
     world.now = (struct instant){WORLD_BEGIN_NS};
     world.pids = 1000;
+    world.apart_ns = CLOCKS_APART_NS;
 }
 
 struct instant world_time(void)
@@ -104,9 +106,14 @@ struct host *host_create(const char *name)
     snprintf(host->name, sizeof host->name, "%s", name);
     host->since = world.now;
     host->boot_ns = chance_between(&world.chance, NS_PER_S, 1000000 * NS_PER_S);
-    host->wall_ns = WALL_BEGIN_NS + chance_between(&world.chance, -CLOCKS_APART_NS, CLOCKS_APART_NS);
+    host->wall_ns = WALL_BEGIN_NS + chance_between(&world.chance, -world.apart_ns, world.apart_ns);
     list_init(&host->processes);
     return host;
+}
+
+void hosts_set_apart(int64_t ns)
+{
+    world.apart_ns = ns;
 }
 
 static int64_t elapsed_ns(const struct host *host, struct instant truth)

@@ -63,6 +63,8 @@ struct host {
 };
 
 struct host *host_create(const char *name);
+/* How far apart the wall clocks of hosts may be that are made from now on. */
+void hosts_set_apart(int64_t ns);
 struct instant host_boot(const struct host *host, struct instant truth);
 struct wall_time host_wall(const struct host *host, struct instant truth);
 /* From now on. Both clocks go at this rate. */
