@@ -282,7 +282,6 @@ bool envelope_jid_is_sound(const char *text, size_t length)
 
 static bool jid_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
-    envelope->jid = "";
     if (envelope_is_unset(value))
         return true;
     if (value.bytes[0] != '"')
@@ -297,7 +296,6 @@ static bool jid_read(struct envelope *envelope, struct text_span value, struct e
 
 static bool queue_read(struct envelope *envelope, struct text_span value, struct error *error)
 {
-    envelope->queue = "";
     if (envelope_is_unset(value) || envelope_span_is(value, "\"\""))
         return true;
     envelope->queue = text_read(envelope, value, "\"queue\"", 1, ENVELOPE_QUEUE_BYTES_MAX, error);
@@ -455,5 +453,5 @@ bool envelope_find_queue(const char *text, size_t length, struct buffer *out)
     while (json_scan_next(&scan, &item))
         if (json_text_equal(item.name, field_names[FIELD_QUEUE].text))
             queue = item.value;
-    return json_scan_end(&scan) && queue.bytes != NULL && json_string_read(queue, out);
+    return json_scan_end(&scan) && json_string_read(queue, out);
 }

@@ -132,7 +132,7 @@ function enums_read(    i, text, inside, parts, count, p) {
 # ------------------------------------------------------------------------------------------------------------ emitting
 
 function escaped(text) {
-    gsub(/\\/, "\\\\", text)
+    gsub(/\\/, "&&", text)
     gsub(/\n/, "\\n", text)
     gsub(/\t/, "\\t", text)
     return text
@@ -218,7 +218,7 @@ function token(operator, at, size, text,    word) {
 
 # a && b becomes a.
 function operand_drop(at, size,    end) {
-    end = is_lua ? span_end(at + size, "[,;]", "^[ \n](and|or|then|do|end|else)[ \n]") \
+    end = is_lua ? span_end(at + size, "[,;]", "^[ \n](and|or|then|do|end|else)([ \n]|$)") \
                  : span_end(at + size, "[,;?:]", "^[ \n](&&|[|][|])[ \n]")
     if (is_lua && index(substr(code, at + size, end - at - size), "\n")) { return }
     if (end > at + size) { emit("operand", at, end - at, "") }

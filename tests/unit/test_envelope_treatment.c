@@ -243,6 +243,24 @@ static void expiry_is_counted_from_the_creation(void **state)
     assert_expiry("\"created_at\":100", 5, 100000005);
 }
 
+static void expiry_counts_from_when_a_task_is_due(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        int64_t us;
+    } cases[] = {
+        {"", 0},
+        {"\"expires_in\":60", 1060000000},
+        {"\"expires_in\":60,\"expires_at\":120", 0},
+        {"\"expires_in\":60,\"retry_count\":0", 0}, /* it was started */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse(cases[i].more);
+        assert_int_equal(envelope_expiry_when_due(&task, (struct wall_time){1000 * US_PER_S}).us, cases[i].us);
+    }
+}
+
 /* --- limits ----------------------------------------------------------------------------------------------------- */
 
 static bool fits(const struct buffer *text, const struct envelope_limits *bounds, struct error *error)
@@ -360,6 +378,7 @@ int main(void)
         treatment_test(what_cannot_be_used_is_ignored_and_said),
         treatment_test(a_task_waits_in_the_list_of_a_resource_or_a_class),
         treatment_test(expiry_is_counted_from_the_creation),
+        treatment_test(expiry_counts_from_when_a_task_is_due),
         treatment_test(members_of_workers_do_not_count),
         treatment_test(blanks_at_the_end_do_not_count),
         treatment_test(members_of_workers_count_beyond_their_share),

@@ -173,6 +173,24 @@ static void terms_have_bounds(void **state)
     refuse_terms((struct redlock_terms){.wait_ns = -1}, "wait must not be negative");
     refuse_terms((struct redlock_terms){.max_hold_ns = -1}, "maximum hold must not be negative");
     accept_terms((struct redlock_terms){.wait_ns = INT64_MAX, .max_hold_ns = INT64_MAX});
+    accept_terms((struct redlock_terms){.hand_over_tasks = 1000000, .hand_over_ns = REDLOCK_MS(3600000)});
+    refuse_terms((struct redlock_terms){.hand_over_tasks = 1000001}, "handed over at most");
+    refuse_terms((struct redlock_terms){.hand_over_ns = -1}, "handed over for up to 1 h");
+    refuse_terms((struct redlock_terms){.hand_over_ns = REDLOCK_MS(3600000) + 1}, "handed over for up to 1 h");
+}
+
+static void what_is_not_said_is_usual(void **state)
+{
+    (void)state;
+    three = options_of(3);
+    struct redlock_terms terms = {0};
+    assert_true(redlock_terms_check(&terms, &three, reason, sizeof reason));
+    assert_int_equal(terms.ttl_ns, REDLOCK_MS(10000));
+    assert_int_equal(terms.tries, 3);
+    assert_int_equal(terms.retry_delay_ns, REDLOCK_MS(20));
+    assert_int_equal(terms.retry_jitter_ns, REDLOCK_MS(30));
+    assert_int_equal(terms.hand_over_tasks, 8);
+    assert_int_equal(terms.hand_over_ns, REDLOCK_MS(1000));
 }
 
 static void a_node_may_not_take_more_than_a_quarter_of_the_ttl(void **state)
@@ -287,6 +305,7 @@ int main(void)
         cmocka_unit_test(no_prefix_may_lead_to_our_own_keys),
         cmocka_unit_test(the_drift_factor_has_bounds),
         cmocka_unit_test(terms_have_bounds),
+        cmocka_unit_test(what_is_not_said_is_usual),
         cmocka_unit_test(a_node_may_not_take_more_than_a_quarter_of_the_ttl),
         cmocka_unit_test(patience_has_bounds),
         cmocka_unit_test(requests_have_bounds),
