@@ -176,6 +176,13 @@ static void file_write(const char *path, const char *text)
     close(file);
 }
 
+/* Whoever starts the nodes or ends them holds the first byte while that goes on. */
+static void changes_hold(int lives, short kind)
+{
+    struct flock change = {.l_type = kind, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    assert_int_equal(fcntl(lives, F_SETLK, &change), 0);
+}
+
 /* --- working from nothing ----------------------------------------------------------------------------------------- */
 
 static void a_task_runs_and_its_result_is_there(void **state)
@@ -589,10 +596,29 @@ static void a_wipe_removes_all_of_it(void **state)
 
 #define local_test(function) cmocka_unit_test_teardown(function, tear_down)
 
+/* Who waits for the nodes would otherwise end a start whose servers are up, and whose locks are no group yet. */
+static void nodes_that_are_being_started_are_not_there_yet(void **state)
+{
+    (void)state;
+    char lock[sizeof conf];
+    snprintf(lock, sizeof lock, "%s/lock", directory);
+    nodes_begin();
+    assert_int_equal(run_line("local"), 0);
+    int lives = open(lock, O_RDWR | O_CLOEXEC);
+    assert_true(lives >= 0);
+    changes_hold(lives, F_WRLCK);
+    assert_int_equal(run_line("local"), EXIT_CODE_TEMPORARY);
+    assert_contains(result.out, "Somebody is starting or ending them.");
+    changes_hold(lives, F_UNLCK);
+    assert_int_equal(run_line("local"), 0);
+    close(lives);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         local_test(a_task_runs_and_its_result_is_there),
+        local_test(nodes_that_are_being_started_are_not_there_yet),
         local_test(root_is_warned_once),
         local_test(without_nodes_commands_say_how_to_have_them),
         local_test(without_a_server_program_the_package_is_named),

@@ -52,6 +52,8 @@ static void view_print(const struct local_nodes_view *view)
     printf("Their files are in %s.", view->directory);
     if (view->worker != 0)
         printf(" A worker lives: process %d.", (int)view->worker);
+    if (view->is_changing)
+        printf(" Somebody is starting or ending them.");
     puts("");
 }
 
@@ -88,7 +90,7 @@ static int status(const struct local_nodes_view *view, const struct local_comman
         view_print(view);
     else
         printf("There are no local nodes: `holdfast work --local` makes them, in %s.\n", view->directory);
-    return view->up == LOCAL_NODES ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY;
+    return view->up == LOCAL_NODES && !view->is_changing ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY;
 }
 
 /* --- stop and wipe ------------------------------------------------------------------------------------------------ */
@@ -152,9 +154,9 @@ const struct command command_local = {
     .about =
         "`holdfast work --local` starts four Redis servers on this machine for this user: one for queues, with an\n"
         "append-only file, and three for locks. They outlive the worker. `status`, the default, shows them: it exits\n"
-        "with 75 when not all run. `stop` ends them; the tasks stay and are there again after the next\n"
-        "`holdfast work --local`. `wipe` ends them and removes all of their files, tasks included; it always asks\n"
-        "first, and `stop` does while a worker with --local lives.\n"
+        "with 75 when not all run, and while somebody starts or ends them. `stop` ends them; the tasks stay and\n"
+        "are there again after the next `holdfast work --local`. `wipe` ends them and removes all of their files,\n"
+        "tasks included; it always asks first, and `stop` does while a worker with --local lives.\n"
         "\n"
         "Their files are in $XDG_STATE_HOME/holdfast/local, by default ~/.local/state/holdfast/local.\n"
         "\n"

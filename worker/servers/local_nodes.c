@@ -441,11 +441,13 @@ static int64_t bytes_below(const char *directory, const char *name)
 enum exit_code local_nodes_look(struct local_nodes_view *view, struct error *error)
 {
     struct local_nodes nodes;
+    pid_t changer;
     enum exit_code code = nodes_find(&nodes, error);
     *view = (struct local_nodes_view){.directory = memory_text(nodes.directory)};
     if (code == EXIT_CODE_OK) {
         view->up = servers_up(&nodes);
         (void)life_is_held(nodes.lock, BYTE_OF_WORKERS, &view->worker);
+        view->is_changing = life_is_held(nodes.lock, BYTE_OF_CHANGES, &changer);
         (void)record_load(&nodes);
     }
     for (unsigned i = 0; i < LOCAL_NODES; i++)

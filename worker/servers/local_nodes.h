@@ -41,9 +41,10 @@ enum exit_code local_nodes_join(struct error *error) MUST_CHECK;
 enum exit_code local_nodes_find(char **path, struct error *error) MUST_CHECK;
 
 struct local_nodes_view {
-    char *directory; /* freed by local_nodes_view_fini */
-    pid_t worker;    /* one of those that live; 0 = none does */
-    unsigned up;     /* servers */
+    char *directory;  /* freed by local_nodes_view_fini */
+    pid_t worker;     /* one of those that live; 0 = none does */
+    unsigned up;      /* servers */
+    bool is_changing; /* somebody is starting or ending them: they may be up, and not a lock group yet */
     struct local_node_view {
         const char *name;
         unsigned port; /* 0 = there is no record */
