@@ -85,11 +85,12 @@ static void a_holder_that_is_stopped_keeps_nobody_waiting_beyond_its_lock(void *
     assert_true(lease_left_ms(stopped) > 0);
     fleet_signal(&fleet, stopped, SIGCONT); /* it hears that its heir is another's, and tells it once */
     test_await(fleet_logged(&fleet, stopped, "ending=claim_lost jid=t1"));
-    operator_runs("cancel", "first");
+    test_await(fleet_number(&fleet, "ZCARD retry") == 1); /* the first has lost its lock */
+    operator_runs("tasks", "delete first --place retry");
     test_await(fleet_left(&fleet) == 0);
     unsigned count;
     struct run *runs = runs_read(&count);
-    assert_true(count >= 3); /* the first may have begun again before it was cancelled */
+    assert_int_equal(count, 3);
     assert_string_equal(run_of("t1").host, runs[1].host);
     assert_string_equal(run_of("t2").host, runs[1].host);
     for (unsigned i = 1; i < count; i++)
@@ -243,7 +244,7 @@ static unsigned told(const char *event)
 static void nodes_that_stutter_change_nobodys_turn(void **state)
 {
     (void)state;
-    enum { CROWD = 1500, STEP = 30 };
+    enum { CROWD = 600, STEP = 30 };
     char *recorded = given_a_crowd(CROWD);
     resource_free("r1");
     for (unsigned ended = STEP; ended < CROWD; ended += STEP) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/one_fleet.h"
+#include "tests/support/contended.h"
 
 /* Runs one worker until nothing is left to do. */
 static void work_until_drained(const struct fleet_setup *setup)
@@ -310,12 +310,6 @@ static void hold_on_all_nodes(const char *resource, unsigned ttl_ms)
         lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody PX %u", resource, ttl_ms);
 }
 
-static void free_on_all_nodes(const char *resource)
-{
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "DEL lock:%s", resource);
-}
-
 /* The push names no queue, as a bare LPUSH may: the task must come back to where it was all the same. */
 static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state)
 {
@@ -328,7 +322,7 @@ static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state
     assert_lacks(entry, "retry_count");
     free(entry);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
-    free_on_all_nodes("busy");
+    resource_free("busy");
     test_await(fleet_noted(&fleet, "end w1") == 1);
     fleet_signal(&fleet, worker, SIGTERM);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
@@ -356,7 +350,7 @@ static void a_refused_task_holds_up_no_other(void **state)
     fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
     test_await(fleet_noted(&fleet, "end w2") == 1);
     assert_int_equal(fleet_noted_all(&fleet, "begin w1"), 0);
-    free_on_all_nodes("busy");
+    resource_free("busy");
     test_await(fleet_noted(&fleet, "end w1") == 1);
 }
 

@@ -299,7 +299,7 @@ static void how_the_process_stands_is_told_again_and_again(void **state)
 {
     (void)state;
     struct instant before = instant_now();
-    unsigned worker = observed_work(&(struct fleet_setup){.threads = 3});
+    observed_work(&(struct fleet_setup){.threads = 3});
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[60000],\"jid\":\"a\",\"resource\":\"x\"}");
     test_await(is_seen_busy());
     const struct seen_look *look = last_look();
@@ -315,9 +315,6 @@ static void how_the_process_stands_is_told_again_and_again(void **state)
     for (unsigned i = 1; i < atomic_load(&seen->look_count); i++)
         assert_true(seen->looks[i - 1].process.at.ns < seen->looks[i].process.at.ns &&
                     seen->looks[i - 1].process.cpu_ns <= seen->looks[i].process.cpu_ns);
-    fleet_signal(&fleet, worker, SIGTERM);
-    fleet_signal(&fleet, worker, SIGTERM);
-    (void)fleet_wait(&fleet, worker);
 }
 
 static void without_lock_nodes_nothing_is_told_of_locks(void **state)

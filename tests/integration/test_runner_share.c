@@ -47,7 +47,8 @@ static void many_short_tasks_get_through_a_share(void **state)
 static void what_is_sent_back_still_lacks_its_share(void **state)
 {
     (void)state;
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 2, .classes = HALF("")});
+    unsigned worker = fleet_work(
+        &fleet, &(struct fleet_setup){.threads = 2, .worker = "stop_timeout = \"100ms\";", .classes = HALF("")});
     fleet_push_many(&fleet, "careful", 1, 600000, 0);
     test_await(fleet_noted(&fleet, "begin t1") == 1);
     free(fleet_ask(&fleet, "SET hf:2:freed:class:careful 4000000000000000"));

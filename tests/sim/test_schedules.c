@@ -29,7 +29,7 @@
 #ifdef SANITIZED
 enum { SCHEDULES_DEFAULT = 6000 };
 #else
-enum { SCHEDULES_DEFAULT = 100000 };
+enum { SCHEDULES_DEFAULT = 25000 };
 #endif
 /* Fewer schedules cannot be expected to show everything. */
 enum { SCHEDULES_FOR_COUNTERS = 3000, SCHEDULES_FOR_BUGS = 2000 };
