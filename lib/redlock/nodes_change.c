@@ -154,7 +154,6 @@ static void node_readmit(struct healing *healing, unsigned index)
     }
 }
 
-/* What trust says of a node decides what is tried for it. */
 /* A server that restarted empty may get its place back from a process that saw it there, and the locks that it forgot
  * from their holders: both within the time in which they connect to it again. A new place would take that from them. */
 static bool may_be_known_to_others(struct healing *healing, unsigned index)
@@ -170,11 +169,20 @@ static bool may_be_known_to_others(struct healing *healing, unsigned index)
     return true;
 }
 
+static bool wants_place(const struct trust_node *trusted)
+{
+    return trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
+           trusted->reason == TRUST_OTHER_GENERATION;
+}
+
+/* What trust says of a node decides what is tried for it. */
 static void node_heal(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
     const struct server *server = &nodes->servers[index];
     const struct trust_node *trusted = &nodes->trust.node[index];
+    if (healing->readmission.leaving == (int)index && !wants_place(trusted))
+        healing->is_readmitting = false; /* it has its place: the next one's turn */
     if (!server->is_reached) {
         healing->away++;
         nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
@@ -185,8 +193,7 @@ static void node_heal(struct healing *healing, unsigned index)
         healing_waits(healing, trust_node_until(&nodes->trust, index));
     } else if (healing->is_stuck || may_be_known_to_others(healing, index)) {
         return;
-    } else if (trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
-               trusted->reason == TRUST_OTHER_GENERATION) {
+    } else if (wants_place(trusted)) {
         node_readmit(healing, index);
     } else if (trusted->reason == TRUST_UNRECORDED) {
         healing->away++;
