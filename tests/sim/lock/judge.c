@@ -5,185 +5,263 @@
  *             that stands still counts as well: it would believe when it goes on.
  *   lease     while a user believes, fewer than a quorum of nodes would grant its resource to another: looked ahead to
  *             the end of the belief, so that a key which will expire too early is found although nobody asks for it
- *   tokens    a hold that was complete before another was asked for has the smaller token; no two are the same
  *   minority  with trouble at a minority of the nodes alone, nobody loses a lock or misses a majority
+ *   members   who knows too few of the nodes gets no lock
  *   liveness  when the trouble is over everybody gets locks again, every node votes again, and nothing is left behind
+ *   tokens, told, trespass   judge_tokens.c, judge_told.c, judge_nodes.c
  *
- * `overlap` and `lease` hold where exclusion is promised. */
+ * `overlap` and `lease` hold where exclusion is promised, but for a hold whose key was deleted by hand, or where the
+ * clock of its client stood still: others may rightly have the resource then. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "tests/sim/lock/schedule.h"
 
-#define RECORD_NS (8 * NS_PER_S) /* clients may notice late that the connection is dead */
+#define RECORD_NS (12 * NS_PER_S) /* clients may notice late that the connection is dead */
 
-enum { HOLDS_MAX = 4096 };
+#define schedule lock_schedule
 
-/* A hold of one resource, once it was complete. */
-static struct {
-    struct instant asked, complete;
-    uint64_t token;
-    unsigned resource;
-} holds[HOLDS_MAX];
-static unsigned hold_count;
+/* --- who ---------------------------------------------------------------------------------------------------------- */
+
+/* A value ends with the owner, which is another for each hold: CLIENT.USER.TRY */
+struct lock_user *lock_user_of_value(struct text value)
+{
+    size_t at = value.length;
+    while (at > 0 && value.bytes[at - 1] != ':')
+        at--;
+    size_t length = value.length - at;
+    if (at == 0 || length < 5 || length >= sizeof(struct lock_user){.number = 0}.owner)
+        return NULL;
+    unsigned client = (unsigned)(value.bytes[at] - '0'), user = (unsigned)(value.bytes[at + 2] - '0');
+    if (client >= schedule.client_count || user >= schedule.user_count)
+        return NULL;
+    struct lock_user *found = &schedule.clients[client].users[user];
+    bool is_its = strlen(found->owner) == length && memcmp(found->owner, value.bytes + at, length) == 0;
+    return is_its ? found : NULL;
+}
+
+const struct value *lock_value_on(const struct node *node, unsigned resource)
+{
+    struct keyspace *space = server_keyspace(node->server);
+    int64_t before_us = space->now_us;
+    space->now_us = node_now_us(node);
+    const struct value *value = keyspace_find(space, text_of(lock_resource_names[resource]));
+    space->now_us = before_us;
+    return value;
+}
+
+static const char *excuse_of(const struct lock_user *user)
+{
+    if (user->excuse != NULL)
+        return user->excuse;
+    const struct host *host = user->client->host;
+    return host->is_frozen || host->stood_ns != user->stood_ns ? "excused: its clock stood still" : NULL;
+}
 
 /* --- beliefs ------------------------------------------------------------------------------------------------------ */
 
 /* How long the user believes, by the clock of its host; 0 = it does not. */
-static int64_t belief_ns(const struct lock_user *user)
+int64_t lock_judge_belief_ns(const struct lock_user *user)
 {
     struct process *process = user->client->process;
-    if (user->held == NULL || !process->is_alive)
+    int64_t ns = 0;
+    if (user->resources == 0 || !process->is_alive)
         return 0;
-    struct process *before = process_lend(process);
-    int64_t ns = redlock_held_valid_for_ns(user->held);
-    process_lend(before);
-    return ns;
+    if (user->believes_until.ns != 0)
+        ns = instant_since(host_boot(process->host, world_time()), user->believes_until);
+    if (user->held != NULL || user->lock != NULL) {
+        struct process *before = process_lend(process);
+        int64_t ahead_ns = process->ahead_ns;
+        unsigned stall_after = process->stall_after;
+        process->stall_after = 0; /* the look of a judge is none */
+        ns = user->held != NULL ? redlock_held_valid_for_ns(user->held)
+                                : redlock_validity_left_ns(redlock_lock_validity(user->lock));
+        process->stall_after = stall_after;
+        process->ahead_ns = ahead_ns;
+        process_lend(before);
+    }
+    return ns > 0 ? ns : 0;
 }
 
-static void overlap_check(struct lock_user *user)
+static void overlapped(const struct lock_user *user, const struct lock_user *other)
 {
-    struct lock_schedule *schedule = user->client->schedule;
-    for (unsigned i = 0; i < schedule->client_count; i++)
-        for (unsigned k = 0; k < schedule->user_count; k++) {
-            struct lock_user *other = &schedule->clients[i].users[k];
-            if (other != user && (other->resources & user->resources) != 0 && belief_ns(other) > 0)
-                play_violated("overlap", "users %u.%u and %u.%u both believe that they hold", user->client->number,
-                              user->number, i, k);
+    const char *excuse = excuse_of(user) != NULL ? excuse_of(user) : excuse_of(other);
+    if (!schedule.is_exclusive)
+        play_count("overlaps where none is promised", 1);
+    else if (excuse != NULL)
+        play_count(excuse, 1);
+    else
+        play_violated("overlap", "users %u.%u and %u.%u both believe that they hold", user->client->number,
+                      user->number, other->client->number, other->number);
+}
+
+static void overlap_check(const struct lock_user *user)
+{
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.user_count; k++) {
+            const struct lock_user *other = &schedule.clients[i].users[k];
+            if (other != user && (other->resources & user->resources) != 0 && lock_judge_belief_ns(other) > 0)
+                overlapped(user, other);
         }
 }
 
 /* --- what nodes hold ---------------------------------------------------------------------------------------------- */
 
-/* Its value ends with the owner, which is another for each hold. */
-static bool is_value_of(const struct value *value, const struct lock_user *user)
+static bool keeps_until(const struct node *node, unsigned resource, const struct lock_user *user, struct instant end)
 {
-    if (value == NULL || value->type != VALUE_STRING)
-        return false;
-    size_t length = strlen(user->owner), bytes = value->string.length;
-    return bytes > length && memcmp(value->string.bytes + bytes - length, user->owner, length) == 0;
-}
-
-static bool keeps_until(struct node *node, unsigned resource, const struct lock_user *user, struct instant end)
-{
-    struct keyspace *space = server_keyspace(node->server);
-    space->now_us = node_now_us(node);
-    const struct value *value = keyspace_find(space, text_of(lock_resource_names[resource]));
-    if (!is_value_of(value, user))
+    const struct value *value = lock_value_on(node, resource);
+    if (value == NULL || value->type != VALUE_STRING ||
+        lock_user_of_value((struct text){value->string.bytes, value->string.length}) != user)
         return false;
     int64_t left_ns = value->expires_ms * NS_PER_MS - node_now_us(node) * NS_PER_US;
     return !instant_before(instant_after(world_time(), left_ns), end);
 }
 
-/* Everybody keeps a server that forgot, or whose clock jumped, from voting for a while. */
-static bool is_quarantined_until(const struct lock_schedule *schedule, const struct node *node, struct instant end)
+static bool is_bare(const struct node *node)
 {
-    return node->lost_at.ns != 0 &&
-           instant_before(end, instant_after(node->lost_at, schedule->max_ttl_ns - schedule->max_ttl_ns / 50));
+    return keyspace_find(server_keyspace(node->server), text_of("hf:lock:group")) == NULL;
+}
+
+/* Everybody keeps a server that forgot, or whose clock jumped, from voting for a while; one without a marker gets it
+ * now at best. */
+static bool is_quarantined_until(const struct node *node, struct instant end)
+{
+    if (schedule.node_count == 1)
+        return false;
+    struct instant lost_at = is_bare(node) ? world_time() : node->lost_at;
+    return lost_at.ns != 0 &&
+           instant_before(end, instant_after(lost_at, schedule.max_ttl_ns - schedule.max_ttl_ns / 50));
+}
+
+/* Two servers of which it is not simple to say who counts which. */
+static bool are_members_in_doubt(void)
+{
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if (schedule.former[i] != NULL && !(schedule.was_replaced && i == schedule.replaced))
+            return true;
+    return schedule.is_replacing;
+}
+
+static void lease_violated(const struct lock_user *user, unsigned resource, int64_t ns, unsigned others)
+{
+    if (excuse_of(user) != NULL)
+        play_count(excuse_of(user), 1);
+    else if (are_members_in_doubt())
+        play_count("excused: two servers at one place", 1);
+    else
+        play_violated("lease", "user %u.%u believes for %.3f ms more in %s, but %u of %u nodes do not keep it",
+                      user->client->number, user->number, (double)ns / 1e6, lock_resource_names[resource], others,
+                      schedule.node_count);
 }
 
 void lock_judge_lease(struct lock_user *user)
 {
-    struct lock_schedule *schedule = user->client->schedule;
-    int64_t ns = belief_ns(user);
+    int64_t ns = schedule.is_exclusive ? lock_judge_belief_ns(user) : 0;
     struct instant end = instant_after(world_time(), ns - ns / 50); /* its clock may be slower than all others */
-    if (ns == 0 || schedule->is_wild || schedule->node_count == 1)
-        return;
-    for (unsigned resource = 0; resource < schedule->resource_count; resource++) {
+    for (unsigned resource = 0; ns > 0 && resource < schedule.resource_count; resource++) {
         unsigned others = 0;
         if ((user->resources & 1u << resource) == 0)
             continue;
-        for (unsigned i = 0; i < schedule->node_count; i++)
-            others += !keeps_until(schedule->nodes[i], resource, user, end) &&
-                      !is_quarantined_until(schedule, schedule->nodes[i], end);
-        if (others > schedule->node_count / 2)
-            play_violated("lease", "user %u.%u believes for %.3f ms more in %s, but %u of %u nodes do not keep it",
-                          user->client->number, user->number, (double)ns / 1e6, lock_resource_names[resource], others,
-                          schedule->node_count);
+        for (unsigned i = 0; i < schedule.node_count; i++)
+            others +=
+                !keeps_until(schedule.nodes[i], resource, user, end) && !is_quarantined_until(schedule.nodes[i], end);
+        if (others > schedule.node_count / 2)
+            lease_violated(user, resource, ns, others);
     }
 }
 
-static void all_leases_check(void *context, const struct server_event *event)
+static void executed(void *context, const struct server_event *event)
 {
-    struct lock_schedule *schedule = context;
-    if (event->script == NULL || event->reply == NULL)
+    struct node *node = context;
+    unsigned index = 0;
+    while (index < schedule.node_count && schedule.nodes[index] != node)
+        index++;
+    if (event->reply == NULL || index == schedule.node_count)
         return;
-    for (unsigned i = 0; i < schedule->client_count; i++)
-        for (unsigned k = 0; k < schedule->user_count; k++)
-            lock_judge_lease(&schedule->clients[i].users[k]);
+    unsigned changed = lock_judge_executed(index, event);
+    for (unsigned i = 0; changed != 0 && i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.user_count; k++)
+            if ((schedule.clients[i].users[k].resources & changed) != 0)
+                lock_judge_lease(&schedule.clients[i].users[k]);
 }
 
-void lock_judge_watch(struct lock_schedule *schedule)
+void lock_judge_watch(struct node *node)
 {
-    hold_count = 0;
-    for (unsigned i = 0; i < schedule->node_count; i++)
-        server_observe(schedule->nodes[i]->server, all_leases_check, schedule);
+    server_observe(node->server, executed, node);
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if (schedule.nodes[i] == node)
+            lock_judge_forget_node(i);
 }
 
-/* --- tokens ------------------------------------------------------------------------------------------------------- */
-
-static void token_check(const struct lock_user *user, unsigned resource)
+/* The holder does not know until it asks; and who is granted it meanwhile may lose it at some nodes. */
+void lock_judge_deleted_by_hand(unsigned resource, bool is_over)
 {
-    for (unsigned i = 0; i < hold_count; i++) {
-        if (holds[i].resource != resource)
-            continue;
-        if (holds[i].token == user->token)
-            play_violated("tokens", "token %llu of %s was given twice", (unsigned long long)user->token,
-                          lock_resource_names[resource]);
-        if (instant_before(holds[i].complete, user->asked) && holds[i].token > user->token)
-            play_violated("tokens", "user %u.%u got token %llu of %s, but %llu was given before it was asked for",
-                          user->client->number, user->number, (unsigned long long)user->token,
-                          lock_resource_names[resource], (unsigned long long)holds[i].token);
-    }
-    if (hold_count == HOLDS_MAX)
-        return;
-    holds[hold_count].asked = user->asked;
-    holds[hold_count].complete = world_time();
-    holds[hold_count].token = user->token;
-    holds[hold_count].resource = resource;
-    hold_count++;
+    schedule.deleted_at[resource] = is_over ? world_time() : INSTANT_NEVER;
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.user_count; k++)
+            if ((schedule.clients[i].users[k].resources & 1u << resource) != 0)
+                schedule.clients[i].users[k].excuse = "excused: deleted by hand";
 }
 
 /* --- what users tell ---------------------------------------------------------------------------------------------- */
 
+void lock_judge_asked(struct lock_user *user)
+{
+    user->asked = world_time();
+    user->token = 0;
+    user->deleted = 0;
+    user->excuse = NULL;
+    user->stood_ns = user->client->host->stood_ns;
+    memset(user->confirmed_at, 0, sizeof user->confirmed_at);
+}
+
+static void hand_check(struct lock_user *user)
+{
+    for (unsigned resource = 0; resource < schedule.resource_count; resource++)
+        if ((user->resources & 1u << resource) != 0 && !instant_before(schedule.deleted_at[resource], user->asked))
+            user->excuse = "excused: deleted by hand";
+}
+
 void lock_judge_acquired(struct lock_user *user)
 {
-    struct lock_schedule *schedule = user->client->schedule;
     user->acquired++;
-    if (!schedule->is_wild && belief_ns(user) > 0)
-        overlap_check(user);
+    if (user->client->kind == LOCK_OLD)
+        play_violated("members", "user %u.%u got a lock, and knows too few of the nodes", user->client->number,
+                      user->number);
+    hand_check(user);
+    lock_judge_holds(user);
     lock_judge_lease(user);
-    for (unsigned resource = 0; resource < schedule->resource_count && !schedule->is_wild; resource++)
-        if ((user->resources & 1u << resource) != 0)
-            token_check(user, resource);
+    lock_judge_token(user);
 }
 
 void lock_judge_holds(struct lock_user *user)
 {
-    if (!user->client->schedule->is_wild && belief_ns(user) > 0)
+    if (lock_judge_belief_ns(user) > 0)
         overlap_check(user);
+}
+
+static bool is_recent(struct instant at)
+{
+    return at.ns == INSTANT_NEVER.ns || (at.ns != 0 && instant_before(world_time(), instant_after(at, RECORD_NS)));
 }
 
 /* A server that has just come back without what it knew is recorded at the others: for a round trip or two a pass may
  * find no majority of one generation. */
-static bool is_record_window(const struct lock_schedule *schedule)
+static bool is_record_window(void)
 {
-    for (unsigned i = 0; i < schedule->node_count; i++) {
-        struct instant lost_at = schedule->nodes[i]->lost_at;
-        if (lost_at.ns != 0 && instant_before(world_time(), instant_after(lost_at, RECORD_NS)))
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if (is_recent(schedule.nodes[i]->lost_at))
             return true;
-    }
-    return false;
+    return is_recent(schedule.healed_at);
 }
 
 /* Somebody noticed the trouble. */
 static void noticed(const struct lock_user *user, const char *what)
 {
-    if (!user->client->schedule->is_minor)
+    if (!schedule.is_minor || user->client->kind == LOCK_OLD)
         return;
-    if (is_record_window(user->client->schedule))
+    if (is_record_window())
         play_count("excused: a server is recorded", 1);
     else
         play_violated("minority", "user %u.%u %s, and a majority of the nodes was well", user->client->number,
@@ -193,7 +271,8 @@ static void noticed(const struct lock_user *user, const char *what)
 void lock_judge_lost(struct lock_user *user)
 {
     play_count("lost", 1);
-    noticed(user, "lost its lock");
+    if (user->client->terms.max_hold_ns == 0)
+        noticed(user, "lost its lock");
 }
 
 void lock_judge_refused(struct lock_user *user, enum redlock_answer answer)
@@ -204,28 +283,35 @@ void lock_judge_refused(struct lock_user *user, enum redlock_answer answer)
 
 /* --- when the trouble is over ------------------------------------------------------------------------------------- */
 
-bool lock_judge_has_recovered(const struct lock_schedule *schedule, const struct lock_user **who)
+/* Plain clients have no turn, and old ones get nothing. */
+static bool is_owed(const struct lock_user *user)
 {
-    for (unsigned i = 0; i < schedule->client_count; i++)
-        for (unsigned k = 0; k < schedule->user_count; k++) {
-            *who = &schedule->clients[i].users[k];
-            if ((*who)->acquired == (*who)->acquired_before)
+    return user->client->kind == LOCK_BLOCKING || user->client->kind == LOCK_LOOP;
+}
+
+bool lock_judge_has_recovered(const struct lock_user **who)
+{
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.user_count; k++) {
+            *who = &schedule.clients[i].users[k];
+            if (is_owed(*who) && (*who)->acquired == (*who)->acquired_before)
                 return false;
         }
     return true;
 }
 
 /* Long after the last was given back, or its owner killed. */
-void lock_judge_left(struct lock_schedule *schedule)
+void lock_judge_left(void)
 {
-    for (unsigned i = 0; i < schedule->node_count; i++) {
-        struct node *node = schedule->nodes[i];
+    for (unsigned i = 0; i < schedule.node_count; i++) {
+        struct node *node = schedule.nodes[i];
         struct keyspace *space = server_keyspace(node->server);
-        space->now_us = node_now_us(node);
-        for (unsigned resource = 0; resource < schedule->resource_count; resource++) {
-            const struct value *value = keyspace_find(space, text_of(lock_resource_names[resource]));
-            if (value != NULL && node->lost_at.ns == 0) /* else its clock may be anywhere */
+        size_t place = 0;
+        for (unsigned resource = 0; resource < schedule.resource_count; resource++)
+            if (lock_value_on(node, resource) != NULL && node->lost_at.ns == 0) /* else its clock may be anywhere */
                 play_violated("liveness", "%s still holds the lock of %s", node->name, lock_resource_names[resource]);
-        }
+        for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
+            if (key->value->expires_ms == 0 && strcmp(key->name, "hf:lock:group") != 0)
+                play_violated("liveness", "%s keeps %s for ever", node->name, key->name);
     }
 }

@@ -1,92 +1,30 @@
 #include "tests/sim/lock/schedule.h"
 
-#include "tests/sim/world/trouble.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
+#include "tests/sim/world/trouble.h"
 
 #define TROUBLE_NS (8 * NS_PER_S)
 #define MAKE_NS    (5 * NS_PER_S)
 #define CALM_NS    (40 * NS_PER_S)
-#define STEP_NS    (200 * NS_PER_MS)
+#define STEP_NS    (100 * NS_PER_MS)
 #define RECOVER_NS (15 * NS_PER_S)
-#define DRIFT_PPB  INT64_C(5000000) /* half of drift_factor */
+#define VOTES_NS   (10 * NS_PER_S)
+#define HEAL_NS    (40 * NS_PER_S)
+#define LOOK_NS    (500 * NS_PER_MS)
+#define DOUBT_NS   (1500 * NS_PER_MS) /* until all have seen what happened */
+#define DRIFT_PPB  INT64_C(9900000)   /* hardly less than drift_factor */
 
-static struct lock_schedule schedule; /* of this process */
+struct lock_schedule lock_schedule;
+
+#define schedule lock_schedule
 
 static void run_for(int64_t ns)
 {
     if (!play_is_violated())
         world_run(instant_after(world_time(), ns));
-}
-
-/* --- what it is like ---------------------------------------------------------------------------------------------- */
-
-static void nodes_make(void)
-{
-    schedule.node_count = (unsigned[]){1, 3, 3, 5, 5, 5, 7}[chance_pick(&schedule.chance, 7)];
-    for (unsigned i = 0; i < schedule.node_count; i++) {
-        snprintf(schedule.names[i], sizeof schedule.names[i], "lock%u", i + 1);
-        schedule.nodes[i] = node_create(schedule.names[i]);
-    }
-}
-
-static void client_make(struct lock_client *client, unsigned number)
-{
-    char name[24];
-    snprintf(name, sizeof name, "client%u", number);
-    client->schedule = &schedule;
-    client->number = number;
-    client->host = host_create(name);
-    client->terms = (struct redlock_terms){
-        .ttl_ns = chance_scale(&schedule.chance, 500 * NS_PER_MS, 4 * NS_PER_S),
-        .tries = (unsigned)chance_between(&schedule.chance, 1, 6),
-        .wait_ns = chance_pick(&schedule.chance, 2) == 0 ? 0 : chance_scale(&schedule.chance, NS_PER_MS, 3 * NS_PER_S)};
-    for (unsigned i = 0; i < schedule.node_count; i++)
-        client->nodes[i] = (struct redlock_node){.name = schedule.names[i], .host = schedule.names[i], .port = 6379};
-    client->options = (struct redlock_options){
-        .nodes = client->nodes, .node_count = schedule.node_count, .logs_to_stderr = world_is_told()};
-    for (unsigned i = 0; i < schedule.user_count; i++)
-        client->users[i] = (struct lock_user){.client = client, .number = i};
-}
-
-/* --- the operator ------------------------------------------------------------------------------------------------- */
-
-static void heal_main(void *argument)
-{
-    char reason[256] = "";
-    (void)argument;
-    struct redlock_nodes *nodes = redlock_nodes_open(&schedule.clients[0].options, reason, sizeof reason);
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
-    world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
-    redlock_nodes_close(nodes);
-}
-
-static void operator_main(void *argument)
-{
-    char reason[256] = "";
-    (void)argument;
-    struct redlock_nodes *nodes = redlock_nodes_open(&schedule.clients[0].options, reason, sizeof reason);
-    struct redlock_group_terms terms = {.max_ttl_ns = schedule.max_ttl_ns};
-    schedule.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
-    if (!schedule.is_made)
-        world_tell("no group: %s", redlock_nodes_reason(nodes));
-    redlock_nodes_close(nodes);
-}
-
-static void group_make(void)
-{
-    if (schedule.node_count == 1) {
-        schedule.is_made = true;
-        return;
-    }
-    process_start(host_create("operator"), "operator", operator_main, NULL);
-    for (int64_t ns = 0; ns < MAKE_NS && !schedule.is_made; ns += STEP_NS)
-        run_for(STEP_NS);
-    if (!schedule.is_made)
-        play_violated("group", "the operator could not make a group of healthy nodes");
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
@@ -116,14 +54,112 @@ static void trouble_begin(void)
                                    .process = process_of,
                                    .host = host_of,
                                    .restart = client_restart,
-                                   .longest_ns = chance_scale(&schedule.chance, 100 * NS_PER_MS, 8 * NS_PER_S),
+                                   .operate = lock_operate,
+                                   .move = lock_node_move,
+                                   .move_end = lock_node_move_end,
+                                   .longest_ns = chance_scale(&schedule.chance, 100 * NS_PER_MS, TROUBLE_NS),
+                                   .doubt_ns = schedule.max_ttl_ns + schedule.max_ttl_ns / 20 + DOUBT_NS,
                                    .drift_ppb = DRIFT_PPB,
-                                   .is_wild = schedule.is_wild,
-                                   .is_minor = schedule.is_minor};
+                                   .is_wild = !schedule.is_exclusive,
+                                   .is_minor = schedule.is_minor,
+                                   .keeps_memory = schedule.keeps_memory,
+                                   .keeps_clocks = schedule.keeps_clocks};
     trouble_draw(&scene, &schedule.chance, TROUBLE_NS);
 }
 
 /* --- its course --------------------------------------------------------------------------------------------------- */
+
+static void group_make(void)
+{
+    schedule.is_made = schedule.node_count == 1;
+    if (!schedule.is_made)
+        lock_operator_start(lock_group_make, NULL);
+    for (int64_t ns = 0; ns < MAKE_NS && !schedule.is_made; ns += STEP_NS)
+        run_for(STEP_NS);
+    if (!schedule.is_made)
+        play_violated("group", "the operator could not make a group of healthy nodes");
+}
+
+static void trouble_play(void)
+{
+    trouble_begin();
+    run_for(TROUBLE_NS);
+    trouble_end();
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if (!schedule.was_replaced || i != schedule.replaced)
+            lock_node_move_end(i);
+    schedule.is_calm = true;
+}
+
+static bool recovers_within(int64_t limit_ns, const struct lock_user **who)
+{
+    for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += STEP_NS) {
+        run_for(STEP_NS);
+        if (lock_judge_has_recovered(who))
+            return true;
+    }
+    return false;
+}
+
+/* A replacement that failed has left its place vacant: it is repeated until it is done. */
+static void replacement_await(void)
+{
+    for (int64_t ns = 0; ns < 4 * schedule.max_ttl_ns + CALM_NS && !play_is_violated(); ns += STEP_NS) {
+        if (schedule.replaced == schedule.node_count || schedule.was_replaced)
+            return;
+        if (!schedule.is_replacing) {
+            schedule.is_replacing = true;
+            lock_operator_start(lock_group_replace, NULL);
+        }
+        run_for(STEP_NS);
+    }
+    if (schedule.is_exclusive)
+        play_violated("liveness", "a node could not be replaced since the trouble ended");
+}
+
+/* Everybody has to get a lock once more; by an operator's help where no membership has a majority any more. */
+static void recovery_await(void)
+{
+    const struct lock_user *who = NULL;
+    replacement_await();
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.user_count; k++)
+            schedule.clients[i].users[k].acquired_before = schedule.clients[i].users[k].acquired;
+    if (recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) || play_is_violated())
+        return;
+    play_count("helped by an operator", 1);
+    lock_operator_start(lock_group_heal, NULL);
+    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
+        play_violated("liveness", "user %u.%u has got no lock since the trouble ended", who->client->number,
+                      who->number);
+}
+
+static bool all_vote_within(int64_t limit_ns)
+{
+    static bool all_vote;
+    all_vote = false;
+    for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += LOOK_NS) {
+        lock_operator_start(lock_group_look, &all_vote);
+        run_for(LOOK_NS);
+        if (all_vote)
+            return true;
+    }
+    return play_is_violated();
+}
+
+/* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a
+ * node before it forgot, he has to help. */
+static void votes_await(void)
+{
+    if (schedule.node_count == 1 || !schedule.is_exclusive || play_is_violated() ||
+        all_vote_within(schedule.max_ttl_ns + VOTES_NS))
+        return;
+    play_count("votes given back by an operator", 1);
+    lock_operator_start(lock_group_heal, NULL);
+    /* One node after the other, each when clients have had time to remember it. */
+    if (!all_vote_within((1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS))
+        play_violated("liveness", "not all nodes have votes again");
+}
 
 static bool all_have_ended(void)
 {
@@ -131,46 +167,6 @@ static bool all_have_ended(void)
         if (schedule.clients[i].process->is_alive)
             return false;
     return true;
-}
-
-static void draw(uint64_t seed)
-{
-    schedule.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
-    schedule.client_count = 1 + chance_pick(&schedule.chance, LOCK_CLIENTS_MAX);
-    schedule.user_count = 1 + chance_pick(&schedule.chance, LOCK_USERS_MAX);
-    schedule.resource_count = 1 + chance_pick(&schedule.chance, LOCK_RESOURCES_MAX);
-    schedule.max_ttl_ns = 5 * NS_PER_S;
-    nodes_make();
-    schedule.is_minor = schedule.node_count > 1 && chance_pick(&schedule.chance, 4) == 0;
-    schedule.is_wild = !schedule.is_minor && chance_pick(&schedule.chance, 8) == 0;
-    for (unsigned i = 0; i < schedule.client_count; i++)
-        client_make(&schedule.clients[i], i);
-}
-
-static bool recovers_within(int64_t limit_ns, const struct lock_user **who)
-{
-    for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += STEP_NS) {
-        run_for(STEP_NS);
-        if (lock_judge_has_recovered(&schedule, who))
-            return true;
-    }
-    return false;
-}
-
-/* Everybody has to get a lock once more; by an operator's help where no membership has a majority any more. */
-static void recovery_await(void)
-{
-    const struct lock_user *who = NULL;
-    for (unsigned i = 0; i < schedule.client_count; i++)
-        for (unsigned k = 0; k < schedule.user_count; k++)
-            schedule.clients[i].users[k].acquired_before = schedule.clients[i].users[k].acquired;
-    if (recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) || play_is_violated())
-        return;
-    play_count("helped by an operator", 1);
-    process_start(host_create("operator"), "operator", heal_main, NULL);
-    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && !schedule.is_wild)
-        play_violated("liveness", "user %u.%u has got no lock since the trouble ended", who->client->number,
-                      who->number);
 }
 
 /* Until all have ended, and what killed ones left has expired. */
@@ -181,25 +177,25 @@ static void end_await(void)
         run_for(STEP_NS);
     if (!play_is_violated() && !all_have_ended())
         play_violated("liveness", "a client does not end");
-    run_for(schedule.max_ttl_ns);
+    run_for(schedule.max_ttl_ns + schedule.max_ttl_ns / 50);
     if (!play_is_violated())
-        lock_judge_left(&schedule);
+        lock_judge_left();
 }
 
 void lock_schedule_play(uint64_t seed)
 {
     struct instant begun = world_time();
-    draw(seed);
+    lock_draw(seed);
     group_make();
-    lock_judge_watch(&schedule);
+    lock_judge_tokens_begin();
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        lock_judge_watch(schedule.nodes[i]);
     for (unsigned i = 0; i < schedule.client_count && !play_is_violated(); i++)
         lock_client_start(&schedule.clients[i]);
     if (!play_is_violated()) {
-        trouble_begin();
-        run_for(TROUBLE_NS);
-        trouble_end();
-        schedule.is_calm = true;
+        trouble_play();
         recovery_await();
+        votes_await();
     }
     end_await();
     play_lasted(instant_since(begun, world_time()));

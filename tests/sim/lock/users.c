@@ -1,5 +1,5 @@
-/* Threads of a client process: each takes locks, works under them, asks whether it still has them, and gives them
- * back. */
+/* Those who take locks, one after the other: what they want, and for how long. The threads of a process with the
+ * blocking client work under their lock, ask whether they still have it, write, and give it back. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -8,12 +8,14 @@
 
 const char *const lock_resource_names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
 
-static int64_t hold_draw(struct lock_user *user)
+/* --- what they want ----------------------------------------------------------------------------------------------- */
+
+int64_t lock_user_hold_ns(struct lock_user *user)
 {
     int64_t ttl_ns = user->client->terms.ttl_ns;
-    if (user->client->schedule->is_quitting)
+    if (lock_schedule.is_quitting)
         return 0;
-    if (user->client->schedule->is_calm) /* everybody is to have its turn */
+    if (lock_schedule.is_calm) /* everybody is to have its turn */
         return chance_below(&user->chance, ttl_ns / 20);
     switch (chance_pick(&user->chance, 8)) {
     case 0:
@@ -27,15 +29,45 @@ static int64_t hold_draw(struct lock_user *user)
     }
 }
 
+int64_t lock_user_rest_ns(struct lock_user *user)
+{
+    int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ns);
+    if (lock_schedule.is_herd)
+        ns = NS_PER_S - world_time().ns % NS_PER_S;
+    return lock_schedule.is_calm ? ns / 8 : ns;
+}
+
+void lock_user_wants(struct lock_user *user, struct redlock_request *request)
+{
+    unsigned count = lock_schedule.resource_count, first = chance_pick(&user->chance, count), second = first;
+    if (lock_schedule.is_herd)
+        first = second = 0;
+    if (chance_pick(&user->chance, 4) == 0)
+        second = chance_pick(&user->chance, count);
+    user->resources = 1u << first | 1u << second;
+    user->wanted[0] = lock_resource_names[first];
+    user->wanted[1] = lock_resource_names[second];
+    snprintf(user->owner, sizeof user->owner, "%u.%u.%u", user->client->number, user->number, ++user->tries);
+    *request = (struct redlock_request){.resources = user->wanted,
+                                        .owner = user->owner,
+                                        .resource_count = first == second ? 1 : 2,
+                                        .waits_here = chance_pick(&user->chance, 4) == 0,
+                                        .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
+    lock_judge_asked(user);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
 /* Until it is enough, or the lock is lost. */
 static void hold(struct lock_user *user)
 {
-    int64_t left_ns = hold_draw(user);
+    int64_t left_ns = lock_user_hold_ns(user);
     while (left_ns > 0 && redlock_held_valid_for_ns(user->held) > 0) {
         int64_t ns = chance_between(&user->chance, left_ns / 4 + 1, left_ns);
         process_sleep(ns);
         left_ns -= ns;
         lock_judge_holds(user);
+        lock_judge_write(user); /* as who does not look first */
         if (chance_pick(&user->chance, 16) == 0)
             play_count(redlock_held_verify(user->held) ? "verified" : "not verified", 1);
     }
@@ -43,33 +75,23 @@ static void hold(struct lock_user *user)
         lock_judge_lost(user);
 }
 
-/* Returns how many it wants. */
-static unsigned want(struct lock_user *user, const char *wanted[2])
-{
-    unsigned count = user->client->schedule->resource_count, first = chance_pick(&user->chance, count);
-    unsigned second = chance_pick(&user->chance, 4) == 0 ? chance_pick(&user->chance, count) : first;
-    user->resources = 1u << first | 1u << second;
-    wanted[0] = lock_resource_names[first];
-    wanted[1] = lock_resource_names[second];
-    return second == first ? 1 : 2;
-}
-
 static void take(struct lock_user *user, struct redlock_client *client)
 {
-    const char *wanted[2];
     char reason[384] = "";
-    struct redlock_request request = {.resources = wanted, .owner = user->owner};
+    struct redlock_request request;
     struct redlock_held *held = NULL;
-    request.resource_count = want(user, wanted);
-    snprintf(user->owner, sizeof user->owner, "%u.%u.%u", user->client->number, user->number, ++user->tries);
-    user->asked = world_time();
-    enum redlock_answer answer =
-        redlock_client_acquire(client, &user->client->terms, &request, &held, reason, sizeof reason);
+    lock_user_wants(user, &request);
+    struct redlock_terms terms = user->client->terms; /* each user its own mixture of the waits */
+    if (chance_pick(&user->chance, 4) == 0)
+        terms.wait_ns = 0;
+    const char *first = request.resources[0];
+    enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
     play_count(redlock_answer_name(answer), 1);
-    world_tell("%s wants %s%s: %s %s", user->owner, wanted[0], request.resource_count > 1 ? " and another" : "",
+    world_tell("%s wants %s%s: %s %s", user->owner, first, request.resource_count > 1 ? " and another" : "",
                redlock_answer_name(answer), reason);
     if (answer != REDLOCK_ACQUIRED) {
         lock_judge_refused(user, answer);
+        user->resources = 0;
         return;
     }
     user->token = redlock_held_token(held);
@@ -79,6 +101,7 @@ static void take(struct lock_user *user, struct redlock_client *client)
     user->held = NULL;
     enum redlock_ending ending =
         redlock_client_release(held, chance_pick(&user->chance, 3) == 0 ? REDLOCK_BACKGROUND : REDLOCK_AWAIT);
+    user->resources = 0;
     world_tell("%s gave it back: %s", user->owner, redlock_ending_name(ending));
 }
 
@@ -91,14 +114,14 @@ static void *user_main(void *argument)
 {
     struct use *use = argument;
     struct lock_user *user = use->user;
-    while (!user->client->schedule->is_quitting) {
-        process_sleep(chance_below(&user->chance, user->client->terms.ttl_ns));
+    while (!lock_schedule.is_quitting) {
+        process_sleep(lock_user_rest_ns(user));
         take(user, use->client);
     }
     return NULL;
 }
 
-static void client_main(void *argument)
+static void blocking_main(void *argument)
 {
     struct lock_client *client = argument;
     pthread_t threads[LOCK_USERS_MAX];
@@ -106,20 +129,43 @@ static void client_main(void *argument)
     char reason[256] = "";
     struct redlock_client *redlock = redlock_client_open(&client->options, reason, sizeof reason);
     invariant(redlock != NULL);
-    for (unsigned i = 0; i < client->schedule->user_count; i++) {
+    for (unsigned i = 0; i < lock_schedule.user_count; i++) {
         uses[i] = (struct use){.user = &client->users[i], .client = redlock};
-        client->users[i].chance = (struct chance){.state = chance_next(&process_current()->chance)};
-        client->users[i].held = NULL;
         invariant(pthread_create(&threads[i], NULL, user_main, &uses[i]) == 0);
     }
-    for (unsigned i = 0; i < client->schedule->user_count; i++)
+    for (unsigned i = 0; i < lock_schedule.user_count; i++)
         pthread_join(threads[i], NULL);
     redlock_client_close(redlock);
 }
 
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+static void client_died(struct process *process)
+{
+    struct lock_client *client = process->context;
+    if (client->process == process)
+        lock_judge_process_died(client);
+}
+
 void lock_client_start(struct lock_client *client)
 {
+    static void (*const mains[])(void *argument) = {[LOCK_BLOCKING] = blocking_main,
+                                                    [LOCK_LOOP] = lock_loop_main,
+                                                    [LOCK_OLD] = blocking_main,
+                                                    [LOCK_FOREIGN] = lock_foreign_main};
     char name[24];
     snprintf(name, sizeof name, "client%u", client->number);
-    client->process = process_start(client->host, name, client_main, client);
+    for (unsigned i = 0; i < lock_schedule.user_count; i++) {
+        struct lock_user *user = &client->users[i];
+        unsigned tries = user->tries, acquired = user->acquired, before = user->acquired_before;
+        *user = (struct lock_user){.client = client,
+                                   .number = i,
+                                   .tries = tries,
+                                   .acquired = acquired,
+                                   .acquired_before = before,
+                                   .chance = {.state = chance_next(world_chance())}};
+    }
+    client->process = process_start(client->host, name, mains[client->kind], client);
+    client->process->context = client;
+    client->process->ended = client_died;
 }

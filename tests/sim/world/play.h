@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-enum { PLAY_COUNTERS_MAX = 64, PLAY_TEXT_MAX = 600 };
+enum { PLAY_COUNTERS_MAX = 96, PLAY_TEXT_MAX = 600 };
 
 /* --- in a schedule ------------------------------------------------------------------------------------------------ */
 

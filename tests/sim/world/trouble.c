@@ -21,6 +21,8 @@ enum kind {
     POWER,   /* the host of a process does: nobody is told */
     PAUSE,   /* a process stands still */
     STALL,   /* the same, between two instructions */
+    FREEZE,  /* the same, and the clocks of its host with it */
+    BOTH,    /* a process and a lock node stand still together */
     STOP,    /* a process is asked to end, and another takes its place */
     CUT,     /* a path between two hosts carries nothing, one way or both */
     LATE,    /* a path loses segments, which are sent again */
@@ -29,7 +31,8 @@ enum kind {
     HANG,    /* a node stands still */
     SLOW,    /* a node is slow */
     FORGET,  /* a node comes back with nothing, or without the last second */
-    EVICT,   /* a node drops keys */
+    EVICT,   /* a node drops keys: all of them, where exclusion is promised */
+    MOVE,    /* an empty server takes over the address of a node, and the old one lives on */
     FULL,    /* a node is out of memory */
     STEP,    /* the wall clock of a node jumps */
     RATE,    /* the clocks of a host go at another rate */
@@ -39,10 +42,12 @@ enum kind {
 };
 
 static const char *const kind_names[KINDS] = {
-    [KILL] = "kill",       [POWER] = "power loss", [PAUSE] = "pause",     [STALL] = "stall",     [STOP] = "stop",
-    [CUT] = "cut",         [LATE] = "late",        [BREAK] = "break",     [RESTART] = "restart", [HANG] = "hang",
-    [SLOW] = "slow",       [FORGET] = "forget",    [EVICT] = "evict",     [FULL] = "full",       [STEP] = "step",
-    [RATE] = "clock rate", [QUEUE] = "queue node", [OPERATE] = "operator"};
+    [KILL] = "kill",       [POWER] = "power loss",   [PAUSE] = "pause",     [STALL] = "stall",
+    [STOP] = "stop",       [FREEZE] = "frozen host", [BOTH] = "both pause", [MOVE] = "moved address",
+    [CUT] = "cut",         [LATE] = "late",          [BREAK] = "break",     [RESTART] = "restart",
+    [HANG] = "hang",       [SLOW] = "slow",          [FORGET] = "forget",   [EVICT] = "evict",
+    [FULL] = "full",       [STEP] = "step",          [RATE] = "clock rate", [QUEUE] = "queue node",
+    [OPERATE] = "operator"};
 
 struct move {
     struct world_event begin, end;
@@ -51,6 +56,9 @@ struct move {
     int64_t for_ns;
     unsigned victim, other;
     bool is_on, both_ways;
+    struct instant since;
+    struct process *process; /* FREEZE */
+    struct node *node;       /* that was chosen when it began */
     struct path *path, *back;
 };
 
@@ -65,17 +73,48 @@ static struct {
 
 /* --- who ---------------------------------------------------------------------------------------------------------- */
 
-/* One of the first, which are the same through the whole schedule. */
+static bool has_marker(const struct node *node)
+{
+    return keyspace_find(server_keyspace(node->server), text_of("hf:lock:group")) != NULL;
+}
+
+/* Whether others may still doubt it. */
+static bool is_doubted(const struct node *node)
+{
+    bool is_recent =
+        node->lost_at.ns != 0 && instant_before(world_time(), instant_after(node->lost_at, trouble.scene->doubt_ns));
+    return is_recent || node->stepped_ns != 0 || node->is_weak || !has_marker(node);
+}
+
+bool trouble_bears(const struct node *node)
+{
+    unsigned others = 0;
+    for (unsigned i = 0; i < trouble.scene->node_count; i++)
+        others += trouble.scene->nodes[i] != node && is_doubted(trouble.scene->nodes[i]);
+    return others < trouble.minority;
+}
+
+/* One that may lose what it knew, or whose clock may jump: of the first, or of those of which it can be borne now.
+ * NULL = there is none. */
 static struct node *weak_node(unsigned number)
 {
     const struct trouble_scene *scene = trouble.scene;
-    return scene->nodes[number % (scene->is_wild ? scene->node_count : trouble.minority)];
+    if (scene->is_wild)
+        return scene->nodes[number % scene->node_count];
+    if (scene->doubt_ns == 0 || scene->is_minor)
+        return scene->nodes[number % trouble.minority];
+    for (unsigned i = 0; i < scene->node_count; i++) {
+        struct node *node = scene->nodes[(number + i) % scene->node_count];
+        if (trouble_bears(node))
+            return node;
+    }
+    return NULL;
 }
 
 static struct node *node_at(unsigned number)
 {
     const struct trouble_scene *scene = trouble.scene;
-    return scene->is_minor ? weak_node(number) : scene->nodes[number % scene->node_count];
+    return scene->nodes[number % (scene->is_minor ? trouble.minority : scene->node_count)];
 }
 
 static struct host *host_at(unsigned number)
@@ -138,11 +177,22 @@ static void node_returns(struct node *node, enum server_memory memory)
         node_start(node, memory);
 }
 
+static unsigned node_number(const struct node *node)
+{
+    unsigned number = 0;
+    while (trouble.scene->nodes[number] != node)
+        number++;
+    return number;
+}
+
 static void node_trouble(struct move *move, struct node *node)
 {
     switch (move->kind) {
-    case RESTART:
     case FORGET:
+        node->is_weak = true;
+        node_stop(node, chance_pick(&move->chance, 3) == 0);
+        return;
+    case RESTART:
         node_stop(node, chance_pick(&move->chance, 3) == 0);
         return;
     case HANG:
@@ -153,7 +203,12 @@ static void node_trouble(struct move *move, struct node *node)
         return;
     case EVICT:
         node->lost_at = world_time();
-        server_evict(node->server, (size_t)chance_scale(&move->chance, 1, 8), chance_next(&move->chance));
+        server_evict(node->server, trouble.scene->is_wild ? (size_t)chance_scale(&move->chance, 1, 8) : SIZE_MAX,
+                     chance_next(&move->chance));
+        return;
+    case MOVE:
+        move->victim = node_number(node);
+        trouble.scene->move(move->victim);
         return;
     case FULL:
         server_set_out_of_memory(node->server, true);
@@ -170,8 +225,13 @@ static void node_trouble_ends(struct move *move, struct node *node)
     case HANG:
         node_returns(node, SERVER_KEEPS);
         return;
+    case MOVE:
+        trouble.scene->move_end(move->victim);
+        return;
     case FORGET:
-        node->lost_at = world_time();
+        node->is_weak = false;
+        if (!node->is_up)
+            node->lost_at = world_time();
         node_returns(node, chance_pick(&move->chance, 3) == 0 ? SERVER_LOSES_LAST_SECOND : SERVER_EMPTY);
         return;
     case SLOW:
@@ -197,7 +257,7 @@ static void clock_set_right(struct node *node)
 
 static void clock_step(struct move *move)
 {
-    struct node *node = weak_node(move->victim);
+    struct node *node = move->node;
     int64_t ns = chance_scale(&move->chance, STEP_MIN_NS, STEP_MAX_NS);
     node->lost_at = world_time();
     if (chance_pick(&move->chance, 2) == 0)
@@ -273,6 +333,32 @@ static void queue_set_right(struct move *move, struct node *queue)
 
 /* --- moves -------------------------------------------------------------------------------------------------------- */
 
+static void process_freeze(struct move *move, struct process *process)
+{
+    move->process = process;
+    /* Else it may have seen a later time already. */
+    move->is_on = process->is_alive && !process->is_paused && !instant_before(world_time(), process->free_at);
+    if (!move->is_on)
+        return;
+    process->host->is_frozen = true;
+    process_pause(process);
+}
+
+static void process_thaw(struct move *move)
+{
+    struct host *host = move->process->host;
+    host->is_frozen = false;
+    if (move->process->is_alive) /* else its successor has seen the time go on */
+        host_stood(host, instant_since(move->since, world_time()));
+    process_resume(move->process);
+}
+
+static void process_goes_on(struct process *process)
+{
+    if (!process->host->is_frozen)
+        process_resume(process);
+}
+
 static void move_act(struct move *move)
 {
     struct process *process = trouble.scene->process(process_at(move->victim));
@@ -284,6 +370,13 @@ static void move_act(struct move *move)
         return;
     case PAUSE:
         process_pause(process);
+        return;
+    case FREEZE:
+        process_freeze(move, process);
+        return;
+    case BOTH:
+        process_pause(process);
+        node_pause(node_at(move->other));
         return;
     case STALL:
         process_stall(process, 1 + chance_pick(&move->chance, STALL_LOOKS), move->for_ns);
@@ -297,10 +390,16 @@ static void move_act(struct move *move)
         return;
     case FORGET:
     case EVICT:
-        node_trouble(move, weak_node(move->victim));
+    case MOVE:
+        move->node = weak_node(move->victim);
+        move->is_on = move->node != NULL;
+        if (move->is_on)
+            node_trouble(move, move->node);
         return;
     case STEP:
-        clock_step(move);
+        move->node = weak_node(move->victim);
+        if (move->node != NULL)
+            clock_step(move);
         return;
     case RATE:
         host_set_rate(host_at(move->victim),
@@ -330,15 +429,23 @@ static void move_undo(struct move *move)
     case STOP:
         process_returns(move);
         return;
+    case FREEZE:
+        process_thaw(move);
+        return;
+    case BOTH:
+        node_resume(node_at(move->other));
+        process_goes_on(trouble.scene->process(process_at(move->victim)));
+        return;
     case PAUSE:
-        process_resume(trouble.scene->process(process_at(move->victim)));
+        process_goes_on(trouble.scene->process(process_at(move->victim)));
         return;
     case CUT:
     case LATE:
         paths_set(move, false);
         return;
     case FORGET:
-        node_trouble_ends(move, weak_node(move->victim));
+    case MOVE:
+        node_trouble_ends(move, move->node);
         return;
     case QUEUE:
         queue_set_right(move, trouble.scene->queue);
@@ -368,6 +475,7 @@ static void move_begins(struct world_event *event)
                (double)move->for_ns / 1e9);
     play_count(kind_names[move->kind], 1);
     move->is_on = true;
+    move->since = world_time();
     world_at(&move->end, instant_after(world_time(), move->for_ns));
     move_act(move);
 }
@@ -414,12 +522,17 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
     hosts_note(scene);
     /* Each schedule has its own mixture: a fault often needs several things at once, and others to be absent. */
     unsigned kinds = (unsigned)chance_next(chance) & ((1u << KINDS) - 1);
-    if (trouble.minority == 0 && !scene->is_wild)
-        kinds &= ~(1u << FORGET | 1u << EVICT | 1u << STEP);
+    if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_memory)
+        kinds &= ~(1u << FORGET | 1u << EVICT | 1u << MOVE);
+    if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_clocks)
+        kinds &= ~(1u << STEP);
+    if (scene->move == NULL)
+        kinds &= ~(1u << MOVE);
     if (scene->queue == NULL)
         kinds &= ~(1u << QUEUE);
     if (scene->is_minor)
-        kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP;
+        kinds &=
+            1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP | 1u << MOVE;
     if (scene->kinds == TROUBLE_OF_KILLS)
         kinds = 1u << KILL | 1u << POWER;
     if (scene->kinds == TROUBLE_OF_LEASES)

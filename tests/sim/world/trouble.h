@@ -6,7 +6,8 @@
  *     trouble_end();                                 all is well again from now on
  *
  * Servers may lose what they knew, and their clocks may jump, only where the promise of exclusion bears it: at a
- * minority of the lock nodes, the same through the whole schedule. `is_wild`: anywhere. */
+ * minority of the lock nodes at a time, which is the same one through the whole schedule unless `doubt_ns` says for how
+ * long such a node counts. `is_wild`: anywhere. */
 #ifndef SIM_TROUBLE_H
 #define SIM_TROUBLE_H
 
@@ -32,12 +33,20 @@ struct trouble_scene {
     enum trouble_kinds kinds;
     int64_t longest_ns; /* how long a trouble lasts at most */
     int64_t drift_ppb;  /* by how much the rates of two clocks may differ */
+    int64_t doubt_ns;   /* so long after the trouble of one node that of another may begin; 0 = never */
+    /* An empty server takes over the address of a node, and its place in `nodes`, while the old one lives on; and its
+     * end. NULL = never. */
+    void (*move)(unsigned node);
+    void (*move_end)(unsigned node);
     bool is_wild;
-    bool is_minor; /* only at a minority of the lock nodes, and nowhere else */
+    bool keeps_memory, keeps_clocks; /* nowhere is anything forgotten; does a clock jump */
+    bool is_minor;                   /* only at a minority of the lock nodes, and nowhere else */
 };
 
 /* The scene must stay. */
 void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int64_t for_ns);
 void trouble_end(void);
+/* Whether the node may lose what it knows: with it no more than a minority are doubted. */
+bool trouble_bears(const struct node *node);
 
 #endif

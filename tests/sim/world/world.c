@@ -106,7 +106,8 @@ struct host *host_create(const char *name)
     snprintf(host->name, sizeof host->name, "%s", name);
     host->since = world.now;
     host->boot_ns = chance_between(&world.chance, NS_PER_S, 1000000 * NS_PER_S);
-    host->wall_ns = WALL_BEGIN_NS + chance_between(&world.chance, -world.apart_ns, world.apart_ns);
+    host->wall_ns =
+        WALL_BEGIN_NS + world.now.ns - WORLD_BEGIN_NS + chance_between(&world.chance, -world.apart_ns, world.apart_ns);
     list_init(&host->processes);
     return host;
 }
@@ -164,6 +165,14 @@ void host_step_wall(struct host *host, int64_t ns)
 {
     host_begin_again(host);
     host->wall_ns += ns;
+}
+
+void host_stood(struct host *host, int64_t ns)
+{
+    host_begin_again(host);
+    host->boot_ns -= ns;
+    host->wall_ns -= ns;
+    host->stood_ns += ns;
 }
 
 /* --- processes ---------------------------------------------------------------------------------------------------- */

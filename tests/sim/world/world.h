@@ -59,6 +59,8 @@ struct host {
     struct instant since; /* the true time from which on its clocks go as they do now */
     int64_t boot_ns, wall_ns;
     int64_t rate_ppb; /* how much faster than the truth they go, in parts of 10^9 */
+    int64_t stood_ns; /* all that they stood still for */
+    bool is_frozen;   /* trouble.c */
     struct list processes;
 };
 
@@ -70,6 +72,9 @@ struct wall_time host_wall(const struct host *host, struct instant truth);
 /* From now on. Both clocks go at this rate. */
 void host_set_rate(struct host *host, int64_t rate_ppb);
 void host_step_wall(struct host *host, int64_t ns);
+/* Both clocks stood still for so long until now, as those of a machine that was suspended. None of its processes may
+ * have run meanwhile. */
+void host_stood(struct host *host, int64_t ns);
 /* When its boot clock shows this, if it goes on as now. */
 struct instant host_truth(const struct host *host, struct instant boot);
 

@@ -1,0 +1,113 @@
+/* What a schedule is like. Each has its own mixture: a fault often needs several things at once, and others to be
+ * absent. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/lock/schedule.h"
+
+const char *const lock_profile_names[LOCK_PROFILES] = {"steady", "loss", "steps", "wild", "ruin", "any"};
+
+#define schedule lock_schedule
+
+/* HF_PROFILE plays only schedules of one kind. */
+static enum lock_profile profile_draw(void)
+{
+    static const enum lock_profile profiles[] = {LOCK_STEADY, LOCK_STEADY, LOCK_STEADY, LOCK_LOSS, LOCK_LOSS, LOCK_LOSS,
+                                                 LOCK_STEPS,  LOCK_STEPS,  LOCK_WILD,   LOCK_RUIN, LOCK_ANY};
+    enum lock_profile profile = profiles[chance_pick(&schedule.chance, sizeof profiles / sizeof profiles[0])];
+    const char *wanted = getenv("HF_PROFILE");
+    for (int i = 0; wanted != NULL && i < LOCK_PROFILES; i++)
+        if (strcmp(wanted, lock_profile_names[i]) == 0)
+            profile = (enum lock_profile)i;
+    return profile;
+}
+
+static void promises_derive(void)
+{
+    enum lock_profile profile = schedule.profile;
+    schedule.keeps_memory = profile == LOCK_STEADY || profile == LOCK_WILD ||
+                            (profile == LOCK_STEPS && chance_pick(&schedule.chance, 2) == 0);
+    schedule.keeps_clocks = profile == LOCK_STEADY || profile == LOCK_LOSS || profile == LOCK_RUIN;
+    schedule.is_exclusive = profile == LOCK_STEADY || profile == LOCK_LOSS || profile == LOCK_STEPS;
+    schedule.is_minor = schedule.is_exclusive && chance_pick(&schedule.chance, 4) == 0;
+    schedule.is_herd = chance_pick(&schedule.chance, 4) == 0;
+}
+
+static void nodes_make(void)
+{
+    schedule.node_count = (unsigned[]){1, 3, 3, 5, 5, 5, 7}[chance_pick(&schedule.chance, 7)];
+    if (!schedule.keeps_memory && schedule.node_count == 1)
+        schedule.node_count = 3;
+    for (unsigned i = 0; i < schedule.node_count; i++) {
+        snprintf(schedule.names[i], sizeof schedule.names[i], "lock%u", i + 1);
+        schedule.nodes[i] = node_create(schedule.names[i]);
+    }
+    schedule.spare = node_create("spare");
+    schedule.replaced = schedule.node_count;
+}
+
+/* Plain clients know nothing of quarantines: where a server forgets, they are promised nothing, and promise nothing. */
+static enum lock_client_kind kind_draw(unsigned number)
+{
+    unsigned die = chance_pick(&schedule.chance, 16);
+    bool bears_plain = schedule.profile == LOCK_STEADY || !schedule.is_exclusive;
+    if (number > 0 && die == 0 && schedule.node_count > 3)
+        return LOCK_OLD;
+    if (number > 0 && die <= 2 && bears_plain)
+        return LOCK_FOREIGN;
+    return die < 9 ? LOCK_LOOP : LOCK_BLOCKING;
+}
+
+static void terms_draw(struct redlock_terms *terms)
+{
+    struct chance *chance = &schedule.chance;
+    *terms = (struct redlock_terms){.ttl_ns = chance_scale(chance, 500 * NS_PER_MS, schedule.max_ttl_ns),
+                                    .tries = (unsigned)chance_between(chance, 1, 6),
+                                    .wait_ns =
+                                        chance_pick(chance, 2) == 0 ? 0 : chance_scale(chance, NS_PER_MS, 3 * NS_PER_S),
+                                    .hand_over_tasks = chance_pick(chance, 2) == 0 ? 1 + chance_pick(chance, 4) : 0,
+                                    .unfenced = chance_pick(chance, 8) == 0};
+    terms->ttl_ns -= terms->ttl_ns % NS_PER_MS;
+    if (chance_pick(chance, 4) == 0)
+        terms->max_hold_ns = chance_between(chance, terms->ttl_ns / 2, 3 * terms->ttl_ns);
+}
+
+static void client_make(struct lock_client *client, unsigned number)
+{
+    char name[16];
+    snprintf(name, sizeof name, "client%u", number);
+    client->number = number;
+    client->host = host_create(name);
+    client->kind = kind_draw(number);
+    terms_draw(&client->terms);
+    int64_t timeout_ns = (int64_t[]){0, 20 * NS_PER_MS, 100 * NS_PER_MS}[chance_pick(&schedule.chance, 3)];
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        client->nodes[i] = (struct redlock_node){
+            .name = schedule.names[i], .host = schedule.names[i], .port = 6379, .timeout_ns = timeout_ns};
+    client->options = (struct redlock_options){.nodes = client->nodes,
+                                               .node_count = schedule.node_count,
+                                               .is_guest = chance_pick(&schedule.chance, 8) == 0,
+                                               .logs_to_stderr = world_is_told()};
+    if (client->kind == LOCK_OLD)
+        client->options.node_count -= 2;
+    for (unsigned i = 0; i < schedule.user_count; i++)
+        client->users[i] = (struct lock_user){.client = client, .number = i};
+}
+
+void lock_draw(uint64_t seed)
+{
+    schedule.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
+    schedule.profile = profile_draw();
+    schedule.client_count = 1 + chance_pick(&schedule.chance, LOCK_CLIENTS_MAX);
+    schedule.user_count = 1 + chance_pick(&schedule.chance, LOCK_USERS_MAX);
+    schedule.resource_count = 1 + chance_pick(&schedule.chance, LOCK_RESOURCES_MAX);
+    schedule.max_ttl_ns = chance_scale(&schedule.chance, NS_PER_S, 5 * NS_PER_S);
+    schedule.max_ttl_ns -= schedule.max_ttl_ns % NS_PER_MS;
+    promises_derive();
+    nodes_make();
+    schedule.is_minor = schedule.is_minor && schedule.node_count > 1;
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        client_make(&schedule.clients[i], i);
+    play_count(lock_profile_names[schedule.profile], 1);
+}

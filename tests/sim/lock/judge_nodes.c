@@ -1,0 +1,106 @@
+/* What is done to the keys of locks on their nodes, seen from there: nobody changes, extends or deletes a key without
+ * naming the value that it has (trespass), and nothing but a marker stays for ever. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/lock/schedule.h"
+
+/* What each node had, when something was executed there last. */
+static struct key {
+    char value[80];
+    int64_t expires_ms;
+} keys[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
+static struct instant seen_at[LOCK_NODES_MAX];
+
+static void key_note(struct key *key, const struct value *value)
+{
+    key->value[0] = '\0';
+    if (value == NULL || value->type != VALUE_STRING)
+        return;
+    snprintf(key->value, sizeof key->value, "%.*s", (int)value->string.length, (const char *)value->string.bytes);
+    key->expires_ms = value->expires_ms;
+}
+
+void lock_judge_forget_node(unsigned index)
+{
+    for (unsigned i = 0; i < LOCK_RESOURCES_MAX; i++)
+        key_note(&keys[index][i], lock_value_on(lock_schedule.nodes[index], i));
+    seen_at[index] = world_time();
+}
+
+static bool is_named_text(struct text value, const struct server_event *event)
+{
+    for (size_t i = 0; i < event->count; i++)
+        if (text_is(event->arguments[i], value))
+            return true;
+    return false;
+}
+
+static bool is_named(const char *value, const struct server_event *event)
+{
+    return is_named_text(text_of(value), event);
+}
+
+static bool has_same_value(const struct key *key, const struct value *value)
+{
+    return value != NULL && value->type == VALUE_STRING && value->string.length == strlen(key->value) &&
+           memcmp(value->string.bytes, key->value, value->string.length) == 0;
+}
+
+/* It vanished, was replaced, or lives for another time. */
+static bool is_changed(const struct key *key, const struct value *value)
+{
+    return !has_same_value(key, value) || value->expires_ms != key->expires_ms;
+}
+
+static struct text text_of_value(const struct value *value)
+{
+    return (struct text){.bytes = value->string.bytes, .length = value->string.length};
+}
+
+/* It is another one's now, or nobody's. */
+static void owner_left(unsigned index, const struct key *key, const struct value *value)
+{
+    struct lock_user *owner = key->value[0] == '\0' ? NULL : lock_user_of_value(text_of(key->value));
+    if (owner != NULL && !has_same_value(key, value))
+        owner->deleted |= 1u << index;
+}
+
+static void key_judge(const struct node *node, unsigned resource, const struct key *key, const struct value *value,
+                      const struct server_event *event)
+{
+    if (key->value[0] != '\0' && !is_named(key->value, event))
+        play_violated("trespass", "%s changed %s on %s, whose value %s it does not name", event->command,
+                      lock_resource_names[resource], node->name, key->value);
+    if (value != NULL && value->expires_ms == 0)
+        play_violated("trespass", "%s left %s on %s for ever", event->command, lock_resource_names[resource],
+                      node->name);
+}
+
+unsigned lock_judge_executed(unsigned index, const struct server_event *event)
+{
+    const struct node *node = lock_schedule.nodes[index];
+    bool is_fresh = node->lost_at.ns != 0 && !instant_before(node->lost_at, seen_at[index]);
+    unsigned changed = 0;
+    for (unsigned resource = 0; resource < lock_schedule.resource_count; resource++) {
+        struct key *key = &keys[index][resource];
+        const struct value *value = lock_value_on(node, resource);
+        struct lock_user *owner =
+            value != NULL && value->type == VALUE_STRING ? lock_user_of_value(text_of_value(value)) : NULL;
+        if (owner != NULL && is_named_text(text_of_value(value), event))
+            owner->confirmed_at[index] = world_time();
+        if (is_fresh || (key->expires_ms != 0 && key->expires_ms * 1000 <= event->now_us))
+            key->value[0] = '\0'; /* it was gone before */
+        if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))
+            continue;
+        key_judge(node, resource, key, value, event);
+        owner_left(index, key, value);
+        key_note(key, value);
+        world_tell("%s: %s %s of %s: %s", node->name, event->script != NULL ? event->script : event->command,
+                   lock_resource_names[resource], owner != NULL ? owner->owner : "nobody",
+                   value != NULL ? key->value : "-");
+        changed |= 1u << resource;
+    }
+    seen_at[index] = world_time();
+    return changed;
+}
