@@ -89,7 +89,7 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
             value != NULL && value->type == VALUE_STRING ? lock_user_of_value(text_of_value(value)) : NULL;
         if (owner != NULL && is_named_text(text_of_value(value), event))
             owner->confirmed_at[index] = world_time();
-        if (is_fresh || (key->expires_ms != 0 && key->expires_ms * 1000 <= event->now_us))
+        if (is_fresh || (key->expires_ms != 0 && (key->expires_ms + 1) * 1000 <= event->now_us))
             key->value[0] = '\0'; /* it was gone before */
         if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))
             continue;

@@ -62,6 +62,7 @@ static void trouble_begin(void)
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = !schedule.is_exclusive,
                                    .is_minor = schedule.is_minor,
+                                   .freezes = true,
                                    .keeps_memory = schedule.keeps_memory,
                                    .keeps_clocks = schedule.keeps_clocks};
     trouble_draw(&scene, &schedule.chance, TROUBLE_NS);

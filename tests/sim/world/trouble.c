@@ -526,6 +526,8 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
         kinds &= ~(1u << FORGET | 1u << EVICT | 1u << MOVE);
     if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_clocks)
         kinds &= ~(1u << STEP);
+    if (!scene->freezes)
+        kinds &= ~(1u << FREEZE | 1u << BOTH);
     if (scene->move == NULL)
         kinds &= ~(1u << MOVE);
     if (scene->queue == NULL)

@@ -39,6 +39,7 @@ struct trouble_scene {
     void (*move)(unsigned node);
     void (*move_end)(unsigned node);
     bool is_wild;
+    bool freezes;                    /* hosts are suspended, alone or together with a node */
     bool keeps_memory, keeps_clocks; /* nowhere is anything forgotten; does a clock jump */
     bool is_minor;                   /* only at a minority of the lock nodes, and nowhere else */
 };
