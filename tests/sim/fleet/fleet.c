@@ -219,6 +219,8 @@ static void calm_pass(void)
         fleet_places_end();
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)
         worker_end(&fleet.workers[i]);
+    if (!play_is_violated())
+        fleet_remains_end();
 }
 
 void fleet_play(uint64_t seed)

@@ -113,7 +113,8 @@ struct fleet {
     struct fleet_worker workers[FLEET_WORKERS_MAX];
     struct process *producers[FLEET_PRODUCERS_MAX];
     struct fleet_task tasks[FLEET_TASKS_MAX];
-    unsigned nonsense; /* texts that are no tasks, and were pushed */
+    unsigned runs, vague_runs; /* of handlers that ended: as they said, and as somebody else may have decided */
+    unsigned nonsense;         /* texts that are no tasks, and were pushed */
     int64_t push_gap_ns, hold_ns, ttl_ms;
     enum fleet_peace peace;
     enum hf_isolation isolation; /* of handlers */
@@ -177,6 +178,9 @@ bool fleet_queue_is_paused(unsigned queue);
 bool fleet_is_idle(void); /* nothing is left to do, as the queue node says */
 void fleet_places_end(void);
 void fleet_places_ended(const struct process *process); /* a worker ended by itself */
+
+/* fleet/remains.c: after the last worker has ended. */
+void fleet_remains_end(void);
 
 /* fleet/line.c: who waits for locks. */
 struct server_event;

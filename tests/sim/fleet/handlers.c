@@ -84,6 +84,7 @@ int fleet_handler_run(hf_job *job, void *state)
     struct fleet_task *task = fleet_task_of(job->jid);
     if (task == NULL) { /* a tick */
         play_count("ticks", 1);
+        fleet.runs++;
         return work(job, host, NULL) ? HF_OK : HF_CANCELLED;
     }
     fleet_judge_begun(task, job);

@@ -146,6 +146,8 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
     task->ended += is_last;
     task->failures += code == HF_FAIL || task->kind == CLASS_BRIEF || task->kind == CLASS_HELD;
     task->snoozed += code == HF_SNOOZE;
+    fleet.runs += code != HF_SNOOZE;
+    fleet.vague_runs += job_was_cancelled(job);
     play_count(code_name(code), 1);
     world_tell("ends %s: %s", task->jid, code_name(code));
     if (fleet.is_minor && loss == HF_LOCK_LOST && !task->is_unwanted && !fleet.has_operators)

@@ -425,8 +425,8 @@ void fleet_places_end(void)
         else if (is_waiting(task))
             play_violated("liveness", "%s has not ended long after the trouble: place %d, class %s", task->jid,
                           (int)task->place, fleet_class_names[task->kind]);
-        bool may_die = task->begun + task->failures > 0 || task->is_unwanted || task->kind == CLASS_NOBODY ||
-                       task->kind == CLASS_STRICT;
+        bool may_die = task->begun + task->failures > 0 || task->kind == CLASS_ONCE || task->is_unwanted ||
+                       task->kind == CLASS_NOBODY || task->kind == CLASS_STRICT;
         if (task->place == IN_DEAD && !may_die && !fleet.was_killed)
             play_violated("place", "%s is dead, and never ran", task->jid);
     }

@@ -1,0 +1,58 @@
+/* What stays on the queue node when everything has ended.
+ *
+ *   remains     a key without an end of its own is one that may stay (docs/data-model.md)
+ *   statistics  the totals are those of the runs, where nobody was killed and nothing was forgotten */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/fleet/fleet.h"
+
+/* A place of somebody who was on his way and did not come: a sweep of the list, which is named, takes it away. */
+static bool is_to_be_swept(const char *name)
+{
+    static const char waiting[] = "hf:2:waiting:", places[] = "hf:2:places:";
+    struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *contended = table_find(&space->keys, text_of("hf:2:contended"));
+    const char *list = strncmp(name, waiting, sizeof waiting - 1) == 0 ? name + sizeof waiting - 1
+                       : strncmp(name, places, sizeof places - 1) == 0 ? name + sizeof places - 1
+                                                                       : NULL;
+    return list != NULL && contended != NULL && table_find(&contended->value->table, text_of(list)) != NULL;
+}
+
+/* Names that end with * are beginnings. */
+static bool may_stay(const char *name)
+{
+    static const char *const names[] = {"queues",         "dead",          "retry",          "stat:*", "hf:2:processes",
+                                        "hf:2:process:*", "hf:2:periodic", "hf:2:contended", "paused", "processes"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t length = strlen(names[i]);
+        bool is_beginning = names[i][length - 1] == '*';
+        if (is_beginning ? strncmp(name, names[i], length - 1) == 0 : strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static long long number_at(const char *name)
+{
+    struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *item = table_find(&space->keys, text_of(name));
+    return item == NULL ? 0 : strtoll(buffer_text(&item->value->string), NULL, 10);
+}
+
+void fleet_remains_end(void)
+{
+    const struct keyspace *space = server_keyspace(fleet.queue->server);
+    const struct item *key;
+    for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {
+        if (key->value->expires_ms == 0 && !may_stay(key->name) && !is_to_be_swept(key->name))
+            play_violated("remains", "%s stays on the queue node", key->name);
+    }
+    bool is_exact = fleet.peace == PEACE_OF_MIND && fleet.isolation == HF_ISOLATION_THREAD && fleet.vague_runs == 0;
+    long long processed = number_at("stat:processed"), failed = number_at("stat:failed");
+    play_count("exact statistics", is_exact);
+    if (is_exact && processed != fleet.runs)
+        play_violated("statistics", "%lld runs are counted, and there were %u", processed, fleet.runs);
+    if (failed > processed)
+        play_violated("statistics", "%lld of %lld runs failed", failed, processed);
+}
