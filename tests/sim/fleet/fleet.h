@@ -66,7 +66,7 @@ struct fleet_task {
     /* where it is */
     unsigned copies;
     enum fleet_place place;
-    pid_t claimer;
+    pid_t claimer; /* the last one */
     char claim[17];
     long retry_count;     /* of its record; -1 = none */
     double due;           /* in a sorted set: its time, by the queue node's clock */

@@ -78,6 +78,17 @@ static void rank_give(struct fleet_task *task, struct text line)
     snprintf(task->line, sizeof task->line, "%.*s", (int)line.length, line.bytes);
 }
 
+/* It is taken from a process that stands still, or is dead: nobody waits for those any more that had the lock there, or
+ * were about to. */
+static void brought_back(struct fleet_task *task)
+{
+    for (unsigned i = 0; i < fleet.task_count; i++) {
+        struct fleet_task *other = &fleet.tasks[i];
+        if (other->claimer == task->claimer && (other->place == IN_CLAIM || other == task))
+            other->is_unordered = true;
+    }
+}
+
 /* A holder that has the lock gives up its place to the first heir: it is on its way no more. */
 static void holder_look(const struct server_event *event)
 {
@@ -106,8 +117,10 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
     } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
                task->place == IN_SCHEDULE)
         task->rank = 0;
-    if (is_by(event, "recover") || is_by(event, "give_back") || is_by(event, "due") || is_by(event, "orphans"))
-        task->is_unordered = task->is_unordered || from == IN_CLAIM;
+    if (from == IN_CLAIM && is_by(event, "give_back"))
+        task->is_unordered = true;
+    if (from == IN_CLAIM && (is_by(event, "recover") || is_by(event, "due")))
+        brought_back(task);
     bool is_woken = was_parked && from == IN_SCHEDULE && event->script != NULL && !is_by(event, "promote");
     if (is_woken)
         play_count(is_by(event, "heir") ? "heirs" : "woken", 1);

@@ -268,6 +268,11 @@ static void task_fell_back(struct fleet_task *task, enum fleet_place from)
     task->is_over = task->is_lost;
     task->is_unordered = true;
     task->is_parked = task->is_on_its_way = false;
+    struct fleet_task *child = &fleet.tasks[task->child];
+    if (task->child > 0 && child->is_over) { /* it may follow again */
+        child->is_lost = true;
+        fleet_judge_excuse(child);
+    }
 }
 
 static bool is_moved(const struct fleet_task *task, const struct found *now)
@@ -295,7 +300,8 @@ static void places_look(const struct server_event *event)
         moved[moved_count++] = touched[i];
         task->copies = now->copies;
         task->place = now->copies == 0 ? NOWHERE : now->place;
-        task->claimer = now->claimer;
+        if (task->place == IN_CLAIM)
+            task->claimer = now->claimer;
         task->due = now->due;
         task->retry_count = now->retry_count;
         memcpy(task->claim, now->claim, sizeof task->claim);
