@@ -21,6 +21,12 @@ static struct instant now_of(const struct lock_user *user)
     return host_boot(user->client->host, world_time());
 }
 
+/* Between the moment at which it was judged and the moment at which it is told it stood still. */
+static bool has_stalled(const struct lock_user *user)
+{
+    return user->client->process->ahead_ns > LATE_NS;
+}
+
 static void violated(const struct lock_user *user, const char *what)
 {
     play_violated("told", "user %u.%u %s", user->client->number, user->number, what);
@@ -85,7 +91,8 @@ static void acquired(struct lock_user *user)
     told->watch.fire = watch_fire;
     confirmed(user);
     int64_t left_ns = instant_since(now_of(user), told->until), ttl_ns = user->client->terms.ttl_ns;
-    if (user->client->terms.max_hold_ns == 0 && left_ns < ttl_ns / 2 - (ttl_ns - worth_ns(ttl_ns)))
+    if (user->client->terms.max_hold_ns == 0 && !has_stalled(user) &&
+        left_ns < ttl_ns / 2 - (ttl_ns - worth_ns(ttl_ns)))
         violated(user, "was given less than half of its ttl");
 }
 
@@ -108,7 +115,7 @@ static void extended(struct lock_user *user)
         nodes += user->confirmed_at[i].ns != 0 && !instant_before(user->confirmed_at[i], told->confirmed);
     if (!told->is_held)
         violated(user, "was told EXTENDED of what it does not hold");
-    else if (!instant_before(now_of(user), told->until))
+    else if (!instant_before(now_of(user), told->until) && !has_stalled(user))
         violated(user, "was told EXTENDED after its deadline");
     else if (nodes <= lock_schedule.node_count / 2 && are_nodes_steady(user))
         violated(user, "was told EXTENDED, and no majority had done it");

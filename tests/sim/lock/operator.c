@@ -42,15 +42,28 @@ void lock_group_make(void *argument)
     redlock_nodes_close(nodes);
 }
 
-void lock_group_heal(void *argument)
+/* Only one operator at a time may change the members. */
+bool lock_is_operated(void)
+{
+    return schedule.is_replacing || schedule.healed_at.ns == INSTANT_NEVER.ns;
+}
+
+static void heal_main(void *argument)
 {
     (void)argument;
     struct redlock_nodes *nodes = nodes_open();
-    schedule.healed_at = INSTANT_NEVER;
     enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
     schedule.healed_at = world_time();
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
+}
+
+void lock_heal(void)
+{
+    if (lock_is_operated())
+        return;
+    schedule.healed_at = INSTANT_NEVER;
+    lock_operator_start(heal_main, NULL);
 }
 
 void lock_group_look(void *argument)
@@ -127,7 +140,7 @@ static void delete_keys(struct chance *draw, unsigned resource)
 /* One of them in a schedule. */
 static void replace(unsigned index)
 {
-    if (schedule.node_count == 1 || schedule.keeps_memory || schedule.replaced < schedule.node_count ||
+    if (schedule.node_count == 1 || lock_is_operated() || schedule.keeps_memory || schedule.replaced < schedule.node_count ||
         schedule.former[index] != NULL || (schedule.is_exclusive && !trouble_bears(schedule.nodes[index])))
         return;
     schedule.nodes[index]->is_weak = true;
@@ -148,8 +161,7 @@ void lock_operate(struct chance *draw)
         lock_operator_start(take_away, (void *)(size_t)resource);
         return;
     case 3:
-        if (!schedule.is_replacing)
-            lock_operator_start(lock_group_heal, NULL);
+        lock_heal();
         return;
     case 4:
         lock_operator_start(look, NULL);

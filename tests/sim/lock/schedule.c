@@ -108,7 +108,7 @@ static void replacement_await(void)
     for (int64_t ns = 0; ns < 4 * schedule.max_ttl_ns + CALM_NS && !play_is_violated(); ns += STEP_NS) {
         if (schedule.replaced == schedule.node_count || schedule.was_replaced)
             return;
-        if (!schedule.is_replacing) {
+        if (!lock_is_operated()) {
             schedule.is_replacing = true;
             lock_operator_start(lock_group_replace, NULL);
         }
@@ -129,7 +129,7 @@ static void recovery_await(void)
     if (recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) || play_is_violated())
         return;
     play_count("helped by an operator", 1);
-    lock_operator_start(lock_group_heal, NULL);
+    lock_heal();
     if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
         play_violated("liveness", "user %u.%u has got no lock since the trouble ended", who->client->number,
                       who->number);
@@ -156,7 +156,7 @@ static void votes_await(void)
         all_vote_within(schedule.max_ttl_ns + VOTES_NS))
         return;
     play_count("votes given back by an operator", 1);
-    lock_operator_start(lock_group_heal, NULL);
+    lock_heal();
     /* One node after the other, each when clients have had time to remember it. */
     if (!all_vote_within((1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS))
         play_violated("liveness", "not all nodes have votes again");

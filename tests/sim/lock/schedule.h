@@ -126,8 +126,9 @@ void lock_foreign_main(void *client);
 /* lock/operator.c */
 void lock_operate(struct chance *draw);
 void lock_operator_start(void (*main)(void *argument), void *argument);
+bool lock_is_operated(void); /* somebody is changing the members */
 void lock_group_make(void *argument);
-void lock_group_heal(void *argument);
+void lock_heal(void); /* unless somebody changes the members */
 void lock_group_replace(void *argument);
 void lock_group_look(void *argument); /* *(bool *)argument: whether all vote */
 void lock_node_move(unsigned index);
