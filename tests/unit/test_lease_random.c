@@ -2,7 +2,7 @@
  * may hold our key and have not been told to delete it, and what was told so far. */
 #include "tests/unit/lease_fixture.h"
 
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 enum { LEASES = 3000, STEPS = 150 }; /* 450,000 inputs */
 

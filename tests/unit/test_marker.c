@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 #define RUN     "0123456789abcdef0123456789abcdef01234567"
 #define HEAD    "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places="

@@ -3,7 +3,7 @@
 
 #include "redlock/trust_private.h"
 
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 #define HOUR_NS (3600 * NS_PER_S)
 

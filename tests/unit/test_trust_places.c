@@ -1,7 +1,7 @@
 /* H2. A server takes the place of another one at its address only after the other members say so in their markers. */
 #include "tests/unit/trust_fixture.h"
 
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 /* --- one client ------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * they restart, lose or change their markers, copy those of others, evict, and set their clocks. */
 #include "tests/unit/trust_fixture.h"
 
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 enum { WORLDS = 1500, STEPS = 400 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "redlock/turns.h"
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 /* Names of keys in their order; a set of keys is a mask of their numbers. */
 enum { KEYS = 5, CLAIMS = 6 };

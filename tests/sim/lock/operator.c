@@ -140,8 +140,9 @@ static void delete_keys(struct chance *draw, unsigned resource)
 /* One of them in a schedule. */
 static void replace(unsigned index)
 {
-    if (schedule.node_count == 1 || lock_is_operated() || schedule.keeps_memory || schedule.replaced < schedule.node_count ||
-        schedule.former[index] != NULL || (schedule.is_exclusive && !trouble_bears(schedule.nodes[index])))
+    if (schedule.node_count == 1 || lock_is_operated() || schedule.keeps_memory ||
+        schedule.replaced < schedule.node_count || schedule.former[index] != NULL ||
+        (schedule.is_exclusive && !trouble_bears(schedule.nodes[index])))
         return;
     schedule.nodes[index]->is_weak = true;
     schedule.replaced = index;

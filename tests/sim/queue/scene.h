@@ -19,7 +19,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "redlock/lease.h"
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 #include "tests/sim/server/script_host.h"
 #include "worker/contention.h"
 #include "worker/flow.h"

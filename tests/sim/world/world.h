@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/list.h"
-#include "tests/sim/chance.h"
+#include "tests/sim/world/chance.h"
 
 #define CLOCK_LOOK_NS INT64_C(150)
 

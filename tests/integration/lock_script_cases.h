@@ -1,7 +1,7 @@
-/* What the scripts of lib/redlock are asked and answer, as a table: test_node_model.c plays each case against a live
- * server and against the model of tests/sim. */
-#ifndef TESTS_NODE_CASES_H
-#define TESTS_NODE_CASES_H
+/* What the scripts of lib/redlock are asked and answer, as a table: test_lock_scripts.c plays each case on a live
+ * server. */
+#ifndef TESTS_LOCK_SCRIPT_CASES_H
+#define TESTS_LOCK_SCRIPT_CASES_H
 
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ struct operation {
     uint16_t marker;    /* that is compared; 0 compares nothing here, MARKER_ABSENT with nothing there */
     unsigned old;       /* of a grant: the value that each may take the place of; 0 = none */
     int64_t late_s;     /* how long the deadline is over; 0: it is far away */
-    const char *answer; /* what both say; NULL: nothing to say */
+    const char *answer; /* NULL: nothing to say */
 };
 
 /* A token so many seconds ahead of the node's clock, as of when it is asked. */
