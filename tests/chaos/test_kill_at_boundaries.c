@@ -55,17 +55,17 @@ static const struct {
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
     {"tick", "tests/integration/test_periodic.c"},
     {"ticks", "tests/integration/test_periodic.c"},
-    {"call", "tests/integration/test_control.c"},     /* moves no task */
-    {"cancel", "tests/integration/test_iteration.c"}, /* moves no task */
-    {"culprit", "tests/integration/test_culprit.c"},  /* moves no task */
-    {"skip", "tests/integration/test_waiting_trouble.c"},
+    {"call", "tests/integration/test_control.c"},    /* moves no task */
+    {"cancel", "tests/virtual/test_iteration.c"},    /* moves no task */
+    {"culprit", "tests/integration/test_culprit.c"}, /* moves no task */
+    {"skip", "tests/virtual/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
     {"dry_lease", "tests/integration/test_name_space.c"},
     {"dry_take", "tests/integration/test_name_space.c"},
     {"dry_forget", "tests/integration/test_name_space.c"},
     {"keep", "tests/integration/test_name_space.c"},
-    {"meet_guests", "tests/integration/test_meeting.c"},
-    {"meet_host", "tests/integration/test_meeting.c"},
+    {"meet_guests", "tests/virtual/test_meeting.c"},
+    {"meet_host", "tests/virtual/test_meeting.c"},
 };
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
