@@ -185,6 +185,7 @@ void fleet_remains_end(void);
 /* fleet/line.c: who waits for locks. */
 struct server_event;
 void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event);
+void fleet_line_executed(const struct server_event *event);
 void fleet_line_tick(void);
 
 #endif

@@ -14,7 +14,7 @@
 #define ON_ITS_WAY_NS (59 * NS_PER_S)
 /* A wake, and what it may wait for: a release whose answers are late. */
 #define WAKE_NS (1500 * NS_PER_MS)
-/* After trouble: the sweep of every list, each 15 s; a look at whoever is on his way takes a minute. */
+/* After trouble: the sweep of every list, each 15 s; and a minute for whoever was on his way, and died. */
 #define SWEEP_NS (25 * NS_PER_S)
 #define OUT_NS   (95 * NS_PER_S)
 
@@ -90,7 +90,7 @@ static void brought_back(struct fleet_task *task)
 }
 
 /* A holder that has the lock gives up its place to the first heir: it is on its way no more. */
-static void holder_look(const struct server_event *event)
+void fleet_line_executed(const struct server_event *event)
 {
     if (!is_by(event, "heir") || event->count < event->keys + 7 || event->arguments[event->keys + 6].length > 0)
         return;
@@ -126,7 +126,6 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         play_count(is_by(event, "heir") ? "heirs" : "woken", 1);
     if (is_woken && is_ordered(task))
         order_check(task, event);
-    holder_look(event);
 }
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
@@ -172,7 +171,9 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = is_quiet ? WAKE_NS : fleet.was_rolled_back || fleet.has_operators ? OUT_NS : SWEEP_NS;
+        int64_t bound_ns = is_quiet                                                           ? WAKE_NS
+                           : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
+                                                                                              : SWEEP_NS;
         if (sleeps && instant_since(asleep_since[r], world_time()) > bound_ns)
             play_violated("wake", "r%u is free, and all who wait for it sleep since %.3f s", r,
                           (double)instant_since(asleep_since[r], world_time()) / 1e9);

@@ -353,6 +353,7 @@ static void executed(void *context, const struct server_event *event)
         }
     }
     places_look(event);
+    fleet_line_executed(event);
 }
 
 void fleet_places_watch(struct node *node)
