@@ -16,7 +16,7 @@
 #   tests/sim/test_*.c, and the like of ALONE  -> tests/sim/test_*     a program each
 #   preload/*.c                                -> preload/*.so         loaded into servers that a dry run or a test starts
 #   tests/support/*.c                          -> lib/libsupport.a     linked into every test and benchmark
-#   tests/sim/{queue,server}/*.c               -> lib/libsim.a     the simulations, linked into every test
+#   tests/sim/server/*.c                       -> lib/libsim.a     the simulations, linked into every test
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     what the tests with killed processes share
 #   tests/sim/{world,server,lock,fleet,scene}/*.c                       take the place of loop, clocks, threads and
 #                                                                      sockets there, and in tests/sim/test_*
@@ -55,7 +55,7 @@ part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
 WORKER      := $(filter-out worker/main.c,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
-SIMULATION  := $(wildcard tests/sim/queue/*.c tests/sim/server/*.c)
+SIMULATION  := $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
 WORLD_TESTS := $(shell grep -lE '^.include "tests/sim/(world|lock|fleet)/' tests/sim/test_*.c)
 SCENE       := $(wildcard tests/sim/scene/*.c)
@@ -143,7 +143,6 @@ test_arguments_LIBS = $(jansson_LIBS)
 test_webhook_LIBS = $(curl_LIBS)
 test_webhook_tls_LIBS = $(curl_LIBS) $(ssl_LIBS)
 test_sql_LIBS = $(sqlite3_LIBS)
-test_contention_schedules_LIBS = $(lua_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
 
@@ -223,12 +222,10 @@ test: ## install what is missing, build, run all tests and the mutants
 	@$(MAKE) $(PARALLEL) tests
 	@$(MAKE) check
 
-RUN_QUEUE_MUTANTS := $(wildcard tests/sim/queue/run-mutants)
 ALSO = --also 'demo=scripts/demo --quick --kill-node $(B)' --also 'install=scripts/try-install $(B)' \
        --also 'pages=scripts/try-tutorial $(B)' \
        --also 'demo-efficiency=scripts/demo-efficiency --quick --html "$$TMPDIR/page.html" $(B)' \
-       --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)' \
-       $(if $(RUN_QUEUE_MUTANTS),--also 'queue-mutants=$(RUN_QUEUE_MUTANTS) $(B)')
+       --also 'demo-correctness=scripts/demo-correctness --quick --html "$$TMPDIR/page.html" $(B)'
 check: tests ## build and run all tests, the mutants and short demonstrations; K=PATTERN runs those whose name matches
 	@scripts/run-tests $(if $(K),-k '$(K)',$(ALSO)) $(B)
 
@@ -237,7 +234,7 @@ soak: tests ## 100,000 tasks, workers killed and stopped at random; SOAK=TASKS:W
 	@HOLDFAST_BUILD=$(abspath $(B)) HOLDFAST_SOAK=$(SOAK) $(B)/tests/chaos/test_soak
 
 mutants: tests ## break the rules of locks and of waiting on purpose, one line at a time: the tests must notice
-	@tests/mutate/run --from tests/mutate/reviewed.list; status=$$?; $(RUN_QUEUE_MUTANTS) $(B) && exit $$status
+	@tests/mutate/run --from tests/mutate/reviewed.list && tests/mutate/run --sim-only --from tests/sim/fleet/mutants.list
 
 bench: all $(PLUGIN_FILES) ## build and run the benchmarks
 	@tests/bench/run $(B)

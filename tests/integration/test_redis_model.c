@@ -1,4 +1,4 @@
-/* The simulated Redis server (tests/sim/queue) answers as a real one: every line of the table goes to both, and the
+/* The simulated Redis server (tests/sim/server) answers as a real one: every line of the table goes to both, and the
  * answers are compared. A line "LUA ..." is a script with the keys a, b and the arguments 1, x. Of errors the first
  * word is compared, of scores with a fraction six decimals, because servers differ in how they write the rest. */
 #include "tests/support/test.h"

@@ -1,23 +1,58 @@
 /* Whole fleets in simulated worlds (tests/sim/world/play.h says what the environment chooses). */
+#include <stdlib.h>
+
 #include "tests/sim/fleet/fleet.h"
 #include "tests/support/test.h"
 
-static const char *const expected[] = {"begun", "done", NULL};
+#define LIMIT_NS (17 * NS_PER_S)
+
+static const char *const expected[] = {"begun",
+                                       "done",
+                                       "parked",
+                                       "woken",
+                                       "heirs",
+                                       "failed",
+                                       "snoozed",
+                                       "buried",
+                                       "scheduled",
+                                       "recoveries",
+                                       "failover",
+                                       "duplicate",
+                                       "ticks",
+                                       "verified",
+                                       "pause",
+                                       "unlock",
+                                       "cancel",
+                                       "pushed from elsewhere",
+                                       "exact statistics",
+                                       NULL};
 
 static void fleets_keep_their_promises(void **state)
 {
     (void)state;
     struct play play = {.name = "fleets",
                         .schedule = fleet_play,
-                        .count = 500,
-                        .limit_ns = 45 * NS_PER_S,
+                        .count = 100000,
+                        .limit_ns = LIMIT_NS,
                         .expected = expected,
-                        .expected_after = 20};
+                        .expected_after = 300};
+    assert_int_equal(play_all(&play), 0);
+}
+
+static void fleets_keep_their_promises_in_the_same_schedules_each_day(void **state)
+{
+    (void)state;
+    struct play play = {.name = "fleets", .schedule = fleet_play, .count = 400, .seed = 1, .limit_ns = LIMIT_NS};
+    if (getenv("HF_SEED") != NULL)
+        skip();
     assert_int_equal(play_all(&play), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fleets_keep_their_promises)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fleets_keep_their_promises),
+        cmocka_unit_test(fleets_keep_their_promises_in_the_same_schedules_each_day),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
