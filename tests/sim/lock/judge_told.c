@@ -87,7 +87,7 @@ static void acquired(struct lock_user *user)
 {
     struct lock_told *told = &user->told;
     told->is_held = true;
-    told->is_in_danger = told->was_away = false;
+    told->is_in_danger = told->may_repeat = told->was_away = false;
     told->watch.fire = watch_fire;
     confirmed(user);
     int64_t left_ns = instant_since(now_of(user), told->until), ttl_ns = user->client->terms.ttl_ns;
@@ -119,6 +119,8 @@ static void extended(struct lock_user *user)
         violated(user, "was told EXTENDED after its deadline");
     else if (nodes <= lock_schedule.node_count / 2 && are_nodes_steady(user))
         violated(user, "was told EXTENDED, and no majority had done it");
+    /* The round may have begun before the end of a maximum hold was near: that is told once more then. */
+    told->may_repeat = told->is_in_danger;
     confirmed(user);
 }
 
@@ -134,11 +136,12 @@ static void lost(struct lock_user *user)
 
 static void in_danger(struct lock_user *user)
 {
-    if (!user->told.is_held || user->told.is_in_danger)
+    if (!user->told.is_held || (user->told.is_in_danger && !user->told.may_repeat))
         violated(user, "was told DANGER of what it does not hold, or twice");
     if (instant_before(now_of(user), user->told.danger_from))
         violated(user, "was told DANGER too early");
     user->told.is_in_danger = true;
+    user->told.may_repeat = false;
 }
 
 static void released(const struct lock_user *user, enum redlock_ending ending)

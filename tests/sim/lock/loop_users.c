@@ -78,6 +78,8 @@ static void timer_fire(struct loop_timer *timer)
     if (redlock_lock_is_free(user->lock)) {
         if (lock_schedule.is_quitting)
             rest(user);
+        else if (!redlock_group_is_settled(user->client->group))
+            act_in(user, 5 * NS_PER_MS);
         else
             acquire(user);
     } else if (user->told.is_held) {

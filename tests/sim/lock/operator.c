@@ -68,15 +68,17 @@ void lock_heal(void)
 
 void lock_group_look(void *argument)
 {
-    bool *all_vote = argument;
+    (void)argument;
     struct redlock_nodes *nodes = nodes_open();
-    enum redlock_nodes_end end = redlock_nodes_look(nodes);
-    struct redlock_group_view group = redlock_nodes_group(nodes);
-    *all_vote = end == REDLOCK_NODES_DONE && group.voters == schedule.node_count;
-    for (unsigned i = 0; i < schedule.node_count && !*all_vote; i++) {
+    unsigned voting = 0;
+    redlock_nodes_look(nodes);
+    for (unsigned i = 0; i < schedule.node_count; i++) {
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
-        world_tell("%s %s: %s", view->name, view->state, view->reason);
+        voting |= (unsigned)view->votes << i;
+        if (!view->votes)
+            world_tell("%s %s: %s", view->name, view->state, view->reason);
     }
+    schedule.voting = voting;
     redlock_nodes_close(nodes);
 }
 
@@ -116,13 +118,6 @@ static void take_away(void *argument)
     lock_judge_deleted_by_hand(resource, true);
 }
 
-static void look(void *argument)
-{
-    (void)argument;
-    bool all_vote;
-    lock_group_look(&all_vote);
-}
-
 /* Nothing is released where somebody deletes by raw bytes: the holder must find out. */
 static void delete_keys(struct chance *draw, unsigned resource)
 {
@@ -144,7 +139,7 @@ static void replace(unsigned index)
         schedule.replaced < schedule.node_count || schedule.former[index] != NULL ||
         (schedule.is_exclusive && !trouble_bears(schedule.nodes[index])))
         return;
-    schedule.nodes[index]->is_weak = true;
+    schedule.nodes[index]->weak++;
     schedule.replaced = index;
     schedule.is_replacing = true;
     lock_operator_start(lock_group_replace, NULL);
@@ -165,7 +160,7 @@ void lock_operate(struct chance *draw)
         lock_heal();
         return;
     case 4:
-        lock_operator_start(look, NULL);
+        lock_operator_start(lock_group_look, NULL);
         return;
     default:
         replace(chance_pick(draw, schedule.node_count));
@@ -181,7 +176,7 @@ void lock_node_move_end(unsigned index)
     if (former == NULL)
         return;
     schedule.former[index] = NULL;
-    schedule.nodes[index]->is_weak = false;
+    schedule.nodes[index]->weak--;
     schedule.nodes[index]->lost_at = world_time();
     node_stop(former, false);
 }
@@ -197,7 +192,7 @@ void lock_node_move(unsigned index)
     schedule.moves++;
     schedule.former[index] = node;
     schedule.nodes[index] = node_create(node->name);
-    schedule.nodes[index]->is_weak = true;
+    schedule.nodes[index]->weak++;
     schedule.nodes[index]->lost_at = world_time();
     lock_judge_watch(schedule.nodes[index]);
     for (unsigned i = 0; i < schedule.client_count; i++)

@@ -137,28 +137,39 @@ static void recovery_await(void)
 
 static bool all_vote_within(int64_t limit_ns)
 {
-    static bool all_vote;
-    all_vote = false;
+    unsigned all = (1u << schedule.node_count) - 1;
+    schedule.voting = 0;
     for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += LOOK_NS) {
-        lock_operator_start(lock_group_look, &all_vote);
+        lock_operator_start(lock_group_look, NULL);
         run_for(LOOK_NS);
-        if (all_vote)
+        if (schedule.voting == all)
             return true;
     }
     return play_is_violated();
 }
 
+static bool helps(const char *how, int64_t limit_ns)
+{
+    play_count(how, 1);
+    lock_heal();
+    return all_vote_within(limit_ns);
+}
+
 /* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a
- * node before it forgot, he has to help. */
+ * node before it forgot, he has to help. A server that got its place back while somebody else, long cut off, recorded
+ * another for it, is no member for anybody: he empties it first. */
 static void votes_await(void)
 {
-    if (schedule.node_count == 1 || !schedule.is_exclusive || play_is_violated() ||
-        all_vote_within(schedule.max_ttl_ns + VOTES_NS))
+    int64_t limit_ns = (1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS; /* one after the other */
+    if (schedule.node_count == 1 || !schedule.is_exclusive || all_vote_within(schedule.max_ttl_ns + VOTES_NS) ||
+        helps("votes given back by an operator", limit_ns))
         return;
-    play_count("votes given back by an operator", 1);
-    lock_heal();
-    /* One node after the other, each when clients have had time to remember it. */
-    if (!all_vote_within((1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS))
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if ((schedule.voting & 1u << i) == 0) {
+            schedule.nodes[i]->lost_at = world_time();
+            server_evict(schedule.nodes[i]->server, SIZE_MAX, 1);
+        }
+    if (!helps("servers emptied by an operator", limit_ns))
         play_violated("liveness", "not all nodes have votes again");
 }
 

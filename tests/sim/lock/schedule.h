@@ -31,7 +31,7 @@ enum lock_client_kind {
 
 /* What one asks a lock of the loop to tell, judged by judge_told.c. */
 struct lock_told {
-    bool is_held, is_in_danger;
+    bool is_held, is_in_danger, may_repeat;
     bool was_away;                                /* its process stood still when it was looked at */
     struct instant until, danger_from, confirmed; /* by the clock of its host; the last by the true time */
     struct world_event watch;
@@ -90,6 +90,7 @@ struct lock_schedule {
     unsigned replaced; /* the index of the node that the spare is to replace; node_count = none */
     bool is_replacing, was_replaced;
     unsigned moves;
+    unsigned voting; /* the set of nodes that had votes when an operator looked last */
     struct lock_client clients[LOCK_CLIENTS_MAX];
     int64_t max_ttl_ns;
     struct instant deleted_at[LOCK_RESOURCES_MAX]; /* by hand, the last time; INSTANT_NEVER = it goes on */
@@ -130,7 +131,7 @@ bool lock_is_operated(void); /* somebody is changing the members */
 void lock_group_make(void *argument);
 void lock_heal(void); /* unless somebody changes the members */
 void lock_group_replace(void *argument);
-void lock_group_look(void *argument); /* *(bool *)argument: whether all vote */
+void lock_group_look(void *argument);
 void lock_node_move(unsigned index);
 void lock_node_move_end(unsigned index);
 

@@ -29,9 +29,12 @@ int64_t lock_user_hold_ns(struct lock_user *user)
     }
 }
 
+/* In the calm nobody is in the way of those who have not had their lock yet. */
 int64_t lock_user_rest_ns(struct lock_user *user)
 {
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ns);
+    if (lock_schedule.is_calm && user->acquired > user->acquired_before)
+        return NS_PER_S + ns;
     if (lock_schedule.is_herd)
         ns = NS_PER_S - world_time().ns % NS_PER_S;
     return lock_schedule.is_calm ? ns / 8 : ns;

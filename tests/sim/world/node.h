@@ -12,7 +12,7 @@ struct node {
     struct server *server;
     struct listener listener;
     bool is_up, is_paused;
-    bool is_weak;      /* something goes on there that may cost it what it knew (trouble.c) */
+    unsigned weak;     /* how much goes on there that may cost it what it knew (trouble.c) */
     int64_t slow_ns;   /* each piece takes so much longer */
     struct list inbox; /* struct piece, in the order in which they came */
     struct world_event work, tick;

@@ -83,7 +83,7 @@ static bool is_doubted(const struct node *node)
 {
     bool is_recent =
         node->lost_at.ns != 0 && instant_before(world_time(), instant_after(node->lost_at, trouble.scene->doubt_ns));
-    return is_recent || node->stepped_ns != 0 || node->is_weak || !has_marker(node);
+    return is_recent || node->stepped_ns != 0 || node->weak > 0 || !has_marker(node);
 }
 
 bool trouble_bears(const struct node *node)
@@ -189,7 +189,7 @@ static void node_trouble(struct move *move, struct node *node)
 {
     switch (move->kind) {
     case FORGET:
-        node->is_weak = true;
+        node->weak++;
         node_stop(node, chance_pick(&move->chance, 3) == 0);
         return;
     case RESTART:
@@ -229,7 +229,7 @@ static void node_trouble_ends(struct move *move, struct node *node)
         trouble.scene->move_end(move->victim);
         return;
     case FORGET:
-        node->is_weak = false;
+        node->weak--;
         if (!node->is_up)
             node->lost_at = world_time();
         node_returns(node, chance_pick(&move->chance, 3) == 0 ? SERVER_LOSES_LAST_SECOND : SERVER_EMPTY);
