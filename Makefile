@@ -144,6 +144,8 @@ test_webhook_LIBS = $(curl_LIBS)
 test_webhook_tls_LIBS = $(curl_LIBS) $(ssl_LIBS)
 test_sql_LIBS = $(sqlite3_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
+test_redis_model_random_LIBS = $(lua_LIBS)
+test_redis_model_scripts_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
 
 # ---------------------------------------------------------------------------------- test programs
@@ -396,7 +398,7 @@ $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
 $(Q)$(LINK_PROGRAM) $(1) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
 endef
-TEST_LINK := $(call archive,sim) $(call archive,support) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
+TEST_LINK := $(call archive,support) $(call archive,sim) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
 # What stands in tests/sim/world/wraps is the world's there, and so is what it defines of the product's own functions.
 WORLD_LINK  := $(call archive,support) $(LINK_ORDER)
 $(WORLD_TESTS:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps

@@ -1,7 +1,7 @@
 /* A clock that can be stepped, for a server of a dry run or of a test: loaded before its libraries (LD_PRELOAD), it
  * adds an offset to what the clock of the wall says, and leaves the others alone, as a step by hand or by NTP does. The
  * offset, nanoseconds in an int64_t, is the content of the file that HOLDFAST_STEPPED_CLOCK names, and counts from the
- * moment it is written there.
+ * moment it is written there. A second int64_t behind it, unless it is 0, is the time at which the clock stands still.
  *
  * An allocator may ask for the time before anything is set up, so nothing here allocates, and until the file is open
  * the offset is zero. */
@@ -18,25 +18,32 @@
 
 enum { NS_PER_S = 1000000000, NS_PER_US = 1000 };
 
-static const int64_t none;
-static const volatile int64_t *offset = &none;
+struct clock {
+    int64_t offset_ns, stands_at_ns;
+};
 
-__attribute__((constructor)) static void offset_open(void)
+static const struct clock plain;
+static const volatile struct clock *wall = &plain;
+
+__attribute__((constructor)) static void clock_open(void)
 {
     const char *path = getenv("HOLDFAST_STEPPED_CLOCK");
     int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *content = file >= 0 ? mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    void *content = file >= 0 ? mmap(NULL, sizeof *wall, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
     if (content == MAP_FAILED)
         abort();
-    offset = content;
+    wall = content;
     close(file);
 }
 
 static int64_t stepped_ns(void)
 {
     struct timespec real;
+    int64_t stands_at_ns = wall->stands_at_ns;
+    if (stands_at_ns != 0)
+        return stands_at_ns;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
-    return (int64_t)real.tv_sec * NS_PER_S + real.tv_nsec + *offset;
+    return (int64_t)real.tv_sec * NS_PER_S + real.tv_nsec + wall->offset_ns;
 }
 
 SHOWN int clock_gettime(clockid_t clock, struct timespec *now)

@@ -41,11 +41,6 @@ void call_changed(struct command_call *call)
     call->value = NULL;
 }
 
-void call_fed(struct command_call *call)
-{
-    call->space->pushes++;
-}
-
 bool call_says(const struct command_call *call, size_t argument, const char *word)
 {
     return argument < call->count && strcasecmp(call->arguments[argument].bytes, word) == 0;
@@ -267,7 +262,7 @@ static struct reply *command_rename(struct command_call *call)
             keyspace_remove(call->space, other);
         keyspace_rename(call->space, call->value, call->arguments[2]);
         call_changed(call);
-        call_fed(call);
+        call_fed(call, call->arguments[2]);
     }
     return reply_status(call->replies, "OK");
 }

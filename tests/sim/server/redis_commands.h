@@ -70,8 +70,8 @@ bool call_is_other(const struct command_call *call, enum value_type type);
 /* The value was changed: gone when it has no item left. */
 void call_changed(struct command_call *call);
 void call_remove(struct command_call *call);
-/* What blocked clients wait for may be there. */
-void call_fed(struct command_call *call);
+/* Blocked clients may find under the key what they wait for. (server_block.c) */
+void call_fed(struct command_call *call, struct text key);
 
 /* The argument's whole text, without regard to case. */
 bool call_says(const struct command_call *call, size_t argument, const char *word);

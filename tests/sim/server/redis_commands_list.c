@@ -23,7 +23,7 @@ static struct reply *list_push(struct command_call *call, bool at_left)
     for (size_t i = 2; i < call->count; i++)
         value_push(call_value(call, VALUE_LIST), call->arguments[i], at_left);
     call_changed(call);
-    call_fed(call);
+    call_fed(call, call->arguments[1]);
     return command_llen(call);
 }
 
@@ -285,7 +285,7 @@ static struct reply *entry_move(struct command_call *call, bool from_right, bool
     value_push(to, moved->text, !to_right);
     to->version = ++call->space->versions;
     call_changed(call);
-    call_fed(call);
+    call_fed(call, call->arguments[2]);
     return moved;
 }
 

@@ -146,6 +146,8 @@ struct reply *command_xrange(struct command_call *call)
         return reply_not_integer(call);
     if (call_is_other(call, VALUE_STREAM))
         return reply_wrong_type(call);
+    if (call->count == 6 && most <= 0 && call->value != NULL)
+        return reply_nil_array(call->replies);
     size_t count = call->value == NULL ? 0 : call->value->row.count;
     struct reply *items = reply_array(call->replies, count);
     for (size_t i = 0; i < count && (most < 0 || (long long)items->count < most); i++) {

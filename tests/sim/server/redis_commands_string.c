@@ -4,6 +4,8 @@
 
 #include "tests/sim/server/redis_commands.h"
 
+enum { BYTES_MOST = 512 * 1024 * 1024 };
+
 static struct text string_of(const struct value *value)
 {
     return (struct text){value->string.bytes, value->string.length};
@@ -240,21 +242,26 @@ struct bit_step {
     long long number;
 };
 
-static bool bit_place_read(struct command_call *call, size_t argument, struct bit_step *step)
+static bool bit_type_read(struct text type, struct bit_step *step)
 {
     static const struct {
         const char *name;
         size_t bytes;
     } kinds[] = {{"u8", 1}, {"u16", 2}, {"u32", 4}};
-    const struct text place = call->arguments[argument + 1];
-    long long number = 0;
     step->bytes = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(call->arguments[argument].bytes, kinds[i].name) == 0)
+        if (strcmp(type.bytes, kinds[i].name) == 0)
             step->bytes = kinds[i].bytes;
-    bool is_right = step->bytes != 0 && place.length > 1 && place.bytes[0] == '#' &&
-                    text_integer((struct text){place.bytes + 1, place.length - 1}, &number) && number >= 0;
-    step->at = (size_t)number * step->bytes;
+    return step->bytes != 0;
+}
+
+static bool bit_place_read(struct text place, struct bit_step *step)
+{
+    long long number = 0;
+    bool is_right = place.length > 1 && place.bytes[0] == '#' &&
+                    text_integer((struct text){place.bytes + 1, place.length - 1}, &number) && number >= 0 &&
+                    number < BYTES_MOST / (long long)step->bytes;
+    step->at = is_right ? (size_t)number * step->bytes : 0;
     return is_right;
 }
 
@@ -282,41 +289,56 @@ static struct reply *bit_step_run(struct command_call *call, const struct bit_st
     long long before = (long long)bits_get(call->value, step), most = (1LL << (8 * step->bytes)) - 1;
     if (step->what == 'g')
         return reply_integer(call->replies, before);
-    long long after = step->what == 's' ? step->number : before + step->number;
-    bool is_over = after < 0 || after > most;
-    if (is_over && step->overflow == 'f')
+    long long added = step->number, start = step->what == 's' ? 0 : before;
+    bool is_over = added > most - start, is_under = added < -start && step->what != 's';
+    if ((is_over || is_under) && step->overflow == 'f')
         return reply_nil(call->replies);
-    if (is_over)
-        after = step->overflow == 'w' ? after & most : after < 0 ? 0 : most;
+    long long after = (long long)(((unsigned long long)start + (unsigned long long)added) & (unsigned long long)most);
+    if ((is_over || is_under) && step->overflow == 's')
+        after = is_under ? 0 : most;
+
     bits_set(call_value(call, VALUE_STRING), step, (unsigned long long)after);
     call_changed(call);
     return reply_integer(call->replies, step->what == 's' ? before : after);
 }
 
+/* One step from argument `*at` on, which ends behind it. NULL when it is right. */
+static struct reply *bit_step_read(struct command_call *call, size_t *at, struct bit_step *step)
+{
+    bool gets = call_says(call, *at, "GET"), sets = call_says(call, *at, "SET");
+    size_t needed = gets ? 3 : 4, from = *at;
+    *at += needed;
+    step->what = gets ? 'g' : sets ? 's' : 'i';
+    if ((!gets && !sets && !call_says(call, from, "INCRBY")) || *at > call->count)
+        return reply_syntax(call);
+    if (!bit_type_read(call->arguments[from + 1], step))
+        return reply_error(call->replies, "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is "
+                                          "not supported but i64 is.");
+    if (!bit_place_read(call->arguments[from + 2], step))
+        return reply_error(call->replies, "ERR bit offset is not an integer or out of range");
+    return !gets && !call_integer(call, from + 3, &step->number) ? reply_not_integer(call) : NULL;
+}
+
+/* All is read before the first is done. */
 struct reply *command_bitfield(struct command_call *call)
 {
-    struct reply *items = reply_array(call->replies, call->count);
-    struct bit_step step = {.overflow = 'w'};
-    if (call_is_other(call, VALUE_STRING))
-        return reply_wrong_type(call);
+    struct bit_step *steps = replies_take(call->replies, call->count * sizeof *steps), step = {.overflow = 'w'};
+    size_t count = 0;
     for (size_t i = 2; i < call->count;) {
         if (call_says(call, i, "OVERFLOW") && i + 1 < call->count) {
             step.overflow = (char)(call->arguments[i + 1].bytes[0] | 32);
             i += 2;
             continue;
         }
-        bool gets = call_says(call, i, "GET"), sets = call_says(call, i, "SET");
-        size_t needed = gets ? 3 : 4;
-        step.what = gets ? 'g' : sets ? 's' : 'i';
-        if ((!gets && !sets && !call_says(call, i, "INCRBY")) || i + needed > call->count)
-            return reply_syntax(call);
-        if (!bit_place_read(call, i + 1, &step))
-            return reply_error(call->replies, "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is "
-                                              "not supported but i64 is.");
-        if (!gets && !call_integer(call, i + 3, &step.number))
-            return reply_not_integer(call);
-        reply_add(items, bit_step_run(call, &step));
-        i += needed;
+        struct reply *wrong = bit_step_read(call, &i, &step);
+        if (wrong != NULL)
+            return wrong;
+        steps[count++] = step;
     }
+    if (call_is_other(call, VALUE_STRING))
+        return reply_wrong_type(call);
+    struct reply *items = reply_array(call->replies, count);
+    for (size_t i = 0; i < count; i++)
+        reply_add(items, bit_step_run(call, &steps[i]));
     return items;
 }

@@ -75,7 +75,8 @@ static struct reply *zadd_perform(struct command_call *call, const struct zadd *
     for (size_t i = options->first; i < call->count; i += 2) {
         struct item *item = call_member(call, i + 1);
         (void)text_float(call->arguments[i], &score);
-        score += options->adds && item != NULL ? item->score : 0;
+        if (options->adds && item != NULL)
+            score += item->score;
         if (isnan(score))
             return reply_error(call->replies, "ERR resulting score is not a number (NaN)");
         if (!zadd_may(options, item, score)) {

@@ -131,7 +131,7 @@ static struct reply *command_run(struct script_host *host)
     lua_State *lua = host->lua;
     int count = lua_gettop(lua);
     if (count == 0)
-        return reply_error(replies, "ERR Please specify at least one argument for this redis.call() call");
+        return reply_error(replies, "ERR Please specify at least one argument for this redis lib call");
     if (count > ARGUMENTS_MAX)
         luaL_error(lua, "too many arguments");
     struct text *arguments = replies_take(replies, (size_t)count * sizeof *arguments);
@@ -245,6 +245,26 @@ static struct reply *error_tell(lua_State *lua, const struct script *script, str
     return reply_error(replies, replies_format(replies, "%s script: %s, on %s.", text, script->sha1, place).bytes);
 }
 
+/* As of Lua, but what a command has raised is its text. */
+static int protected_call(lua_State *lua)
+{
+    luaL_checkany(lua, 1);
+    lua_pushboolean(lua, 1);
+    lua_insert(lua, 1);
+    if (lua_pcall(lua, lua_gettop(lua) - 2, LUA_MULTRET, 0) == 0)
+        return lua_gettop(lua);
+    if (lua_type(lua, -1) == LUA_TTABLE) {
+        lua_getfield(lua, -1, "err");
+        if (lua_isstring(lua, -1))
+            lua_remove(lua, -2);
+        else
+            lua_pop(lua, 1);
+    }
+    lua_pushboolean(lua, 0);
+    lua_insert(lua, -2);
+    return 2;
+}
+
 static int global_missing(lua_State *lua)
 {
     const char *name = lua_tostring(lua, 2);
@@ -278,6 +298,8 @@ static void globals_close(lua_State *lua)
         lua_pushnil(lua);
         lua_setglobal(lua, gone[i]);
     }
+    lua_pushcfunction(lua, protected_call);
+    lua_setglobal(lua, "pcall");
     lua_getglobal(lua, "math");
     lua_pushnil(lua);
     lua_setfield(lua, -2, "random");
@@ -354,26 +376,13 @@ static const struct script *script_of_source(const struct script_host *host, str
     return NULL;
 }
 
-/* Servers make a function of it, which shows in some errors. */
-static bool script_compile(struct script_host *host, struct text source)
-{
-    static const char before[] = "return function() ", after[] = "\nend";
-    struct buffer text = {0};
-    buffer_append_text(&text, before);
-    buffer_append(&text, source.bytes, source.length);
-    buffer_append_text(&text, after);
-    int failed = luaL_loadbuffer(host->lua, text.bytes, text.length, "@user_script");
-    buffer_fini(&text);
-    return failed == 0 && lua_pcall(host->lua, 0, 1, 0) == 0;
-}
-
 const struct script *script_load(struct script_host *host, struct text source, struct replies *replies,
                                  struct reply **wrong)
 {
     const struct script *known = script_of_source(host, source);
     if (known != NULL)
         return known;
-    if (!script_compile(host, source)) {
+    if (luaL_loadbuffer(host->lua, source.bytes, source.length, "@user_script") != 0) {
         *wrong = reply_error(replies, replies_format(replies, "ERR Error compiling script (new function): %s",
                                                      lua_tostring(host->lua, -1))
                                           .bytes);

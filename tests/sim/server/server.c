@@ -64,7 +64,7 @@ static void connection_free(struct server_connection *connection)
     buffer_fini(&connection->name);
     buffer_fini(&connection->queued);
     buffer_fini(&connection->blocked_for);
-    table_clear(&connection->watched);
+
     free(connection);
 }
 
@@ -84,6 +84,7 @@ void server_destroy(struct server *server)
     keyspace_clear(&server->disk_space);
     table_clear(&server->scripts);
     table_clear(&server->settings);
+    table_clear(&server->ready);
     table_clear(&server->channels);
     replies_fini(&server->replies);
     free(server->run_seed);
@@ -171,10 +172,38 @@ static struct reply *unknown(struct server *server, const struct text *arguments
     return reply;
 }
 
-bool server_lacks_memory(const struct server *server)
+static void key_evict(struct server *server, struct value *value)
 {
-    return server->is_out_of_memory || (server->maxmemory > 0 && server->maxmemory < server_used_memory(server) &&
-                                        text_is(setting_text(server, "maxmemory-policy"), text_of("noeviction")));
+    const struct text deletion[] = {text_of("DEL"), item_name(value->key)};
+    journal_note(server, deletion, 2);
+    keyspace_remove(&server->space, value);
+    server->evicted++;
+}
+
+/* One that may go by the policy, from a drawn one on; NULL when there is none. */
+static struct value *evictable(struct server *server, bool has_expiry)
+{
+    struct table *keys = &server->space.keys;
+    size_t place = keys->used > 0 ? (size_t)(keyspace_draw(&server->space) % keys->used) : 0;
+    for (unsigned round = 0; round < 2; round++, place = 0)
+        for (struct item *key; (key = table_next(keys, &place)) != NULL;)
+            if (!has_expiry || key->value->expires_ms != 0)
+                return key->value;
+    return NULL;
+}
+
+/* Whether the server is out of memory, after it has evicted what it may. */
+static bool server_lacks_memory(struct server *server)
+{
+    const char *policy = setting_text(server, "maxmemory-policy").bytes;
+    bool may_evict = strcmp(policy, "noeviction") != 0;
+    if (server->maxmemory <= 0)
+        return server->is_out_of_memory;
+    struct value *value = NULL;
+    while (may_evict && server_used_memory(server) > server->maxmemory &&
+           (value = evictable(server, strncmp(policy, "volatile", 8) == 0)) != NULL)
+        key_evict(server, value);
+    return server->is_out_of_memory || server_used_memory(server) > server->maxmemory;
 }
 
 const char *server_refuses_write(struct server *server)
@@ -191,14 +220,16 @@ const char *server_refuses_write(struct server *server)
     return NULL;
 }
 
-/* Why it may not run now; NULL = it may. */
+/* Why it may not run now; NULL = it may. What is queued takes memory too. */
 static const char *refusal(struct server *server, const struct server_connection *connection,
                            const struct command *command, unsigned flags)
 {
     bool writes = (flags & COMMAND_WRITES) != 0;
     if (!connection->is_known && (flags & COMMAND_STRANGER) == 0)
         return "NOAUTH Authentication required.";
-    if (server->was_out_of_memory && (flags & COMMAND_GROWS) != 0)
+    bool grows = (flags & COMMAND_GROWS) != 0 || (connection->is_queueing && (flags & COMMAND_AT_ONCE) == 0);
+    if (server->was_out_of_memory && grows)
+
         return "OOM command not allowed when used memory > 'maxmemory'.";
     if (writes || (server->is_misconfigured && command->execute == command_ping)) {
         const char *reason = server_refuses_write(server);
@@ -219,12 +250,13 @@ static struct reply *refuse(struct server_connection *connection, const struct c
 {
     struct server *server = connection->server;
     connection->is_spoilt = connection->is_queueing;
-    if (command == NULL || command->execute != command_exec || !connection->is_queueing)
+    if (command == NULL || command->execute != command_exec)
         return error;
+    const char *reason = error->text.bytes + (strncmp(error->text.bytes, "ERR ", 4) == 0 ? 4 : 0);
     transaction_forget(connection);
     return reply_error(
         &server->replies,
-        replies_format(&server->replies, "EXECABORT Transaction discarded because of: %s", error->text.bytes).bytes);
+        replies_format(&server->replies, "EXECABORT Transaction discarded because of: %s", reason).bytes);
 }
 
 static void command_observe(struct server *server, struct server_connection *connection, const struct command *command,
@@ -394,9 +426,7 @@ size_t server_evict(struct server *server, size_t how_many, uint64_t seed)
     size_t gone = 0;
     for (; gone < how_many && server->space.keys.count > 0; gone++) {
         struct value *value = table_any(&server->space.keys, keyspace_draw(&draws))->value;
-        const struct text deletion[] = {text_of("DEL"), item_name(value->key)};
-        journal_note(server, deletion, 2);
-        keyspace_remove(&server->space, value);
+        key_evict(server, value);
     }
     journal_end(server);
     return gone;
@@ -446,4 +476,9 @@ void server_observe(struct server *server, void (*observe)(void *context, const 
 {
     server->observe = observe;
     server->observer = context;
+}
+
+const char *server_connection_address(const struct server_connection *connection)
+{
+    return connection->address;
 }

@@ -81,6 +81,7 @@ size_t server_connections(const struct server *server);
 void *server_connection_context(const struct server_connection *connection);
 unsigned long long server_connection_id(const struct server_connection *connection);
 /* As CLIENT SETNAME said; "" = none. */
+const char *server_connection_address(const struct server_connection *connection);
 const char *server_connection_name(const struct server_connection *connection);
 
 /* A command or script was executed. */

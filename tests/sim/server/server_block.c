@@ -1,5 +1,6 @@
 /* Who waits for a list. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "tests/sim/server/server_private.h"
 
@@ -13,12 +14,14 @@ static struct reply *timeout_read(struct command_call *call, size_t argument, in
         return reply_error(call->replies, "ERR timeout is not a float or out of range");
     if (seconds * 1000 > 9.2e18)
         return reply_error(call->replies, "ERR timeout is out of range");
-    double ms = ceil(seconds * 1000);
+    /* With the same digits as a server's, which shows in the last millisecond. */
+    long double ms = ceill(strtold(call->arguments[argument].bytes, NULL) * 1000);
+
     if (ms < 0)
         return reply_error(call->replies, "ERR timeout is negative");
     if (ms > 9e15)
         return reply_error(call->replies, "ERR timeout is out of range");
-    *until_us = ms > 0 ? call->space->now_us + (int64_t)ms * 1000 : INT64_MAX;
+    *until_us = ms > 0 ? (call->space->now_us / 1000 + (int64_t)ms + 1) * 1000 : INT64_MAX;
     return NULL;
 }
 
@@ -122,17 +125,25 @@ static bool moves(const struct server_connection *connection)
            connection->blocked_command->execute == command_brpoplpush;
 }
 
-static void connection_serve(struct server *server, struct server_connection *connection)
+void call_fed(struct command_call *call, struct text key)
+{
+    if (call->server == NULL || list_is_empty(&call->server->blocked))
+        return;
+    if (table_find(&call->server->ready, key) == NULL)
+        table_add(&call->server->ready, key);
+}
+
+static void connection_serve(struct server *server, struct server_connection *connection, struct text key)
 {
     struct record record;
     struct text *arguments = record_unpack(connection->blocked_for.bytes, &server->replies, &record);
-    size_t key = 1, keys = moves(connection) ? 1 : record.count - 2, count = record.count;
-    while (key <= keys && !is_list(server, arguments[key]))
-        key++;
-    if (key > keys)
+    size_t place = 1, places = moves(connection) ? 1 : record.count - 2, count = record.count;
+    while (place <= places && !text_is(arguments[place], key))
+        place++;
+    if (place > places)
         return;
     if (!moves(connection)) {
-        arguments[1] = arguments[key];
+        arguments[1] = arguments[place];
         arguments[2] = arguments[record.count - 1];
         count = 3;
     }
@@ -142,14 +153,20 @@ static void connection_serve(struct server *server, struct server_connection *co
     journal_end(server);
 }
 
+/* Key by key in the order in which they were pushed to; of each the longest waiting first. */
 void blocked_serve(struct server *server)
 {
-    while (server->served != server->space.pushes) {
-        server->served = server->space.pushes;
-        for (struct list *link = server->blocked.next, *next; link != &server->blocked; link = next) {
-            next = link->next;
-            connection_serve(server, list_owner(link, struct server_connection, blocked_link));
-        }
+    while (server->ready.count > 0) {
+        struct table ready = server->ready;
+        size_t place = 0;
+        server->ready = (struct table){.places = NULL};
+        for (struct item *key; (key = table_next(&ready, &place)) != NULL;)
+            for (struct list *link = server->blocked.next, *next;
+                 link != &server->blocked && is_list(server, item_name(key)); link = next) {
+                next = link->next;
+                connection_serve(server, list_owner(link, struct server_connection, blocked_link), item_name(key));
+            }
+        table_clear(&ready);
     }
 }
 
@@ -169,8 +186,10 @@ void blocked_refuse_all(struct server *server)
 {
     while (!list_is_empty(&server->blocked)) {
         struct server_connection *connection = list_owner(server->blocked.next, struct server_connection, blocked_link);
-        connection_resume(connection, reply_error(&server->replies, "UNBLOCKED force unblock from blocking operation, "
-                                                                    "instance state changed (master -> replica?)"));
+        blocked_forget(connection);
+        connection_write(connection, reply_error(&server->replies, "UNBLOCKED force unblock from blocking operation, "
+                                                                   "instance state changed (master -> replica?)"));
+        connection->closes_after_reply = true;
     }
 }
 

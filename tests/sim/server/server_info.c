@@ -7,18 +7,18 @@
 
 static const struct {
     const char *name, *value;
-    bool is_number;
+    const char *complaint; /* about what is no number; NULL = it need not be one */
 } settings[] = {
-    {"appendfsync", "everysec", false},
-    {"appendonly", "no", false},
-    {"databases", "1", true},
-    {"maxmemory", "0", true},
-    {"maxmemory-policy", "noeviction", false},
-    {"min-replicas-max-lag", "10", true},
-    {"min-replicas-to-write", "0", true},
-    {"save", "", false},
-    {"stop-writes-on-bgsave-error", "yes", false},
-    {"timeout", "0", true},
+    {"appendfsync", "everysec", NULL},
+    {"appendonly", "no", NULL},
+    {"databases", "1", "argument couldn't be parsed into an integer"},
+    {"maxmemory", "0", "argument must be a memory value"},
+    {"maxmemory-policy", "noeviction", NULL},
+    {"min-replicas-max-lag", "10", "argument couldn't be parsed into an integer"},
+    {"min-replicas-to-write", "0", "argument couldn't be parsed into an integer"},
+    {"save", "", NULL},
+    {"stop-writes-on-bgsave-error", "yes", NULL},
+    {"timeout", "0", "argument couldn't be parsed into an integer"},
 };
 
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
@@ -55,12 +55,12 @@ bool server_configure(struct server *server, const char *setting, const char *va
     return item != NULL;
 }
 
-static bool is_number(const char *name)
+static const char *complaint_of(const char *name)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
         if (strcmp(settings[i].name, name) == 0)
-            return settings[i].is_number;
-    return false;
+            return settings[i].complaint;
+    return NULL;
 }
 
 static struct reply *config_get(struct command_call *call)
@@ -90,12 +90,12 @@ static struct reply *config_set(struct command_call *call)
                                               "ERR Unknown option or number of arguments for CONFIG SET - '%s'",
                                               call->arguments[i].bytes)
                                    .bytes);
-        if (is_number(call->arguments[i].bytes) && !call_integer(call, i + 1, &number))
+        const char *complaint = complaint_of(call->arguments[i].bytes);
+        if (complaint != NULL && !call_integer(call, i + 1, &number))
             return reply_error(call->replies,
                                replies_format(call->replies,
-                                              "ERR CONFIG SET failed (possibly related to argument '%s') - argument "
-                                              "couldn't be parsed into an integer",
-                                              call->arguments[i].bytes)
+                                              "ERR CONFIG SET failed (possibly related to argument '%s') - %s",
+                                              call->arguments[i].bytes, complaint)
                                    .bytes);
     }
     for (size_t i = 2; i < call->count; i += 2)
@@ -162,8 +162,9 @@ static void stats_tell(struct server *server, struct buffer *out)
 {
     buffer_format(out,
                   "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\nexpired_keys:%llu\r\n"
-                  "evicted_keys:0\r\npubsub_channels:%zu\r\n",
-                  server->last_id, server->commands, (unsigned long long)server->space.expired, server->channels.count);
+                  "evicted_keys:%llu\r\npubsub_channels:%zu\r\n",
+                  server->last_id, server->commands, (unsigned long long)server->space.expired, server->evicted,
+                  server->channels.count);
 }
 
 static void replication_tell(struct server *server, struct buffer *out)

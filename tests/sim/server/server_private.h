@@ -61,11 +61,11 @@ struct server {
     struct list resumed; /* those that waited, and have more to say */
     struct list dead;    /* to be freed at the end of the call */
     size_t connection_count;
-    unsigned long long last_id, commands;
+    unsigned long long last_id, commands, evicted;
     unsigned long long counts[COMMAND_KINDS]; /* by place in the table of commands */
 
     struct list blocked; /* the longest first */
-    uint64_t served;     /* pushes of the keyspace up to here were looked at */
+    struct table ready;  /* keys that were pushed to while somebody waits */
     struct table channels;
 
     bool is_out_of_memory, is_misconfigured, is_read_only;
@@ -130,7 +130,6 @@ void connection_write(struct server_connection *connection, const struct reply *
 void connection_kill(struct server_connection *connection);
 /* Why a write is refused now; NULL = it is not. */
 const char *server_refuses_write(struct server *server);
-bool server_lacks_memory(const struct server *server);
 
 /* --- server_client.c ---------------------------------------------------------------------------------------------- */
 /* A list of them ends with one without a name. */

@@ -4,7 +4,7 @@
 
 #include "tests/sim/server/server_private.h"
 
-enum { INLINE_MAX = 64 * 1024, ARGUMENTS_MOST = 1024 * 1024, BULK_MOST = 512 * 1024 * 1024 };
+enum { INLINE_MAX = 64 * 1024, ARGUMENTS_MOST = INT32_MAX, BULK_MOST = 512 * 1024 * 1024 };
 
 /* The number in the line at `*at`, which ends behind its line end; false when the line is not complete. */
 static bool line_read(const struct buffer *in, size_t *at, struct text *line)
@@ -72,7 +72,9 @@ static enum request_found array_read(struct server_connection *connection, struc
     if (!connection->is_known && number > 10)
         return broken(error, "unauthenticated multibulk length");
     *count = number < 0 ? 0 : (size_t)number;
-    *arguments = replies_take(&connection->server->replies, *count * sizeof **arguments);
+    /* No argument takes less than six bytes. */
+    size_t room = (in->length - at) / 6 + 1;
+    *arguments = replies_take(&connection->server->replies, (*count < room ? *count : room) * sizeof **arguments);
     for (size_t i = 0; i < *count; i++) {
         enum request_found found = bulk_read(connection, &at, &(*arguments)[i], error);
         if (found != REQUEST_COMMAND)

@@ -3,6 +3,8 @@
 
 static void watch_end(struct server_connection *connection)
 {
+    if (connection->watched.count > 0)
+        keyspace_watch(&connection->server->space, false);
     table_clear(&connection->watched);
 }
 
@@ -41,20 +43,16 @@ struct reply *command_discard(struct command_call *call)
     return reply_status(call->replies, "OK");
 }
 
-static double version_of(struct keyspace *space, struct text key)
-{
-    const struct value *value = keyspace_find(space, key);
-    return value != NULL ? (double)value->version : 0;
-}
-
 struct reply *command_watch(struct command_call *call)
 {
     struct table *watched = &call->connection->watched;
     if (call->connection->is_queueing)
         return reply_error(call->replies, "ERR WATCH inside MULTI is not allowed");
+    if (watched->count == 0)
+        keyspace_watch(call->space, true);
     for (size_t i = 1; i < call->count; i++)
         if (table_find(watched, call->arguments[i]) == NULL)
-            table_add(watched, call->arguments[i])->score = version_of(call->space, call->arguments[i]);
+            table_add(watched, call->arguments[i])->score = keyspace_version(call->space, call->arguments[i]);
     return reply_status(call->replies, "OK");
 }
 
@@ -68,7 +66,7 @@ static bool watched_changed(struct command_call *call)
 {
     size_t place = 0;
     for (struct item *item; (item = table_next(&call->connection->watched, &place)) != NULL;)
-        if (version_of(call->space, item_name(item)) != item->score)
+        if (keyspace_version(call->space, item_name(item)) != item->score)
             return true;
     return false;
 }
