@@ -62,6 +62,7 @@ struct fleet_task {
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node forgot it */
     bool is_over, is_orphan;                  /* its claimer is dead */
+    bool is_heir;                             /* claimed as one */
     struct instant orphan_at;
     /* where it is */
     unsigned copies;

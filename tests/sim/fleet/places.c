@@ -243,6 +243,7 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
 {
     task->since = world_time();
     task->is_orphan = false;
+    task->is_heir = task->place == IN_CLAIM && (is_by(event, "heir") || task->is_heir);
     world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
     if (task->copies > 1)
         play_violated("place", "%s is in %u places after %s", task->jid, task->copies, by(event));
@@ -323,6 +324,9 @@ void fleet_places_rolled_back(void)
     }
     looked_at = NULL;
     places_look(NULL);
+    for (unsigned i = 0; i < fleet.task_count; i++)
+        if (fleet.tasks[i].is_heir) /* its confirmation may be forgotten, which shows nowhere */
+            fleet_judge_excuse(&fleet.tasks[i]);
 }
 
 /* --- what the queue node does ------------------------------------------------------------------------------------- */
