@@ -1,4 +1,5 @@
-/* Whole fleets in simulated worlds (tests/sim/world/play.h says what the environment chooses). */
+/* Whole fleets in simulated worlds (tests/sim/world/play.h says what the environment chooses; HF_PROFILE: one of all,
+ * kills, leases, operators). */
 #include <stdlib.h>
 
 #include "tests/sim/fleet/fleet.h"

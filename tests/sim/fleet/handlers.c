@@ -40,6 +40,8 @@ static bool work(struct hf_job *job, const struct hf_host *host, const struct fl
     int64_t left_ns = chance_below(chance, fleet.hold_ns) * (is_slow ? 2 : 1);
     if (is_slow && task->kind == CLASS_HELD)
         left_ns = chance_below(chance, 2 * fleet.ttl_ms * NS_PER_MS);
+    if (fleet.is_calm)
+        left_ns /= 8;
     while (left_ns > 0) {
         int64_t ns = left_ns < STEP_NS ? left_ns : STEP_NS;
         if (job_was_cancelled(job) && !is_slow)

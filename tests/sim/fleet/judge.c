@@ -148,6 +148,7 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
     task->snoozed += code == HF_SNOOZE;
     fleet.runs += code != HF_SNOOZE;
     fleet.vague_runs += job_was_cancelled(job);
+    play_count("lost its lock", loss != HF_NOT_CANCELLED);
     play_count(code_name(code), 1);
     world_tell("ends %s: %s", task->jid, code_name(code));
     if (fleet.is_minor && loss == HF_LOCK_LOST && !task->is_unwanted && !fleet.has_operators)

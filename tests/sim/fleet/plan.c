@@ -136,10 +136,24 @@ static void children_draw(void)
     }
 }
 
+static enum fleet_peace peace_draw(void)
+{
+    static const char *const names[] = {"all", "kills", "leases", "operators"};
+    enum fleet_peace peace = pick(4) == 0   ? PEACE_OF_MIND
+                             : pick(6) == 0 ? PEACE_KILLS
+                             : pick(5) == 0 ? PEACE_LEASES
+                                            : PEACE_NONE;
+    const char *wanted = getenv("HF_PROFILE");
+    for (unsigned i = 0; wanted != NULL && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            peace = (enum fleet_peace)i;
+    return peace;
+}
+
 void fleet_plan(uint64_t seed)
 {
     fleet.chance = (struct chance){.state = chance_mix(seed * 2 + 1)};
-    fleet.peace = pick(4) == 0 ? PEACE_OF_MIND : pick(6) == 0 ? PEACE_KILLS : pick(5) == 0 ? PEACE_LEASES : PEACE_NONE;
+    fleet.peace = peace_draw();
     fleet.is_minor = fleet.peace == PEACE_NONE && pick(5) == 0;
     fleet.is_wild = fleet.peace == PEACE_NONE && !fleet.is_minor && pick(8) == 0;
     fleet.isolation = pick(2) == 0 ? HF_ISOLATION_THREAD : HF_ISOLATION_PROCESS;
@@ -152,7 +166,11 @@ void fleet_plan(uint64_t seed)
     fleet.threads = 1 + pick(8);
     fleet.ttl_ms = chance_scale(&fleet.chance, 1000, 5000);
     fleet.push_gap_ns = chance_scale(&fleet.chance, NS_PER_MS, 500 * NS_PER_MS);
-    fleet.hold_ns = chance_scale(&fleet.chance, NS_PER_MS, 2 * NS_PER_S);
+    fleet.hold_ns = chance_scale(&fleet.chance, NS_PER_MS, 8 * NS_PER_S);
+    if (fleet.peace == PEACE_LEASES) { /* so that there is something to do all the time */
+        fleet.push_gap_ns = chance_scale(&fleet.chance, 500 * NS_PER_MS, 3 * NS_PER_S);
+        fleet.hold_ns = chance_scale(&fleet.chance, 500 * NS_PER_MS, 4 * NS_PER_S);
+    }
     bool is_plain = pick(4) == 0; /* only what waits for locks */
     for (unsigned i = 0; i < fleet.task_count; i++)
         task_draw(i, is_plain);
