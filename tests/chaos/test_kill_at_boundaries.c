@@ -55,7 +55,7 @@ static const struct {
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
     {"tick", "tests/integration/test_periodic.c"},
     {"ticks", "tests/integration/test_periodic.c"},
-    {"call", "tests/integration/test_control.c"},    /* moves no task */
+    {"call", "tests/virtual/test_control.c"},        /* moves no task */
     {"cancel", "tests/virtual/test_iteration.c"},    /* moves no task */
     {"culprit", "tests/integration/test_culprit.c"}, /* moves no task */
     {"skip", "tests/virtual/test_waiting_trouble.c"},

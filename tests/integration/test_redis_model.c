@@ -54,6 +54,8 @@ static void test_strings_and_keys(void **state)
          "PTTL x|SET x 4 PXAT 1700000900000|PEXPIRETIME x|SET x 5 EXAT 1700000900 GET|EXPIRETIME x|STRLEN x|"
          "STRLEN none|APPEND x yz|APPEND new abc|GET x|GETDEL x|GETDEL x|GETSET x 7|GETSET x 8|MSET a 1 b 2|"
          "MSET a 1 b|MGET a b none|UNLINK a b"},
+        {"overwriting", "SETRANGE a 3 xyz|STRLEN a|SETRANGE a 0 b|GET a|SETRANGE a -1 b|SETRANGE a x b|STRLEN a|"
+                        "SADD s x|SETRANGE s 1 x|SETRANGE c 600000000 x|EXISTS c|SETRANGE a 1"},
         {"numbers",
          "INCR n|INCR n|INCRBY n 40|DECR n|DECRBY n 2|INCRBY n x|SET s text|INCR s|SET n 9223372036854775807|"
          "INCR n|GET n|DECRBY n -9223372036854775808|SET n -1|INCRBY n -9223372036854775808|SET n 007|INCR n|"
@@ -97,6 +99,8 @@ static void test_lists(void **state)
                   "LPUSHX a 1|RPUSHX a 1|RPUSH a 1|RPUSHX a 2 3|LPUSHX a 0|LINDEX a 0|LINDEX a -1|LINDEX a 9|"
                   "LINDEX a x|LINDEX none x|LSET a 0 z|LSET a -9 z|LSET none 0 z|LRANGE a 0 -1|LPOP a 1 2|"
                   "LREM none 0 x|LREM a 0 z"},
+        {"sorting", "SORT a|SORT a ALPHA|SADD s b a c|SORT s ALPHA|SORT s|SADD n 3 10 2.5|SORT n|SORT n ALPHA|"
+                    "RPUSH l y x z|SORT l ALPHA|ZADD z 1 b 2 a|SORT z ALPHA|SORT s BOGUS|SET a x|SORT a ALPHA|SORT"},
         {"places",
          "RPUSH a x y x z x|LPOS a x|LPOS a x RANK 2|LPOS a x RANK -1|LPOS a x RANK -1 MAXLEN 2|"
          "LPOS a y RANK -1 MAXLEN 2|LPOS a x COUNT 0|LPOS a x COUNT 2 RANK -1|LPOS a q|LPOS a q COUNT 1|"

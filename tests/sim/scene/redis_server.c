@@ -17,6 +17,7 @@ enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
 struct redis_server {
     struct node *node;
     char *password;
+    bool is_durable; /* what it was told outlasts it */
 };
 
 static unsigned ports = FIRST_PORT;
@@ -68,8 +69,9 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
     va_list values;
     va_start(values, format);
     char *command = NULL;
-    invariant(vasprintf(&command, format, values) >= 0 && node->is_up && !node->is_paused);
+    invariant(vasprintf(&command, format, values) >= 0);
     va_end(values);
+    node_catch_up(node);
     if (server->password != NULL)
         buffer_format(&line, "AUTH %s\r\n", server->password);
     buffer_format(&line, "%s\r\n", command);
@@ -96,12 +98,24 @@ static void settings_take(struct redis_server *server, const char *config)
         invariant(server_configure(server->node->server, name, value));
 }
 
+/* The lines of an ACL file. */
+static void users_take(struct redis_server *server, const char *acl)
+{
+    char rules[512];
+    int length = 0;
+    for (; acl != NULL && sscanf(acl, " user %511[^\n]%n", rules, &length) == 1; acl += length) {
+        char *reply = redis_server_command(server, "ACL SETUSER %s", rules);
+        invariant(strcmp(reply, "OK") == 0);
+        free(reply);
+    }
+}
+
 struct redis_server *redis_server_start(const struct redis_server_options *options)
 {
     static const struct redis_server_options defaults;
     if (options == NULL)
         options = &defaults;
-    invariant(options->acl == NULL && options->address == NULL && !options->is_sentinel);
+    invariant(options->address == NULL && !options->is_sentinel);
     struct redis_server *server = memory_new(struct redis_server);
     unsigned port = options->port != 0 ? options->port : free_port();
     char name[16];
@@ -110,7 +124,9 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     server->node = node_create_with(name, port, options->password);
     invariant(node_count < SERVERS_MAX);
     nodes[node_count++] = server->node;
+    server->is_durable = options->config != NULL && strstr(options->config, "appendonly yes") != NULL;
     settings_take(server, options->config);
+    users_take(server, options->acl);
     return server;
 }
 
@@ -128,11 +144,10 @@ void redis_server_kill(struct redis_server *server)
     node_stop(server->node, false);
 }
 
-/* Without a disk, as the real ones of tests are. */
 void redis_server_restart(struct redis_server *server)
 {
     node_stop(server->node, false);
-    node_start(server->node, SERVER_EMPTY);
+    node_start(server->node, server->is_durable ? SERVER_KEEPS : SERVER_SAVED);
 }
 
 void redis_server_kill_begin(struct redis_server *server)

@@ -11,14 +11,14 @@ struct relay {
     struct listener listener;
     unsigned server_port;
     bool swallows;
-    struct list relayed; /* with a client */
+    struct list relayed; /* with a server */
 };
 
 struct relayed {
     struct list link;
     struct relay *relay;
     struct peer *peer;          /* NULL = it was hung up on, or is gone */
-    struct node_caller *caller; /* NULL = nobody was there */
+    struct node_caller *caller; /* NULL = nobody is there */
 };
 
 static void replied(void *context, const char *bytes, size_t length)
@@ -26,6 +26,16 @@ static void replied(void *context, const char *bytes, size_t length)
     struct relayed *relayed = context;
     if (relayed->peer != NULL && !relayed->relay->swallows)
         peer_send(relayed->peer, bytes, length);
+}
+
+static void ended(void *context)
+{
+    struct relayed *relayed = context;
+    relayed->caller = NULL;
+    list_remove(&relayed->link);
+    if (relayed->peer != NULL)
+        peer_close(relayed->peer);
+    relayed->peer = NULL;
 }
 
 static void *accepted(struct listener *listener, struct peer *peer)
@@ -38,7 +48,9 @@ static void *accepted(struct listener *listener, struct peer *peer)
     list_init(&relayed->link);
     list_append(&relay->relayed, &relayed->link);
     if (node != NULL && node->is_up)
-        relayed->caller = node_call(node, replied, relayed);
+        relayed->caller = node_call(node, replied, ended, relayed);
+    else
+        ended(relayed);
     return relayed;
 }
 
@@ -72,15 +84,18 @@ struct relay *relay_start(unsigned server_port)
 static void hang_up(struct relay *relay)
 {
     network_shut(&relay->listener, false);
-    for (struct list *link; (link = list_take_first(&relay->relayed)) != NULL;)
+    for (struct list *link = relay->relayed.next; link != &relay->relayed; link = link->next)
         list_owner(link, struct relayed, link)->peer = NULL;
 }
 
-/* What it relayed for may still answer: its memory stays. */
+/* Its memory goes with the world. */
 void relay_destroy(struct relay *relay)
 {
-    if (relay != NULL)
-        hang_up(relay);
+    if (relay == NULL)
+        return;
+    hang_up(relay);
+    for (struct list *link; (link = list_take_first(&relay->relayed)) != NULL;)
+        node_hang_up(list_owner(link, struct relayed, link)->caller);
 }
 
 unsigned relay_port(const struct relay *relay)

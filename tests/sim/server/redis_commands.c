@@ -317,6 +317,53 @@ static struct reply *command_scan(struct command_call *call)
     return answer;
 }
 
+/* --- SORT --------------------------------------------------------------------------------------------------------- */
+
+static int sort_by_bytes(const void *left, const void *right)
+{
+    const struct reply *const *first = left, *const *second = right;
+    return strcmp((*first)->text.bytes, (*second)->text.bytes);
+}
+
+static int sort_by_number(const void *left, const void *right)
+{
+    const struct reply *const *first = left, *const *second = right;
+    double before = 0, behind = 0;
+    (void)text_float((*first)->text, &before);
+    (void)text_float((*second)->text, &behind);
+    return before != behind ? (before > behind) - (before < behind) : sort_by_bytes(left, right);
+}
+
+static struct reply *elements_tell(struct command_call *call)
+{
+    size_t place = 0, count = call->value != NULL ? value_count(call->value) : 0;
+    struct reply *items = reply_array(call->replies, count);
+    if (count > 0 && call->value->type == VALUE_LIST)
+        for (size_t i = 0; i < count; i++)
+            reply_add(items, reply_bulk(call->replies, value_entry(call->value, i)));
+    else if (count > 0)
+        for (struct item *item; (item = table_next(&call->value->table, &place)) != NULL;)
+            reply_add(items, reply_bulk(call->replies, item_name(item)));
+    return items;
+}
+
+/* SORT key [ALPHA], upwards and whole. */
+static struct reply *command_sort(struct command_call *call)
+{
+    double number;
+    if (call->count > 3 || (call->count == 3 && !call_says(call, 2, "ALPHA")))
+        return reply_syntax(call);
+    if (call_is_other(call, VALUE_LIST) && call_is_other(call, VALUE_SET) && call_is_other(call, VALUE_ZSET))
+        return reply_wrong_type(call);
+    struct reply *items = elements_tell(call);
+    for (size_t i = 0; call->count == 2 && i < items->count; i++)
+        if (!text_float(items->items[i]->text, &number))
+            return reply_error(call->replies, "ERR One or more scores can't be converted into double");
+    if (items->count > 0)
+        qsort(items->items, items->count, sizeof(struct reply *), call->count == 2 ? sort_by_number : sort_by_bytes);
+    return items;
+}
+
 /* --- expiry ------------------------------------------------------------------------------------------------------- */
 
 struct expiry_terms {
@@ -446,6 +493,7 @@ enum {
 };
 
 static const struct command commands[] = {
+    {"acl", -2, KEYLESS, N, command_acl},
     {"append", 3, VALUE_STRING, G, command_append},
     {"auth", -2, KEYLESS, N | COMMAND_STRANGER, command_auth},
     {"bitfield", -2, TYPE_LATE, G, command_bitfield},
@@ -526,6 +574,7 @@ static const struct command commands[] = {
     {"rpush", -3, VALUE_LIST, G, command_rpush},
     {"rpushx", -3, VALUE_LIST, G, command_rpushx},
     {"sadd", -3, VALUE_SET, G, command_sadd},
+    {"save", 1, KEYLESS, N, command_save},
     {"scan", -2, KEYLESS, 0, command_scan},
     {"scard", 2, VALUE_SET, 0, command_scard},
     {"script", -2, KEYLESS, N, command_script},
@@ -533,9 +582,11 @@ static const struct command commands[] = {
     {"set", -3, TYPE_LATE, G, command_set},
     {"setex", 4, TYPE_LATE, G, command_setex},
     {"setnx", 3, TYPE_LATE, G, command_setnx},
+    {"setrange", 4, TYPE_LATE, G, command_setrange},
     {"sismember", 3, VALUE_SET, 0, command_sismember},
     {"smembers", 2, VALUE_SET, 0, command_smembers},
     {"smismember", -3, VALUE_SET, 0, command_smismember},
+    {"sort", -2, TYPE_LATE, G, command_sort},
     {"spop", -2, TYPE_LATE, W, command_spop},
     {"srandmember", -2, TYPE_LATE, 0, command_srandmember},
     {"srem", -3, VALUE_SET, W, command_srem},

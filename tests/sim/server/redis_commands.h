@@ -105,7 +105,7 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
 /* clang-format off */
 #define COMMANDS(X) \
     X(append) X(bitfield) X(decr) X(decrby) X(get) X(getdel) X(getset) X(incr) X(incrby) X(mget) X(mset) \
-    X(psetex) X(set) X(setex) X(setnx) X(strlen) \
+    X(psetex) X(set) X(setex) X(setnx) X(setrange) X(strlen) \
     X(lindex) X(linsert) X(llen) X(lmove) X(lpop) X(lpos) X(lpush) X(lpushx) X(lrange) X(lrem) X(lset) X(ltrim) \
     X(rpop) X(rpoplpush) X(rpush) X(rpushx) \
     X(hdel) X(hexists) X(hget) X(hgetall) X(hincrby) X(hkeys) X(hlen) X(hmget) X(hmset) X(hscan) X(hset) \
@@ -115,9 +115,9 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
     X(zrem) X(zremrangebyrank) X(zremrangebyscore) X(zrevrange) X(zrevrangebyscore) X(zrevrank) X(zscan) \
     X(zscore) \
     X(xadd) X(xdel) X(xlen) X(xrange) \
-    X(auth) X(blmove) X(blpop) X(brpop) X(brpoplpush) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) \
+    X(acl) X(auth) X(blmove) X(blpop) X(brpop) X(brpoplpush) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) \
     X(exec) X(info) X(multi) X(ping) X(psubscribe) X(publish) X(pubsub) X(punsubscribe) X(quit) X(reset) X(role) \
-    X(script) X(select) X(subscribe) X(unsubscribe) X(unwatch) X(wait) X(watch)
+    X(save) X(script) X(select) X(subscribe) X(unsubscribe) X(unwatch) X(wait) X(watch)
 /* clang-format on */
 
 #define DECLARE(name) struct reply *command_##name(struct command_call *call);

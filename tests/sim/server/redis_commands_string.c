@@ -29,6 +29,8 @@ struct reply *command_strlen(struct command_call *call)
     return reply_integer(call->replies, call->value == NULL ? 0 : (long long)call->value->string.length);
 }
 
+enum { STRING_MAX = 512 * 1024 * 1024 };
+
 /* --- SET ---------------------------------------------------------------------------------------------------------- */
 
 struct set_options {
@@ -164,6 +166,32 @@ struct reply *command_append(struct command_call *call)
     (void)buffer_text(&value->string);
     call_changed(call);
     return reply_integer(call->replies, (long long)value->string.length);
+}
+
+struct reply *command_setrange(struct command_call *call)
+{
+    long long from;
+    const struct text bytes = call->arguments[3];
+    if (!call_integer(call, 2, &from))
+        return reply_not_integer(call);
+    if (from < 0)
+        return reply_error(call->replies, "ERR offset is out of range");
+    if (call_is_other(call, VALUE_STRING))
+        return reply_wrong_type(call);
+    if (bytes.length == 0)
+        return command_strlen(call);
+    if (from > STRING_MAX || bytes.length > STRING_MAX - (size_t)from)
+        return reply_error(call->replies, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    struct buffer *string = &call_value(call, VALUE_STRING)->string;
+    size_t end = (size_t)from + bytes.length, before = string->length;
+    if (end > before) {
+        memset(buffer_reserve(string, end - before), 0, end - before);
+        string->length = end;
+    }
+    memcpy(string->bytes + from, bytes.bytes, bytes.length);
+    (void)buffer_text(string);
+    call_changed(call);
+    return reply_integer(call->replies, (long long)string->length);
 }
 
 struct reply *command_mget(struct command_call *call)

@@ -28,7 +28,6 @@ struct server *server_create(const struct server_options *options)
 {
     struct server *server = memory_new(struct server);
     server->run_seed = memory_text(options->run_seed != NULL ? options->run_seed : "server");
-    server->password = options->password != NULL ? memory_text(options->password) : NULL;
     server->host = memory_text(options->host != NULL ? options->host : "127.0.0.1");
     server->port = options->port != 0 ? options->port : 6379;
     server->has_disk = options->has_disk;
@@ -44,8 +43,10 @@ struct server *server_create(const struct server_options *options)
     keyspace_init(&server->space, options->now_us);
     server->space.random = options->seed;
     keyspace_init(&server->disk_space, options->now_us);
+    keyspace_init(&server->saved, options->now_us);
     server->disk.space = &server->disk_space;
     settings_init(server);
+    users_init(server, options->password);
     run_begin(server);
     return server;
 }
@@ -82,13 +83,14 @@ void server_destroy(struct server *server)
     journal_fini(server);
     keyspace_clear(&server->space);
     keyspace_clear(&server->disk_space);
+    keyspace_clear(&server->saved);
     table_clear(&server->scripts);
     table_clear(&server->settings);
     table_clear(&server->ready);
     table_clear(&server->channels);
+    users_fini(server);
     replies_fini(&server->replies);
     free(server->run_seed);
-    free(server->password);
     free(server->host);
     free(server);
 }
@@ -115,7 +117,7 @@ struct server_connection *server_accept(struct server *server, void *context,
     connection->context = context;
     connection->send = send;
     connection->closed = closed;
-    connection->is_known = server->password == NULL;
+    connection_begin_user(connection);
     connection->began_us = connection->last_us = server->space.now_us;
     list_init(&connection->link);
     list_init(&connection->talking_link);
@@ -225,11 +227,13 @@ static const char *refusal(struct server *server, const struct server_connection
                            const struct command *command, unsigned flags)
 {
     bool writes = (flags & COMMAND_WRITES) != 0;
-    if (!connection->is_known && (flags & COMMAND_STRANGER) == 0)
+    if (connection->user == NULL && (flags & COMMAND_STRANGER) == 0)
         return "NOAUTH Authentication required.";
+    const char *forbidden = user_refusal(connection, command);
+    if (forbidden != NULL)
+        return forbidden;
     bool grows = (flags & COMMAND_GROWS) != 0 || (connection->is_queueing && (flags & COMMAND_AT_ONCE) == 0);
     if (server->was_out_of_memory && grows)
-
         return "OOM command not allowed when used memory > 'maxmemory'.";
     if (writes || (server->is_misconfigured && command->execute == command_ping)) {
         const char *reason = server_refuses_write(server);
@@ -287,7 +291,8 @@ struct reply *server_call(struct server *server, struct server_connection *conne
                                 .arguments = arguments,
                                 .count = count,
                                 .never_blocks = place != CALL_ALONE};
-    server->counts[command_place(command)]++;
+    if (place != CALL_SERVED) /* it was counted when it began to wait */
+        server->counts[command_place(command)]++;
     struct reply *reply = command_execute(&call);
     bool is_whole = (command->flags & COMMAND_RUNS_SCRIPT) == 0 && command->execute != command_exec;
     if (call.changes > 0 && is_whole)

@@ -47,6 +47,7 @@ void server_tick(struct server *server, int64_t now_us);
 enum server_memory {
     SERVER_KEEPS,             /* all of it */
     SERVER_LOSES_LAST_SECOND, /* what was not synced to its disk */
+    SERVER_SAVED,             /* all but what SAVE wrote last, if it was ever said */
     SERVER_EMPTY              /* the disk too */
 };
 

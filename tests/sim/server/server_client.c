@@ -68,12 +68,12 @@ static void connection_describe(const struct server_connection *connection, stru
     buffer_format(out,
                   "id=%llu addr=%s laddr=%s:%u fd=8 name=%s age=%lld idle=%lld flags=%s db=0 sub=%zu psub=%zu ssub=0 "
                   "multi=%lld qbuf=0 qbuf-free=20474 argv-mem=10 multi-mem=0 rbs=1024 rbp=0 obl=0 oll=0 omem=0 "
-                  "tot-mem=22298 events=r cmd=%s user=default redir=-1 resp=2",
+                  "tot-mem=22298 events=r cmd=%s user=%s redir=-1 resp=2",
                   connection->id, connection->address, server->host, server->port, server_connection_name(connection),
                   (now_us - connection->began_us) / 1000000, (now_us - connection->last_us) / 1000000, flags,
                   connection->channels.count, connection->patterns.count,
                   connection->is_queueing ? (long long)connection->queued_count : -1LL,
-                  connection->last != NULL ? connection->last->name : "NULL");
+                  connection->last != NULL ? connection->last->name : "NULL", connection_user_name(connection));
 }
 
 static struct reply *client_info(struct command_call *call)
@@ -234,22 +234,6 @@ struct reply *command_select(struct command_call *call)
     return database == 0 ? reply_ok(call) : reply_error(call->replies, "ERR DB index is out of range");
 }
 
-struct reply *command_auth(struct command_call *call)
-{
-    const struct server *server = call->server;
-    if (call->count > 3)
-        return reply_syntax(call);
-    if (call->count == 2 && server->password == NULL)
-        return reply_error(call->replies, "ERR AUTH <password> called without any password configured for the default "
-                                          "user. Are you sure your configuration is correct?");
-    bool is_user = call->count == 2 || strcmp(call->arguments[1].bytes, "default") == 0;
-    bool is_right = server->password == NULL || text_is(call->arguments[call->count - 1], text_of(server->password));
-    if (!is_user || !is_right)
-        return reply_error(call->replies, "WRONGPASS invalid username-password pair or user is disabled.");
-    call->connection->is_known = true;
-    return reply_ok(call);
-}
-
 struct reply *command_quit(struct command_call *call)
 {
     call->connection->closes_after_reply = true;
@@ -262,7 +246,7 @@ struct reply *command_reset(struct command_call *call)
     transaction_forget(connection);
     channels_forget(connection);
     buffer_clear(&connection->name);
-    connection->is_known = call->server->password == NULL;
+    connection_begin_user(connection);
     return reply_status(call->replies, "RESET");
 }
 

@@ -11,6 +11,7 @@ static const struct {
 } settings[] = {
     {"appendfsync", "everysec", NULL},
     {"appendonly", "no", NULL},
+    {"auto-aof-rewrite-percentage", "100", "argument couldn't be parsed into an integer"},
     {"databases", "1", "argument couldn't be parsed into an integer"},
     {"maxmemory", "0", "argument must be a memory value"},
     {"maxmemory-policy", "noeviction", NULL},

@@ -169,6 +169,14 @@ static void followers_copy(struct server *server)
     journal_trim(server);
 }
 
+static void saved_take(struct server *server)
+{
+    int64_t now_us = server->space.now_us;
+    keyspace_clear(&server->space);
+    keyspace_copy(&server->space, &server->saved);
+    server->space.now_us = now_us;
+}
+
 void journal_restart(struct server *server, enum server_memory memory)
 {
     if (memory == SERVER_LOSES_LAST_SECOND && server->has_disk) {
@@ -177,8 +185,17 @@ void journal_restart(struct server *server, enum server_memory memory)
         keyspace_copy(&server->space, &server->disk_space);
     }
     if (memory == SERVER_EMPTY)
-        keyspace_clear(&server->space);
+        keyspace_clear(&server->saved);
+    if (memory == SERVER_EMPTY || memory == SERVER_SAVED)
+        saved_take(server);
     followers_copy(server);
+}
+
+struct reply *command_save(struct command_call *call)
+{
+    keyspace_clear(&call->server->saved);
+    keyspace_copy(&call->server->saved, call->space);
+    return reply_status(call->replies, "OK");
 }
 
 /* --- replicas ----------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  *   server_channels.c     subscriptions
  *   server_transaction.c  MULTI, EXEC, WATCH
  *   server_client.c       CLIENT and the other commands about a connection
+ *   server_users.c        ACL, AUTH
  *   server_info.c         INFO, CONFIG, ROLE
  *   server_journal.c      what was changed: for the disk and for replicas */
 #ifndef SIM_SERVER_PRIVATE_H
@@ -42,7 +43,7 @@ struct follower {
 };
 
 struct server {
-    char *run_seed, *password, *host;
+    char *run_seed, *host;
     unsigned port;
     uint64_t seed;
     bool has_disk;
@@ -56,6 +57,7 @@ struct server {
     struct table settings; /* of CONFIG */
     struct replies replies;
 
+    struct list users;
     struct list connections;
     struct list talking; /* those with output */
     struct list resumed; /* those that waited, and have more to say */
@@ -77,8 +79,8 @@ struct server {
     struct journal journal;
     struct list followers;
     struct follower disk;
-    struct keyspace disk_space;
-    struct server *primary; /* of a replica */
+    struct keyspace disk_space, saved; /* what SAVE wrote */
+    struct server *primary;            /* of a replica */
     struct follower following;
 
     void (*observe)(void *context, const struct server_event *event);
@@ -95,8 +97,9 @@ struct server_connection {
     void (*closed)(void *context);
 
     struct buffer in, out;
-    size_t read; /* bytes of `in` that were executed */
-    bool is_known, closes_after_reply, is_dead, is_silent;
+    size_t read;       /* bytes of `in` that were executed */
+    struct user *user; /* NULL = it has not said who it is */
+    bool closes_after_reply, is_dead, is_silent;
     struct buffer name;
     int64_t began_us, last_us;
     const struct command *last;
@@ -183,6 +186,16 @@ void settings_init(struct server *server);
 long long server_used_memory(const struct server *server);
 long long setting_number(const struct server *server, const char *name);
 struct text setting_text(const struct server *server, const char *name);
+
+/* --- server_users.c ----------------------------------------------------------------------------------------------- */
+void users_init(struct server *server, const char *password);
+void users_fini(struct server *server);
+/* The user of all who have said nothing, if that is enough. */
+void connection_begin_user(struct server_connection *connection);
+const char *connection_user_name(const struct server_connection *connection);
+/* Why its user may not run this; NULL = it may. */
+const char *user_refusal(const struct server_connection *connection, const struct command *command);
+const char *user_refusal_in_script(const struct server_connection *connection, const struct command *command);
 
 /* --- server_script.c ---------------------------------------------------------------------------------------------- */
 void script_event_fill(struct server *server, const struct text *arguments, size_t count, struct server_event *event);

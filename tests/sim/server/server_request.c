@@ -49,7 +49,7 @@ static enum request_found bulk_read(struct server_connection *connection, size_t
                       replies_format(&connection->server->replies, "expected '$', got '%c'", in->bytes[begin]).bytes);
     if (!number_read(line, &length) || length < 0 || length > BULK_MOST)
         return broken(error, "invalid bulk length");
-    if (!connection->is_known && length > 16384)
+    if (connection->user == NULL && length > 16384)
         return broken(error, "unauthenticated bulk length");
     if (in->length - *at < (size_t)length + 2)
         return REQUEST_NOTHING;
@@ -69,7 +69,7 @@ static enum request_found array_read(struct server_connection *connection, struc
         return in->length - at > INLINE_MAX ? broken(error, "too big mbulk count string") : REQUEST_NOTHING;
     if (!number_read(line, &number) || number > ARGUMENTS_MOST)
         return broken(error, "invalid multibulk length");
-    if (!connection->is_known && number > 10)
+    if (connection->user == NULL && number > 10)
         return broken(error, "unauthenticated multibulk length");
     *count = number < 0 ? 0 : (size_t)number;
     /* No argument takes less than six bytes. */

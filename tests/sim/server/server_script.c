@@ -43,6 +43,9 @@ static const char *command_refusal(struct server *server, const struct command *
         return "ERR Wrong number of args calling Redis command from script";
     if ((command->flags & COMMAND_NO_SCRIPT) != 0)
         return "ERR This Redis command is not allowed from script";
+    const char *forbidden = server->caller != NULL ? user_refusal_in_script(server->caller, command) : NULL;
+    if (forbidden != NULL)
+        return forbidden;
     /* What has written may go on. */
     if (server->script_wrote)
         return NULL;

@@ -314,6 +314,19 @@ static void way_fire(struct world_event *event)
     free(segment);
 }
 
+void network_arrive(struct listener *listener)
+{
+    for (struct list *link = listener->peers.next; link != &listener->peers;) {
+        struct way *way = &list_owner(link, struct peer, link)->stream->there;
+        link = link->next;
+        if (list_is_empty(&way->segments) || way->last.ns == INT64_MAX)
+            continue;
+        world_cancel(&way->event);
+        way_fire(&way->event);
+        link = listener->peers.next; /* whoever is gone by now */
+    }
+}
+
 static void way_heal(struct way *way)
 {
     struct instant last = world_time();
@@ -508,7 +521,9 @@ static void stream_open(struct socket *socket, struct listener *listener)
     *peer = (struct peer){.listener = listener, .stream = stream};
     list_init(&peer->link);
     list_append(&listener->peers, &peer->link);
-    peer->owner = listener->accepted(listener, peer);
+    void *owner = listener->accepted(listener, peer);
+    if (stream->peer == peer)
+        peer->owner = owner;
     socket_tell(socket);
 }
 

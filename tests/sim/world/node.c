@@ -13,9 +13,11 @@ enum { PORT = 6379 };
 
 /* A client as the node sees it. */
 struct node_caller {
+    struct list link;
     struct node *node;
     struct peer *peer; /* NULL = it is gone, or was never there */
     void (*replied)(void *context, const char *bytes, size_t length);
+    void (*ended)(void *context);
     void *context;
     struct server_connection *connection;
 };
@@ -43,13 +45,23 @@ static void reply_sent(void *context, const char *bytes, size_t length)
         caller->replied(caller->context, bytes, length);
 }
 
+/* What it has said may still be in the inbox. */
+static void caller_end(struct node_caller *caller)
+{
+    caller->peer = NULL;
+    caller->connection = NULL;
+    caller->replied = NULL;
+    if (caller->ended != NULL)
+        caller->ended(caller->context);
+    caller->ended = NULL;
+}
+
 static void server_closed(void *context)
 {
     struct node_caller *caller = context;
     if (caller->peer != NULL)
         peer_close(caller->peer);
-    caller->peer = NULL;
-    caller->connection = NULL;
+    caller_end(caller);
 }
 
 /* When it has to be looked at next. */
@@ -87,6 +99,7 @@ static void caller_free(struct node_caller *caller)
 {
     if (caller->connection != NULL)
         server_hang_up(caller->connection);
+    list_remove(&caller->link);
     free(caller);
 }
 
@@ -103,6 +116,16 @@ static void work_fire(struct world_event *event)
     free(piece);
     work_arm(node);
     tick_arm(node);
+}
+
+void node_catch_up(struct node *node)
+{
+    invariant(node->is_up && !node->is_paused);
+    network_arrive(&node->listener);
+    while (!list_is_empty(&node->inbox)) {
+        world_cancel(&node->work);
+        work_fire(&node->work);
+    }
 }
 
 /* --- what comes --------------------------------------------------------------------------------------------------- */
@@ -128,6 +151,8 @@ static struct node_caller *caller_create(struct node *node)
 {
     struct node_caller *caller = memory_new(struct node_caller);
     caller->node = node;
+    list_init(&caller->link);
+    list_append(&node->callers, &caller->link);
     caller->connection = server_accept(node->server, caller, reply_sent, server_closed);
     return caller;
 }
@@ -140,10 +165,11 @@ static void *accepted(struct listener *listener, struct peer *peer)
 }
 
 struct node_caller *node_call(struct node *node, void (*replied)(void *context, const char *bytes, size_t length),
-                              void *context)
+                              void (*ended)(void *context), void *context)
 {
     struct node_caller *caller = caller_create(node);
     caller->replied = replied;
+    caller->ended = ended;
     caller->context = context;
     return caller;
 }
@@ -156,6 +182,7 @@ void node_say(struct node_caller *caller, const char *bytes, size_t length)
 void node_hang_up(struct node_caller *caller)
 {
     caller->replied = NULL;
+    caller->ended = NULL;
     piece_add(caller, NULL, 0);
 }
 
@@ -183,6 +210,7 @@ struct node *node_create_with(const char *name, unsigned port, const char *passw
     node->free_at = world_time();
     node->is_up = true;
     list_init(&node->inbox);
+    list_init(&node->callers);
     node->listener =
         (struct listener){.host = node->host, .port = port, .accepted = accepted, .received = received, .gone = gone};
     node->server = server_create(&(struct server_options){.run_seed = node->name,
@@ -210,6 +238,8 @@ void node_stop(struct node *node, bool is_silent)
     for (struct list *link; (link = list_take_first(&node->inbox)) != NULL;)
         free(list_owner(link, struct piece, link));
     network_shut(&node->listener, is_silent);
+    for (struct list *link; (link = list_take_first(&node->callers)) != NULL;)
+        caller_end(list_owner(link, struct node_caller, link));
     world_cancel(&node->work);
     world_cancel(&node->tick);
 }

@@ -12,8 +12,9 @@ struct node {
     struct server *server;
     struct listener listener;
     bool is_up, is_paused;
-    unsigned weak;     /* how much goes on there that may cost it what it knew (trouble.c) */
-    int64_t slow_ns;   /* each piece takes so much longer */
+    unsigned weak;   /* how much goes on there that may cost it what it knew (trouble.c) */
+    int64_t slow_ns; /* each piece takes so much longer */
+    struct list callers;
     struct list inbox; /* struct piece, in the order in which they came */
     struct world_event work, tick;
     struct instant free_at;
@@ -31,12 +32,14 @@ void node_stop(struct node *node, bool is_silent);
 void node_start(struct node *node, enum server_memory memory);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
-/* A client without a way to it: what it says is there at once, and so is what it is replied. Not once the node has
- * died. */
+/* A client without a way to it: what it says is there at once, and so is what it is replied. `ended`: the server has
+ * hung up, or died; node_hang_up is not for the caller any more. */
 struct node_caller *node_call(struct node *node, void (*replied)(void *context, const char *bytes, size_t length),
-                              void *context);
+                              void (*ended)(void *context), void *context);
 void node_say(struct node_caller *caller, const char *bytes, size_t length);
 void node_hang_up(struct node_caller *caller);
+/* It has done what clients have sent so far, as on one machine. It must not stand still. */
+void node_catch_up(struct node *node);
 /* After a step of its clock. */
 void node_look(struct node *node);
 int64_t node_now_us(const struct node *node);

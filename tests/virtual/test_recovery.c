@@ -29,6 +29,17 @@ static void claim_task(struct queue_probe *process, unsigned slot)
 
 /* --- the dead ----------------------------------------------------------------------------------------------------- */
 
+static bool has_recovered(void *count)
+{
+    return queue_counters(other.queue)->recovered + queue_counters(other.queue)->poisoned >= *(unsigned *)count;
+}
+
+static void wait_recovered(unsigned count)
+{
+    if (!loop_until(loop, has_recovered, &count, TEST_PATIENCE_NS))
+        fail_msg("%u claims were not recovered", count);
+}
+
 static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void **state)
 {
     (void)state;
@@ -43,20 +54,9 @@ static void G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues(void *
     start_leased(&other, "unserved");
     wait_places("queue:a " TASK("j1") "\nqueue:a " TASK("later") "\nqueue:b rung\nqueue:b " TASK("j2"));
     assert_reply(server, TASK("j1"), "LINDEX queue:a -1");
-    assert_int_equal(queue_counters(other.queue)->recovered, 2);
+    wait_recovered(2);
     assert_reply(server, "1", "HLEN hf:2:recovered:j1");
     assert_true(queue_probe_number(server, "TTL hf:2:recovered:j1") > 71 * 3600);
-}
-
-static bool has_recovered(void *count)
-{
-    return queue_counters(other.queue)->recovered + queue_counters(other.queue)->poisoned >= *(unsigned *)count;
-}
-
-static void wait_recovered(unsigned count)
-{
-    if (!loop_until(loop, has_recovered, &count, TEST_PATIENCE_NS))
-        fail_msg("%u claims were not recovered", count);
 }
 
 static void the_third_process_that_dies_of_a_task_buries_it(void **state)
