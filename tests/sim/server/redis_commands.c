@@ -690,15 +690,3 @@ struct reply *command_execute(struct command_call *call)
         keyspace_sweep(call->space);
     return reply;
 }
-
-struct reply *redis_execute(struct keyspace *space, struct replies *replies, const struct text *arguments, size_t count)
-{
-    const struct command *command = command_find(arguments[0]);
-    if (command == NULL)
-        return reply_error(replies, "ERR unknown command in the simulation");
-    if (!command_takes(command, count))
-        return reply_wrong_arity(replies, command);
-    struct command_call call = {
-        .space = space, .replies = replies, .command = command, .arguments = arguments, .count = count};
-    return command_execute(&call);
-}

@@ -30,7 +30,7 @@ enum command_flag {
 struct command_call {
     struct keyspace *space;
     struct replies *replies;
-    struct server *server;                /* NULL in the old simulation */
+    struct server *server;                /* NULL where a replica or a disk runs it again */
     struct server_connection *connection; /* NULL = the server itself */
     const struct command *command;
     const struct text *arguments; /* the command's name first; NUL behind each */
@@ -57,9 +57,6 @@ size_t command_place(const struct command *command);
 const struct command *command_at(size_t place); /* NULL behind the last */
 bool command_takes(const struct command *command, size_t count);
 struct reply *command_execute(struct command_call *call);
-/* In a keyspace without a server. */
-struct reply *redis_execute(struct keyspace *space, struct replies *replies, const struct text *arguments,
-                            size_t count);
 
 /* --- for commands ------------------------------------------------------------------------------------------------- */
 

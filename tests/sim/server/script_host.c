@@ -3,8 +3,6 @@
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lua.h>
 #include <lua5.1/lualib.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -19,7 +17,6 @@ struct script_host {
     const struct script_call *call; /* of the script that runs */
     struct table scripts;           /* by digest; each item's text is the struct script */
     int error_handler;
-    unsigned long long commands;
 };
 
 static struct script_host *host_of(lua_State *lua)
@@ -143,7 +140,6 @@ static struct reply *command_run(struct script_host *host)
         else
             return reply_error(replies, "ERR Lua redis lib command arguments must be strings or integers");
     }
-    host->commands++;
     return host->call->command(host->call->context, arguments, (size_t)count);
 }
 
@@ -312,7 +308,7 @@ static void globals_close(lua_State *lua)
     lua_setmetatable(lua, -2);
 }
 
-struct script_host *script_host_create(void)
+static struct script_host *script_host_create(void)
 {
     static const luaL_Reg redis[] = {{"call", redis_call},
                                      {"pcall", redis_pcall},
@@ -332,20 +328,6 @@ struct script_host *script_host_create(void)
     host->error_handler = luaL_ref(host->lua, LUA_REGISTRYINDEX);
     lua_settop(host->lua, 0);
     return host;
-}
-
-void script_host_destroy(struct script_host *host)
-{
-    size_t place = 0;
-    if (host == NULL)
-        return;
-    for (struct item *item; (item = table_next(&host->scripts, &place)) != NULL;) {
-        struct script *script = (struct script *)(void *)item->text;
-        free(script->source);
-    }
-    table_clear(&host->scripts);
-    lua_close(host->lua);
-    free(host);
 }
 
 struct script_host *script_host_shared(void)
@@ -422,44 +404,4 @@ struct reply *script_run(struct script_host *host, const struct script *script, 
     lua_settop(lua, 0);
     host->call = NULL;
     return reply;
-}
-
-/* --- without a server --------------------------------------------------------------------------------------------- */
-
-struct alone {
-    struct keyspace *space;
-    struct replies *replies;
-};
-
-static struct reply *alone_command(void *context, const struct text *arguments, size_t count)
-{
-    struct alone *alone = context;
-    return redis_execute(alone->space, alone->replies, arguments, count);
-}
-
-struct reply *script_run_alone(struct script_host *host, struct keyspace *space, struct replies *replies,
-                               const struct redis_script *script, const struct text *arguments, size_t keys,
-                               size_t count)
-{
-    struct reply *wrong = NULL;
-    struct alone alone = {space, replies};
-    const struct script *found = script->sha1 != NULL ? script_find(host, script->sha1) : NULL;
-    if (found == NULL)
-        found = script_load(host, (struct text){script->source, script->length}, replies, &wrong);
-    if (found == NULL) {
-        fprintf(stderr, "script %s: %s\n", script->name, wrong->text.bytes);
-        abort();
-    }
-    const struct script_call call = {.replies = replies,
-                                     .arguments = arguments,
-                                     .keys = keys,
-                                     .count = count,
-                                     .command = alone_command,
-                                     .context = &alone};
-    return script_run(host, found, &call);
-}
-
-unsigned long long script_host_commands(const struct script_host *host)
-{
-    return host->commands;
 }

@@ -5,7 +5,6 @@
 #ifndef SIM_SCRIPT_HOST_H
 #define SIM_SCRIPT_HOST_H
 
-#include "redis/request.h"
 #include "tests/sim/server/redis_reply.h"
 
 struct script_host;
@@ -26,8 +25,6 @@ struct script_call {
     void *context;
 };
 
-struct script_host *script_host_create(void);
-void script_host_destroy(struct script_host *host);
 /* The one of the process. It is never destroyed. */
 struct script_host *script_host_shared(void);
 
@@ -37,12 +34,5 @@ const struct script *script_load(struct script_host *host, struct text source, s
 /* NULL when none of that digest was ever loaded. */
 const struct script *script_find(const struct script_host *host, const char sha1[static 40]);
 struct reply *script_run(struct script_host *host, const struct script *script, const struct script_call *call);
-
-/* In a keyspace without a server. A script that does not compile aborts. */
-struct reply *script_run_alone(struct script_host *host, struct keyspace *space, struct replies *replies,
-                               const struct redis_script *script, const struct text *arguments, size_t keys,
-                               size_t count);
-/* Commands that scripts executed so far. */
-unsigned long long script_host_commands(const struct script_host *host);
 
 #endif

@@ -130,8 +130,6 @@ static long long connection_tell(struct command_call *call, struct server_connec
 struct reply *command_publish(struct command_call *call)
 {
     long long heard = 0;
-    if (call->server == NULL)
-        return reply_integer(call->replies, 0);
     for (struct list *link = call->server->connections.next; link != &call->server->connections; link = link->next)
         heard += connection_tell(call, list_owner(link, struct server_connection, link));
     return reply_integer(call->replies, heard);
@@ -153,7 +151,7 @@ static struct reply *listeners_tell(struct command_call *call)
 {
     struct reply *told = reply_array(call->replies, 2 * call->count);
     for (size_t i = 2; i < call->count; i++) {
-        const struct item *item = call->server != NULL ? table_find(&call->server->channels, call->arguments[i]) : NULL;
+        const struct item *item = table_find(&call->server->channels, call->arguments[i]);
         reply_add(told, reply_bulk(call->replies, call->arguments[i]));
         reply_add(told, reply_integer(call->replies, item != NULL ? (long long)item->score : 0));
     }

@@ -237,8 +237,6 @@ static bool section_is_wanted(const struct command_call *call, const struct sect
 struct reply *command_info(struct command_call *call)
 {
     struct buffer text = {0};
-    if (call->server == NULL)
-        return reply_bulk(call->replies, text_of("# Server\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n"));
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         if (!section_is_wanted(call, &sections[i]))
             continue;
