@@ -145,7 +145,7 @@ static bool producers_have_ended(void)
     for (unsigned i = 0; i < fleet.producer_count; i++)
         if (fleet.producers[i]->is_alive)
             return false;
-    return true;
+    return fleet.has_foreigner_ended;
 }
 
 static void worker_end(struct fleet_worker *worker)

@@ -115,7 +115,8 @@ struct fleet {
     struct process *producers[FLEET_PRODUCERS_MAX];
     struct fleet_task tasks[FLEET_TASKS_MAX];
     unsigned runs, vague_runs; /* of handlers that ended: as they said, and as somebody else may have decided */
-    unsigned nonsense;         /* texts that are no tasks, and were pushed */
+    bool has_foreigner_ended;
+    unsigned nonsense; /* texts that are no tasks, and were pushed */
     int64_t push_gap_ns, hold_ns, ttl_ms;
     enum fleet_peace peace;
     enum hf_isolation isolation; /* of handlers */

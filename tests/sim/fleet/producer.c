@@ -175,6 +175,7 @@ static void foreigner_acts(struct world_event *event)
         play_count("pushed from elsewhere", 1);
         buffer_fini(&text);
     } else if (fleet.nonsense == FLEET_NONSENSE_MAX) {
+        fleet.has_foreigner_ended = true;
         return;
     } else if (list_push(1, chance_pick(chance, 2) == 0 ? "{\"class\":7" : "nonsense")) {
         fleet.nonsense++;

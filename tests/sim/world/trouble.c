@@ -286,6 +286,8 @@ static void queue_trouble_begins(struct move *move, struct node *queue)
 {
     const struct trouble_scene *scene = trouble.scene;
     bool is_silent = chance_pick(&move->chance, 3) == 0;
+    if (!queue->is_up) /* its clients are gone, and it must not answer them */
+        return;
     switch ((enum queue_trouble)(move->other % QUEUE_TROUBLES)) {
     case QUEUE_RESTART:
     case QUEUE_FORGET:
