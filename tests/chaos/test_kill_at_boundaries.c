@@ -53,17 +53,17 @@ static const struct {
     {"operate_drop", "tests/chaos/test_kill_commands.c"},
     {"operate_free", "tests/chaos/test_kill_commands.c"},
     {"operate_pause", "tests/chaos/test_kill_commands.c"},
-    {"tick", "tests/integration/test_periodic.c"},
-    {"ticks", "tests/integration/test_periodic.c"},
+    {"tick", "tests/virtual/test_periodic.c"},
+    {"ticks", "tests/virtual/test_periodic.c"},
     {"call", "tests/virtual/test_control.c"},        /* moves no task */
     {"cancel", "tests/virtual/test_iteration.c"},    /* moves no task */
     {"culprit", "tests/integration/test_culprit.c"}, /* moves no task */
     {"skip", "tests/virtual/test_waiting_trouble.c"},
     /* of dry runs, which move no task of anybody */
-    {"dry_lease", "tests/integration/test_name_space.c"},
-    {"dry_take", "tests/integration/test_name_space.c"},
-    {"dry_forget", "tests/integration/test_name_space.c"},
-    {"keep", "tests/integration/test_name_space.c"},
+    {"dry_lease", "tests/virtual/test_name_space.c"},
+    {"dry_take", "tests/virtual/test_name_space.c"},
+    {"dry_forget", "tests/virtual/test_name_space.c"},
+    {"keep", "tests/virtual/test_name_space.c"},
     {"meet_guests", "tests/virtual/test_meeting.c"},
     {"meet_host", "tests/virtual/test_meeting.c"},
 };

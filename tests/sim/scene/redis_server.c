@@ -14,6 +14,8 @@
 
 enum { FIRST_PORT = 7000, SERVERS_MAX = 64 };
 
+#define COMMAND_NS (20 * NS_PER_US) /* what a command costs the test */
+
 struct redis_server {
     struct node *node;
     char *password;
@@ -71,6 +73,7 @@ char *redis_server_command(struct redis_server *server, const char *format, ...)
     char *command = NULL;
     invariant(vasprintf(&command, format, values) >= 0);
     va_end(values);
+    process_current()->ahead_ns += COMMAND_NS;
     node_catch_up(node);
     if (server->password != NULL)
         buffer_format(&line, "AUTH %s\r\n", server->password);

@@ -252,6 +252,37 @@ static struct reply *command_type(struct command_call *call)
     return reply_status(call->replies, call->value == NULL ? "none" : type_names[call->value->type]);
 }
 
+static void value_write(const struct value *value, struct buffer *out)
+{
+    size_t place = 0;
+    buffer_append_text(out, type_names[value->type]);
+    if (value->type == VALUE_STRING)
+        buffer_append(out, value->string.bytes, value->string.length);
+    bool is_row = value->type == VALUE_LIST || value->type == VALUE_STREAM;
+    for (size_t i = 0; is_row && i < value_count(value); i++) {
+        const struct text entry = value_entry(value, i);
+        buffer_format(out, " %zu:", entry.length);
+        buffer_append(out, entry.bytes, entry.length);
+    }
+    for (const struct item *item; (item = table_next(&value->table, &place)) != NULL;) {
+        buffer_format(out, " %zu:%zu:%.17g:", item->length, item->text_length, item->score);
+        buffer_append(out, item->name, item->length);
+        buffer_append(out, item->text_length > 0 ? item->text : "", item->text_length);
+    }
+}
+
+/* All of the value, not in the bytes that a server would write. */
+static struct reply *command_dump(struct command_call *call)
+{
+    struct buffer bytes = {0};
+    if (call->value == NULL)
+        return reply_nil(call->replies);
+    value_write(call->value, &bytes);
+    struct reply *reply = reply_bulk(call->replies, (struct text){bytes.bytes, bytes.length});
+    buffer_fini(&bytes);
+    return reply;
+}
+
 static struct reply *command_rename(struct command_call *call)
 {
     if (call->value == NULL)
@@ -508,6 +539,7 @@ static const struct command commands[] = {
     {"decrby", 3, TYPE_LATE, G, command_decrby},
     {"del", -2, KEYLESS, W, command_del},
     {"discard", 1, KEYLESS, N | COMMAND_AT_ONCE, command_discard},
+    {"dump", 2, TYPE_LATE, 0, command_dump},
     {"echo", 2, KEYLESS, 0, command_echo},
     {"eval", -3, KEYLESS, SCRIPT, command_eval},
     {"evalsha", -3, KEYLESS, SCRIPT, command_evalsha},

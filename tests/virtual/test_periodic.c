@@ -363,7 +363,7 @@ static void who_is_paused_pushes_nothing(void **state)
     assert_reply(server, "0", "EXISTS queue:a");
     periodic_pause(workers[0], false);
     wait_reply("LLEN queue:a", "1");
-    assert_int_equal(periodic_pushed(workers[0]), 1);
+    loop_await(loop, periodic_pushed(workers[0]) == 1);
     periodic_pause(workers[0], true);
     periodic_pause(workers[0], false);
     loop_for(loop, 200 * NS_PER_MS);
