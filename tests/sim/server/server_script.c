@@ -1,5 +1,6 @@
 /* EVAL, EVALSHA, SCRIPT. */
 #include "base/memory.h"
+#include "redis/request.h"
 #include "tests/sim/server/server_private.h"
 
 /* --- names, for those who look ------------------------------------------------------------------------------------ */
