@@ -81,11 +81,42 @@ static void group_make(void)
         play_violated("group", "the operator could not make a group of healthy nodes");
 }
 
+static void path_cut(unsigned client, unsigned node, bool is_cut)
+{
+    struct host *here = schedule.clients[client].host, *there = schedule.nodes[node]->host;
+    network_path(here, there)->is_cut = network_path(there, here)->is_cut = is_cut;
+}
+
+/* Each client has hardly a majority: what one of those forgets is missed at once. */
+static void paths_cut(void)
+{
+    bool are_narrow =
+        schedule.is_exclusive && !schedule.is_minor && schedule.node_count > 1 && chance_pick(&schedule.chance, 2) == 0;
+    for (unsigned i = 0; are_narrow && i < schedule.client_count; i++) {
+        unsigned first = chance_pick(&schedule.chance, schedule.node_count);
+        if (!play_move("client%u is cut off from a minority of the nodes, from %u on", i, first))
+            continue;
+        play_count("cut off from a minority", 1);
+        for (unsigned k = 0; k < schedule.node_count / 2; k++)
+            path_cut(i, (first + k) % schedule.node_count, true);
+    }
+}
+
+static void paths_heal(void)
+{
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        for (unsigned k = 0; k < schedule.node_count; k++)
+            path_cut(i, k, false);
+    network_heal();
+}
+
 static void trouble_play(void)
 {
+    paths_cut();
     trouble_begin();
     run_for(TROUBLE_NS);
     trouble_end();
+    paths_heal();
     for (unsigned i = 0; i < schedule.node_count; i++)
         if (!schedule.was_replaced || i != schedule.replaced)
             lock_node_move_end(i);

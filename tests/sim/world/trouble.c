@@ -361,6 +361,16 @@ static void process_goes_on(struct process *process)
         process_resume(process);
 }
 
+/* A process that has seen a later time already must not see it again. */
+static void clock_rate(struct move *move, struct host *host)
+{
+    for (struct list *link = host->processes.next; link != &host->processes; link = link->next)
+        if (instant_before(world_time(), list_owner(link, struct process, link)->free_at))
+            return;
+    int64_t most_ppb = trouble.scene->drift_ppb / 2;
+    host_set_rate(host, chance_between(&move->chance, -most_ppb, most_ppb));
+}
+
 static void move_act(struct move *move)
 {
     struct process *process = trouble.scene->process(process_at(move->victim));
@@ -404,8 +414,7 @@ static void move_act(struct move *move)
             clock_step(move);
         return;
     case RATE:
-        host_set_rate(host_at(move->victim),
-                      chance_between(&move->chance, -trouble.scene->drift_ppb / 2, trouble.scene->drift_ppb / 2));
+        clock_rate(move, host_at(move->victim));
         return;
     case QUEUE:
         queue_trouble_begins(move, trouble.scene->queue);
