@@ -14,6 +14,9 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 for i = 3, #KEYS, 3 do
     local list = waiting_list(KEYS[i], KEYS[i + 1], KEYS[1], KEYS[2], now)
+    if list.works() then
+        redis.call('HDEL', KEYS[i + 1], '') -- a node that takes no writes says so here, before anything is done
+    end
     list.give_up(jid)
     if not is_handed_on then
         redis.call('DEL', KEYS[i + 2])
