@@ -44,12 +44,17 @@ static bool is_any_paused(void)
 
 /* --- the order ---------------------------------------------------------------------------------------------------- */
 
-/* The one that has the lock, or is about to: whoever is claimed as its heir comes behind it. */
+static bool is_named(const struct fleet_task *task, const struct server_event *event, size_t argument)
+{
+    return event->count > event->keys + argument &&
+           text_is(event->arguments[event->keys + argument], text_of(task->jid));
+}
+
+/* The one that has the lock, or is about to: whoever is claimed as its heir comes behind it. Or the one that gives up
+ * its place by the same call. */
 static bool is_holder(const struct fleet_task *task, const struct server_event *event)
 {
-    if (!is_by(event, "heir") || event->count < event->keys + 6)
-        return false;
-    return text_is(event->arguments[event->keys + 5], text_of(task->jid));
+    return (is_by(event, "heir") && is_named(task, event, 5)) || (is_by(event, "free") && is_named(task, event, 1));
 }
 
 static void order_check(const struct fleet_task *task, const struct server_event *event)

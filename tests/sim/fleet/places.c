@@ -22,6 +22,8 @@
 
 /* The lease, a look every 5 s, and what it takes to find out that a connection is gone, and to begin. */
 #define RECOVERY_NS (24 * NS_PER_S)
+/* Whoever could not reach the node watches for a lease before it takes others for dead (lease_guard.h). */
+#define WATCH_NS (15 * NS_PER_S)
 
 enum { SHELVES_MAX = 96 };
 
@@ -386,7 +388,8 @@ static void recovery_check(struct fleet_task *task)
     task->is_orphan = true;
     int64_t ns = instant_since(task->orphan_at, world_time()),
             well_ns = instant_since(fleet.healthy_since, world_time());
-    if (ns > RECOVERY_NS && well_ns > RECOVERY_NS)
+    int64_t bound_ns = RECOVERY_NS + (fleet.peace == PEACE_KILLS ? 0 : WATCH_NS);
+    if (ns > bound_ns && well_ns > bound_ns)
         play_violated("recovery", "%s is claimed by process %d, which is dead for %.1f s", task->jid,
                       (int)task->claimer, (double)ns / 1e9);
 }
