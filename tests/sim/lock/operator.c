@@ -93,6 +93,8 @@ void lock_group_replace(void *argument)
     world_tell("%s replaced: %d %s", schedule.names[index], (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
     schedule.is_replacing = false;
+    if (end == REDLOCK_NODES_REFUSED && schedule.is_calm) /* it was begun before, and others went on without it */
+        server_evict(schedule.spare->server, SIZE_MAX, 1);
     if (end != REDLOCK_NODES_DONE)
         return;
     play_count("replaced a node", 1);
