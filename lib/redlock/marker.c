@@ -157,6 +157,17 @@ bool marker_same_membership(const struct marker *a, const struct marker *b)
     return true;
 }
 
+bool marker_follows(const struct marker *marker, const struct marker *before)
+{
+    uint32_t changed = 0;
+    if (strcmp(marker->group, before->group) != 0 || marker->place_count != before->place_count ||
+        marker->max_ttl_ms != before->max_ttl_ms)
+        return false;
+    for (unsigned place = 0; place < before->place_count; place++)
+        changed += strcmp(marker->places[place], before->places[place]) != 0;
+    return marker->generation == before->generation + changed;
+}
+
 int marker_place_of(const struct marker *marker, const char *id)
 {
     for (unsigned i = 0; i < marker->place_count && id[0] != '\0'; i++)

@@ -55,6 +55,8 @@ size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX]);
 
 /* The same membership: group, generation, max_ttl and places; self and run may differ. */
 bool marker_same_membership(const struct marker *a, const struct marker *b);
+/* The same membership, or one that changes some of its places, each once. */
+bool marker_follows(const struct marker *marker, const struct marker *before);
 /* The place that has this id, or -1; a vacant place ("") is nobody's. */
 int marker_place_of(const struct marker *marker, const char *id);
 /* Exactly so many lower-case hexadecimal digits: what ids, groups and runs are made of. */

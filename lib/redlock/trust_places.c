@@ -48,7 +48,7 @@ bool trust_is_recorded(const struct trust *trust, unsigned index)
 }
 
 /* A marker of another run may be an old one (a dump that was loaded). A doubt is written by whoever knew better. */
-static bool may_testify(const struct trust_node *node)
+bool trust_may_testify(const struct trust_node *node)
 {
     enum trust_proof proof = trust_proof_of(node);
     return proof == PROOF_GOOD || proof == PROOF_DOUBTED;
@@ -98,7 +98,7 @@ bool trust_is_confirmed(const struct trust *trust, unsigned index)
     unsigned confirmed = 0;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *other = &trust->node[i];
-        confirmed += is_seen_since(trust, index, i) && may_testify(other) &&
+        confirmed += is_seen_since(trust, index, i) && trust_may_testify(other) &&
                      marker_same_membership(&other->marker, &trust->group);
     }
     return confirmed >= quorum(trust) || is_majority_bare(trust);
@@ -106,23 +106,11 @@ bool trust_is_confirmed(const struct trust *trust, unsigned index)
 
 /* --- changes of the group's membership ------------------------------------------------------------------------ */
 
-/* The group's membership, or one that changes some of its places once. Where a place was changed twice since, this
- * process cannot tell which change came first, and leaves it to those who can. */
-static bool follows(const struct trust *trust, const struct marker *marker)
-{
-    const struct marker *group = &trust->group;
-    uint32_t changed = 0;
-    if (strcmp(marker->group, group->group) != 0 || marker->place_count != group->place_count ||
-        marker->max_ttl_ms != group->max_ttl_ms)
-        return false;
-    for (unsigned place = 0; place < group->place_count; place++)
-        changed += strcmp(marker->places[place], group->places[place]) != 0;
-    return marker->generation == group->generation + changed;
-}
-
+/* Where a place was changed twice since, this process cannot tell which change came first, and leaves it to those who
+ * can. */
 static bool is_witness(const struct trust *trust, const struct trust_node *node)
 {
-    return may_testify(node) && follows(trust, &node->marker);
+    return trust_may_testify(node) && marker_follows(&node->marker, &trust->group);
 }
 
 /* The new id of the place in the markers, "" when an operator makes it vacant; NULL when no marker changes it. Of two
@@ -219,16 +207,23 @@ static bool take_group(const struct trust *trust, struct marker *marker)
     return true;
 }
 
-bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted)
+/* As the group that was adopted wants it. */
+static bool group_wants(const struct trust *trust, unsigned index, struct marker *wanted)
 {
     const struct trust_node *node = &trust->node[index];
     bool changed = false;
-    if (!trust->has_group || !node->seen || !node->has_marker || strcmp(node->marker.group, trust->group.group) != 0)
-        return false;
     *wanted = node->marker;
     if (wanted->generation <= trust->group.generation && !marker_same_membership(wanted, &trust->group))
         return take_group(trust, wanted);
     for (unsigned place = 0; place < trust->group.place_count && is_witness(trust, node); place++)
         changed |= take_change(trust, wanted, place);
     return changed;
+}
+
+bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted)
+{
+    const struct trust_node *node = &trust->node[index];
+    if (!node->seen || !node->has_marker || (trust->has_group && strcmp(node->marker.group, trust->group.group) != 0))
+        return false;
+    return (trust->has_group && group_wants(trust, index, wanted)) || trust_mends(trust, index, wanted);
 }

@@ -80,8 +80,13 @@ void trust_know_recorded(struct trust *trust, unsigned index, struct instant now
 void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look);
 /* Whether enough others, inspected since the node was seen without a marker, have the group's membership. */
 bool trust_is_confirmed(const struct trust *trust, unsigned index);
+/* Its marker is no memory of long ago. */
+bool trust_may_testify(const struct trust_node *node);
 /* False when the membership in the node's marker stays as it is. */
 bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted);
+/* trust_torn.c. The membership that the node's marker is to take where none has a quorum; false when there is none. */
+bool trust_mends(const struct trust *trust, unsigned index, struct marker *wanted);
+
 bool trust_names_place(const struct trust *trust, unsigned index, const char *id);
 bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id);
 
