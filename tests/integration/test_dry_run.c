@@ -154,8 +154,8 @@ static struct program long_run(void)
     struct program program =
         run_start("--private=3 --for 60s --rate 100/s --resources 5 --threads 4 --processes 2 --json "
                   "--fault 500ms:stop:lock2:10ms");
-    test_await(has_said(&program, "lock2 was stopped")); /* so the load lasts, and there is something to tell */
-    test_await(processes_left() == 1 + 1 + 2 * 2 + 4);   /* itself, its janitor, workers and their zygotes, servers */
+    await_said(&program, "lock2 was stopped");         /* so the load lasts, and there is something to tell */
+    test_await(processes_left() == 1 + 1 + 2 * 2 + 4); /* itself, its janitor, workers and their zygotes, servers */
     return program;
 }
 
@@ -310,7 +310,7 @@ static void an_interrupt_ends_a_what_if_with_the_points_so_far(void **state)
     (void)state;
     struct program program = run_start("--private=1 --for 20s --rate 100/s --json --what-if threads=2,4 "
                                        "--fault 500ms:stop:lock1:10ms");
-    test_await(has_said(&program, "lock1 was stopped"));
+    await_said(&program, "lock1 was stopped");
     signal_until_it_ends(&program);
     run_end_well(&program);
     assert_true(found.was_interrupted);

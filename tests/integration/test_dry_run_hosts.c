@@ -228,7 +228,7 @@ static void nodes_of_others_get_no_faults(void **state)
 /* The id that a run tells at its beginning. */
 static void id_of(struct program *program, char id[ID_BYTES + 1])
 {
-    test_await(has_said(program, "dry-run --join "));
+    await_said(program, "dry-run --join ");
     char *said = program_error_text(program);
     snprintf(id, ID_BYTES + 1, "%s", strstr(said, "--join ") + strlen("--join "));
     free(said);
@@ -301,7 +301,7 @@ static void a_guest_that_dies_is_missed(void **state)
     test_await(has_keys(queue, "hf:2:dry:*:stat:processed"));
     kill(guest.pid, SIGKILL);
     assert_int_equal(run_end(&guest), -1);
-    test_await(has_said(&first, "is not heard of any more"));
+    await_said(&first, "is not heard of any more");
     kill(first.pid, SIGINT);
     assert_int_equal(run_end(&first), 0);
     assert_true(found.done > 0);

@@ -1,7 +1,6 @@
 /* What a queue node refuses for a while: writing while it is out of memory, everything while it loads its data. */
 #include "tests/support/test.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,48 +39,33 @@ static void test_settling_works_without_memory(void **state)
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
-/* Restarts it beside the loop; the thread lives on, because the server dies with it. */
-static struct {
-    pthread_t thread;
-    pthread_mutex_t held;
-} restarter = {.held = PTHREAD_MUTEX_INITIALIZER};
-
-static void *restart(void *context)
-{
-    redis_server_restart(context);
-    pthread_mutex_lock(&restarter.held);
-    pthread_mutex_unlock(&restarter.held);
-    redis_server_kill(context);
-    return NULL;
-}
-
 static bool is_refused_as_loading(void *context)
 {
     return strstr(redis_node_reason(context), "LOADING") != NULL;
 }
 
+/* It would load for ten seconds, and is not slow any more once somebody was refused. */
 static void test_the_node_loads_its_data(void **state)
 {
     (void)state;
     struct redis_server *slow = redis_server_start(&(struct redis_server_options){
-        .config = "appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0\nkey-load-delay 300\n"});
+        .config = "appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0\nkey-load-delay 500\n"});
     queue_probe_start(&probe, loop, redis_server_port(slow), "a", NULL);
-    free(redis_server_command(slow, "EVAL \"for i = 1, 5000 do redis.call('SET', 'key' .. i, i) end\" 0"));
+    free(redis_server_command(slow, "EVAL \"for i = 1, 20000 do redis.call('SET', 'key' .. i, i) end\" 0"));
     free(redis_server_command(slow, "LPUSH queue:a one two"));
     queue_probe_claim(&probe, 0, "one");
     queue_listen(probe.queue, true);
 
-    pthread_mutex_lock(&restarter.held);
-    redis_server_kill(slow);
-    assert_int_equal(pthread_create(&restarter.thread, NULL, restart, slow), 0);
+    redis_server_restart_begin(slow);
     queue_probe_turn(&probe, 0, true);
     assert_true(loop_until(loop, is_refused_as_loading, queue_node(probe.queue), TEST_PATIENCE_NS));
+    char *reply = redis_server_command(slow, "CONFIG SET key-load-delay 0");
+    assert_string_equal(reply, "OK");
+    free(reply);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "two");
 
     queue_probe_stop(&probe);
-    pthread_mutex_unlock(&restarter.held);
-    pthread_join(restarter.thread, NULL);
     redis_server_destroy(slow);
 }
 

@@ -170,6 +170,19 @@ static inline bool has_said(const struct program *program, const char *text)
     return has;
 }
 
+/* Waits for it; tells what it said instead, when it ended or took too long. */
+static inline void await_said(const struct program *program, const char *text)
+{
+    struct instant patience = instant_after(instant_now(), TEST_PATIENCE_NS);
+    siginfo_t end = {.si_pid = 0};
+    while (!has_said(program, text)) {
+        if (end.si_pid != 0 || instant_reached(instant_now(), patience))
+            fail_msg("it did not say \"%s\", but: %s", text, program_error_text(program));
+        assert_int_equal(waitid(P_PID, (id_t)program->pid, &end, WEXITED | WNOHANG | WNOWAIT), 0);
+        poll(NULL, 0, 1);
+    }
+}
+
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
 static inline int place_make(void **state)
