@@ -93,11 +93,13 @@ void lock_group_replace(void *argument)
     world_tell("%s replaced: %d %s", schedule.names[index], (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
     schedule.is_replacing = false;
-    if (end == REDLOCK_NODES_REFUSED && schedule.is_calm) /* it was begun before, and others went on without it */
+    /* It was begun before, and others went on without it: the new one is configured, and gets its place by healing. */
+    bool is_left_to_healing = end == REDLOCK_NODES_REFUSED && schedule.is_calm;
+    if (is_left_to_healing)
         server_evict(schedule.spare->server, SIZE_MAX, 1);
-    if (end != REDLOCK_NODES_DONE)
+    if (end != REDLOCK_NODES_DONE && !is_left_to_healing)
         return;
-    play_count("replaced a node", 1);
+    play_count(is_left_to_healing ? "replaced a node by healing" : "replaced a node", 1);
     schedule.was_replaced = true;
     schedule.former[index] = schedule.nodes[index];
     schedule.nodes[index] = schedule.spare;
