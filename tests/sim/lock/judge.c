@@ -18,7 +18,7 @@
 
 #include "tests/sim/lock/schedule.h"
 
-#define RECORD_NS (12 * NS_PER_S) /* clients may notice late that the connection is dead */
+#define RECORD_NS (20 * NS_PER_S) /* clients may notice late that the connection is dead */
 
 #define schedule lock_schedule
 
