@@ -218,7 +218,8 @@ static void test_an_observer_is_told_of_every_command_once(void **state)
 {
     struct place *place = *state;
     struct told told = {""};
-    static const struct redis_script script = {.name = "two", .sha1 = "7f923f79fe76194c868d7e1d0820de36700eb649"};
+    static const struct redis_script script = {
+        .name = "two", .sha1 = "7f923f79fe76194c868d7e1d0820de36700eb649", .source = "return 2", .length = 8};
     const struct redis_script *scripts[] = {&script};
     server_name_scripts(scripts, 1);
     server_observe(place->server, observe, &told);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "queue/scripts.h"
 #include "tests/sim/world/trouble.h"
 
 #define MAKE_NS    (5 * NS_PER_S)
@@ -226,7 +225,6 @@ static void calm_pass(void)
 void fleet_play(uint64_t seed)
 {
     struct instant begun = world_time();
-    server_name_scripts(queue_scripts, QUEUE_SCRIPT_COUNT);
     if (!world_is_told()) /* what commands print is of no interest */
         stderr = fopen("/dev/null", "w");
     stdout = fopen("/dev/null", "w");

@@ -224,8 +224,8 @@ static struct reply *command_time(struct command_call *call)
 {
     struct reply *reply = reply_array(call->replies, 2);
     long long now_us = call->space->now_us;
-    reply_add(reply, reply_bulk(call->replies, replies_format(call->replies, "%lld", now_us / 1000000)));
-    reply_add(reply, reply_bulk(call->replies, replies_format(call->replies, "%lld", now_us % 1000000)));
+    reply_add(reply, reply_number(call->replies, now_us / 1000000));
+    reply_add(reply, reply_number(call->replies, now_us % 1000000));
     return reply;
 }
 

@@ -124,7 +124,7 @@ struct reply *command_hincrby(struct command_call *call)
         return reply_error(call->replies, "ERR increment or decrement would overflow");
     if (item == NULL)
         item = table_add(&call_value(call, VALUE_HASH)->table, call->arguments[2]);
-    item_set_text(item, replies_format(call->replies, "%lld", number));
+    item_set_text(item, replies_number(call->replies, number));
     call_changed(call);
     return reply_integer(call->replies, number);
 }

@@ -230,7 +230,7 @@ static struct reply *count_by(struct command_call *call, long long step)
         return reply_not_integer(call);
     if (__builtin_add_overflow(number, step, &number))
         return reply_error(call->replies, "ERR increment or decrement would overflow");
-    string_set(call_value(call, VALUE_STRING), replies_format(call->replies, "%lld", number));
+    string_set(call_value(call, VALUE_STRING), replies_number(call->replies, number));
     call_changed(call);
     return reply_integer(call->replies, number);
 }

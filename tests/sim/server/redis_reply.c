@@ -7,13 +7,25 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 
-enum { BLOCK_BYTES = 32 * 1024 };
+enum { BLOCK_BYTES = 32 * 1024, NUMBER_SIZE = 24 };
 
 struct replies_block {
     struct replies_block *next;
     size_t used, size;
     _Alignas(16) char bytes[];
 };
+
+/* The digits before `end`; where they begin. */
+static char *digits_write(char *end, long long number)
+{
+    unsigned long long rest = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
+    do
+        *--end = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (number < 0)
+        *--end = '-';
+    return end;
+}
 
 void replies_fini(struct replies *replies)
 {
@@ -63,16 +75,27 @@ struct text replies_text(struct replies *replies, struct text text)
 
 struct text replies_format(struct replies *replies, const char *format, ...)
 {
+    enum { MOSTLY = 64 };
     va_list arguments;
+    char *text = replies_take(replies, MOSTLY);
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(text, MOSTLY, format, arguments);
     va_end(arguments);
     invariant(length >= 0);
-    char *text = replies_take(replies, (size_t)length + 1);
-    va_start(arguments, format);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
-    va_end(arguments);
+    if (length >= MOSTLY) {
+        text = replies_take(replies, (size_t)length + 1);
+        va_start(arguments, format);
+        vsnprintf(text, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
     return (struct text){text, (size_t)length};
+}
+
+struct text replies_number(struct replies *replies, long long number)
+{
+    char *text = replies_take(replies, NUMBER_SIZE), *at = digits_write(text + NUMBER_SIZE - 1, number);
+    text[NUMBER_SIZE - 1] = '\0';
+    return (struct text){at, (size_t)(text + NUMBER_SIZE - 1 - at)};
 }
 
 static struct reply *reply_new(struct replies *replies, enum reply_kind kind, struct text text)
@@ -102,6 +125,11 @@ struct reply *reply_integer(struct replies *replies, long long integer)
 struct reply *reply_bulk(struct replies *replies, struct text text)
 {
     return reply_new(replies, REPLY_BULK, replies_text(replies, text));
+}
+
+struct reply *reply_number(struct replies *replies, long long number)
+{
+    return reply_new(replies, REPLY_BULK, replies_number(replies, number));
 }
 
 struct reply *reply_status(struct replies *replies, const char *text)
@@ -142,15 +170,10 @@ struct reply *reply_score(struct replies *replies, double score)
 
 static void number_write(char kind, long long number, struct buffer *out)
 {
-    char digits[24], *end = digits + sizeof digits, *at = end;
-    unsigned long long rest = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
-    *--at = '\n';
-    *--at = '\r';
-    do
-        *--at = (char)('0' + rest % 10);
-    while ((rest /= 10) > 0);
-    if (number < 0)
-        *--at = '-';
+    char text[NUMBER_SIZE + 3], *end = text + sizeof text;
+    end[-1] = '\n';
+    end[-2] = '\r';
+    char *at = digits_write(end - 2, number);
     *--at = kind;
     buffer_append(out, at, (size_t)(end - at));
 }

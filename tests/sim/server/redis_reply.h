@@ -32,12 +32,14 @@ void replies_fini(struct replies *replies);  /* a zeroed one is empty */
 void replies_clear(struct replies *replies); /* keeps some memory for the next */
 void *replies_take(struct replies *replies, size_t size);
 struct text replies_text(struct replies *replies, struct text text);
+struct text replies_number(struct replies *replies, long long number);
 struct text replies_format(struct replies *replies, const char *format, ...) PRINTF_LIKE(2, 3);
 
 struct reply *reply_nil(struct replies *replies);
 struct reply *reply_nil_array(struct replies *replies);
 struct reply *reply_integer(struct replies *replies, long long integer);
 struct reply *reply_bulk(struct replies *replies, struct text text);
+struct reply *reply_number(struct replies *replies, long long number); /* as a text */
 struct reply *reply_status(struct replies *replies, const char *text);
 struct reply *reply_error(struct replies *replies, const char *text);
 struct reply *reply_array(struct replies *replies, size_t most); /* empty */

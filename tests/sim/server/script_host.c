@@ -5,6 +5,7 @@
 #include <lua5.1/lualib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/memory.h"
 #include "queue/digest.h"
 #include "tests/sim/server/redis_commands.h"
@@ -377,6 +378,17 @@ const struct script *script_load(struct script_host *host, struct text source, s
     item_set_text(table_add(&host->scripts, (struct text){script.sha1, 40}),
                   (struct text){(const char *)&script, sizeof script});
     return script_find(host, script.sha1);
+}
+
+void script_call_by(struct script_host *host, struct text source, const char *name)
+{
+    struct reply *wrong = NULL;
+    struct replies replies = {0};
+    const struct script *script = script_load(host, source, &replies, &wrong);
+    invariant(script != NULL);
+    struct item *item = table_find(&host->scripts, (struct text){script->sha1, 40});
+    ((struct script *)(void *)item->text)->name = name;
+    replies_fini(&replies);
 }
 
 static void table_set(lua_State *lua, const char *name, const struct text *texts, size_t count)

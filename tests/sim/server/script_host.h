@@ -11,7 +11,8 @@ struct script_host;
 
 struct script {
     char sha1[41];
-    int function; /* in Lua */
+    const char *name; /* NULL = none was given */
+    int function;     /* in Lua */
     size_t length;
     char *source;
 };
@@ -33,6 +34,8 @@ const struct script *script_load(struct script_host *host, struct text source, s
                                  struct reply **wrong);
 /* NULL when none of that digest was ever loaded. */
 const struct script *script_find(const struct script_host *host, const char sha1[static 40]);
+/* Under that name from now on, which stays where it is. */
+void script_call_by(struct script_host *host, struct text source, const char *name);
 struct reply *script_run(struct script_host *host, const struct script *script, const struct script_call *call);
 
 #endif

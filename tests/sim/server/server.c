@@ -104,6 +104,21 @@ void server_restart(struct server *server, enum server_memory memory, int64_t no
     run_begin(server);
 }
 
+/* --- buffers ------------------------------------------------------------------------------------------------------- */
+
+/* Most connections are idle, and all servers of the process take turns with these: fewer pages are touched. */
+static struct buffer spare_in, spare_out;
+
+/* Moves the memory of `from`, which is empty; nothing that anybody needs is lost. */
+static void buffer_take(struct buffer *to, struct buffer *from)
+{
+    if (to->capacity >= from->capacity)
+        return;
+    buffer_fini(to);
+    *to = *from;
+    *from = (struct buffer){0};
+}
+
 /* --- connections -------------------------------------------------------------------------------------------------- */
 
 struct server_connection *server_accept(struct server *server, void *context,
@@ -132,6 +147,8 @@ void connection_write(struct server_connection *connection, const struct reply *
 {
     if (connection->is_dead)
         return;
+    if (connection->out.capacity == 0)
+        buffer_take(&connection->out, &spare_out);
     if (connection->out.length == 0)
         list_append(&connection->server->talking, &connection->talking_link);
     reply_write(reply, &connection->out);
@@ -197,10 +214,11 @@ static struct value *evictable(struct server *server, bool has_expiry)
 /* Whether the server is out of memory, after it has evicted what it may. */
 static bool server_lacks_memory(struct server *server)
 {
-    const char *policy = setting_text(server, "maxmemory-policy").bytes;
-    bool may_evict = strcmp(policy, "noeviction") != 0;
     if (server->maxmemory <= 0)
         return server->is_out_of_memory;
+    const char *policy = setting_text(server, "maxmemory-policy").bytes;
+    bool may_evict = strcmp(policy, "noeviction") != 0;
+
     struct value *value = NULL;
     while (may_evict && server_used_memory(server) > server->maxmemory &&
            (value = evictable(server, strncmp(policy, "volatile", 8) == 0)) != NULL)
@@ -276,7 +294,7 @@ static void command_observe(struct server *server, struct server_connection *con
     if (server->observe == NULL)
         return;
     if ((command->flags & COMMAND_RUNS_SCRIPT) != 0)
-        script_event_fill(server, arguments, count, &event);
+        script_event_fill(server, arguments, &event);
     server->observe(server->observer, &event);
 }
 
@@ -357,10 +375,12 @@ static void connection_consume(struct server_connection *connection)
         connection_execute(connection, arguments, count);
     }
     replies_clear(&connection->server->replies);
-    if (connection->read == connection->in.length)
+    if (connection->read == connection->in.length) {
         buffer_clear(&connection->in);
-    else
+        buffer_take(&spare_in, &connection->in);
+    } else {
         buffer_drop_front(&connection->in, connection->read);
+    }
     connection->read = 0;
 }
 
@@ -372,6 +392,8 @@ void server_settle(struct server *server)
         struct server_connection *connection = list_owner(link, struct server_connection, talking_link);
         connection->send(connection->context, connection->out.bytes, connection->out.length);
         buffer_clear(&connection->out);
+        buffer_take(&spare_out, &connection->out);
+
         if (connection->closes_after_reply)
             connection_kill(connection);
     }
@@ -386,6 +408,8 @@ void server_receive(struct server_connection *connection, const char *bytes, siz
 {
     struct server *server = connection->server;
     server->space.now_us = now_us;
+    if (connection->in.capacity == 0)
+        buffer_take(&connection->in, &spare_in);
     buffer_append(&connection->in, bytes, length);
     connection_consume(connection);
     server_settle(server);

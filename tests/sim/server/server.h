@@ -100,7 +100,7 @@ struct server_event {
 /* Called behind every command and script, not for the commands of a script. */
 void server_observe(struct server *server, void (*observe)(void *context, const struct server_event *event),
                     void *context);
-/* For all servers of the process: `scripts` stays where it is. */
+/* For all servers of the process, whose names stay where they are. They are compiled now: who forks does that first. */
 void server_name_scripts(const struct redis_script *const *scripts, size_t count);
 
 #endif

@@ -198,6 +198,6 @@ const char *user_refusal(const struct server_connection *connection, const struc
 const char *user_refusal_in_script(const struct server_connection *connection, const struct command *command);
 
 /* --- server_script.c ---------------------------------------------------------------------------------------------- */
-void script_event_fill(struct server *server, const struct text *arguments, size_t count, struct server_event *event);
+void script_event_fill(struct server *server, const struct text *arguments, struct server_event *event);
 
 #endif

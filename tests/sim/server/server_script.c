@@ -1,33 +1,25 @@
 /* EVAL, EVALSHA, SCRIPT. */
-#include "base/memory.h"
 #include "redis/request.h"
 #include "tests/sim/server/server_private.h"
 
 /* --- names, for those who look ------------------------------------------------------------------------------------ */
 
-/* By digest; the text is the name. Of all servers of the process. */
-static struct table names;
-
 void server_name_scripts(const struct redis_script *const *scripts, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct text sha1 = {scripts[i]->sha1, 40};
-        struct item *item = table_find(&names, sha1);
-        item_set_text(item != NULL ? item : table_add(&names, sha1), text_of(scripts[i]->name));
-    }
+    for (size_t i = 0; i < count; i++)
+        script_call_by(script_host_shared(), (struct text){scripts[i]->source, scripts[i]->length}, scripts[i]->name);
 }
 
-void script_event_fill(struct server *server, const struct text *arguments, size_t count, struct server_event *event)
+void script_event_fill(struct server *server, const struct text *arguments, struct server_event *event)
 {
     struct reply *wrong = NULL;
     long long keys = 0;
-    (void)count;
-    const struct item *name = table_find(&names, arguments[1]);
-    event->script = name != NULL ? name->text : arguments[1].bytes;
-    if (strcmp(event->command, "eval") == 0) {
-        const struct script *script = script_load(server->host_of_scripts, arguments[1], &server->replies, &wrong);
-        event->script = script != NULL ? script->sha1 : "";
-    }
+    const struct script *script = NULL;
+    if (strcmp(event->command, "eval") == 0)
+        script = script_load(server->host_of_scripts, arguments[1], &server->replies, &wrong);
+    else if (arguments[1].length == 40)
+        script = script_find(server->host_of_scripts, arguments[1].bytes);
+    event->script = script == NULL ? arguments[1].bytes : script->name != NULL ? script->name : script->sha1;
     event->arguments += 2;
     event->count -= 2;
     (void)text_integer(arguments[2], &keys);

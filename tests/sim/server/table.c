@@ -2,10 +2,27 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "base/memory.h"
 
 enum { FEW = 8 };
+
+/* Eight bytes at a time. */
+static uint64_t hash_of(struct text text)
+{
+    uint64_t hash = text.length * UINT64_C(0x9e3779b97f4a7c15), word = 0;
+    size_t i = 0;
+    for (; i + sizeof word <= text.length; i += sizeof word) {
+        memcpy(&word, text.bytes + i, sizeof word);
+        hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
+        hash ^= hash >> 32;
+    }
+    if (i < text.length) {
+        word = 0;
+        memcpy(&word, text.bytes + i, text.length - i);
+        hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
+    }
+    return hash ^ hash >> 29;
+}
 
 void table_clear(struct table *table)
 {
@@ -73,7 +90,7 @@ struct item *table_find(const struct table *table, struct text name)
 {
     if (table->count == 0)
         return NULL;
-    uint64_t hash = hash_bytes(0, name.bytes, name.length);
+    uint64_t hash = hash_of(name);
     if (table->index == NULL) {
         for (size_t i = 0; i < table->used; i++)
             if (table->places[i] != NULL && item_is(table->places[i], hash, name))
@@ -115,7 +132,7 @@ static void room_make(struct table *table)
 struct item *table_add(struct table *table, struct text name)
 {
     struct item *item = memory_zeroed(1, sizeof *item + name.length + 1);
-    item->hash = hash_bytes(0, name.bytes, name.length);
+    item->hash = hash_of(name);
     item->order = ++table->next_order;
     item->length = name.length;
     if (name.length > 0)

@@ -13,6 +13,9 @@
 
 #include "base/invariant.h"
 #include "base/log.h"
+#include "queue/scripts.h"
+#include "redlock/scripts.h"
+#include "tests/sim/server/server.h"
 #include "tests/sim/world/network.h"
 #include "tests/sim/world/world.h"
 
@@ -240,6 +243,8 @@ uint64_t play_all(const struct play *of)
     play.result = mmap(NULL, sizeof *play.result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     invariant(play.result != MAP_FAILED);
     without_read();
+    server_name_scripts(queue_scripts, QUEUE_SCRIPT_COUNT);
+    server_name_scripts(redlock_scripts, REDLOCK_SCRIPT_COUNT);
     for (; played < wanted && violations < 10; played++) {
         if (limit_ns > 0 && instant_since(begun, instant_now()) > limit_ns)
             break;
