@@ -75,7 +75,7 @@ static void terms_draw(struct redlock_terms *terms)
 
 static void client_make(struct lock_client *client, unsigned number)
 {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "client%u", number);
     client->number = number;
     client->host = host_create(name);
