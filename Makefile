@@ -235,8 +235,10 @@ SOAK ?= 100000:6:15:600:1
 soak: tests ## 100,000 tasks, workers killed and stopped at random; SOAK=TASKS:WORKERS:MS_A_TASK:SECONDS:SEED
 	@HOLDFAST_BUILD=$(abspath $(B)) HOLDFAST_SOAK=$(SOAK) $(B)/tests/chaos/test_soak
 
-mutants: tests ## break the rules of locks and of waiting on purpose, one line at a time: the tests must notice
-	@tests/mutate/run --from tests/mutate/reviewed.list && tests/mutate/run --sim-only --from tests/sim/fleet/mutants.list
+DRAW ?= --count 150
+mutants: tests ## break rules on purpose, one line at a time, then 150 lines at random: DRAW='--seed 7 --count 20'
+	@tests/mutate/run --from tests/mutate/reviewed.list && tests/mutate/run --sim-only --from tests/sim/fleet/mutants.list && \
+	    tests/mutate/run $(DRAW)
 
 bench: all $(PLUGIN_FILES) ## build and run the benchmarks
 	@tests/bench/run $(B)
