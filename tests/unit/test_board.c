@@ -245,12 +245,24 @@ static void a_deadline_is_never_missed_by_both_sides(void **state)
     }
 }
 
+static void a_board_has_room_for_all_its_berths(void **state)
+{
+    (void)state;
+    enum { MANY = 2000 };
+    struct board *wide = board_create(MANY);
+    assert_non_null(wide);
+    for (unsigned i = 0; i < MANY; i++)
+        berth_open(board_berth(wide, i), "jid", "Class");
+    board_destroy(wide);
+}
+
 #define board_test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         board_test(a_new_board_kills_nobody),
+        cmocka_unit_test(a_board_has_room_for_all_its_berths),
         board_test(each_run_has_a_number_of_its_own),
         board_test(long_names_are_cut_between_characters),
         board_test(a_forked_child_sees_what_is_written),

@@ -258,6 +258,14 @@ static void a_task_names_its_resources_or_its_class_does(void **state)
     assert_int_equal(resources.count, 2);
     assert_string_equal(resources.names[0], "account:a");
     assert_string_equal(resources.names[1], "account:b");
+    assert_int_equal(
+        resolve(CAREFUL("resource = [\"p\", \"o\", \"n\", \"m\", \"l\", \"k\", \"j\", \"i\", \"h\", \"g\", "
+                        "\"f\", \"e\", \"d\", \"c\", \"b\", \"a\"];"),
+                ACCOUNTS("", ""), &resources, &error),
+        TASK_RESOURCES_OK);
+    assert_int_equal(resources.count, ENVELOPE_RESOURCES_MAX);
+    assert_string_equal(resources.names[0], "a");
+    assert_string_equal(resources.names[15], "p");
     assert_int_equal(resolve(CONFIG_NODES THREE, ACCOUNTS("7,7", ""), &resources, &error), TASK_RESOURCES_OK);
     assert_int_equal(resources.count, 1);
     assert_string_equal(resources.names[0], "account:7");

@@ -115,6 +115,7 @@ static void lists_are_named_in_the_order_of_the_locks(void **state)
     assert_string_not_equal(other_set, same_set);
     waiting_names_clear(&names);
     assert_int_equal(names.count, 0);
+    assert_int_equal(names.text.length, 0);
     assert_null(waiting_names_class(&names));
     waiting_names_fini(&names);
     waiting_names_fini(&same);

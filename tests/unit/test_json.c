@@ -318,6 +318,20 @@ static void elements_come_as_they_are_written(void **state)
     assert_null(json_array_element((struct text_span){NULL, 0}, 0).bytes);
 }
 
+static void members_come_as_they_are_written(void **state)
+{
+    (void)state;
+    struct text_span object = span_of("{\"b\":1,\"a\":[2]}"), name, value;
+    assert_true(json_object_element(object, 0, &name, &value));
+    assert_span(name, "b");
+    assert_span(value, "1");
+    assert_true(json_object_element(object, 1, &name, &value));
+    assert_span(name, "a");
+    assert_span(value, "[2]");
+    assert_false(json_object_element(object, 2, &name, &value));
+    assert_false(json_object_element(span_of("[1]"), 0, &name, &value));
+}
+
 static void a_scan_that_fails_has_no_more_items(void **state)
 {
     (void)state;
@@ -444,6 +458,7 @@ int main(void)
         cmocka_unit_test(keys_are_counted_over_the_whole_text),
         cmocka_unit_test(the_size_is_checked_before_anything_else),
         cmocka_unit_test(elements_come_as_they_are_written),
+        cmocka_unit_test(members_come_as_they_are_written),
         cmocka_unit_test(a_scan_that_fails_has_no_more_items),
         cmocka_unit_test(members_of_an_object_are_found_by_name_and_counted),
         cmocka_unit_test(strings_are_unescaped),

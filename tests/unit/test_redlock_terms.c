@@ -170,6 +170,7 @@ static void terms_have_bounds(void **state)
     refuse_terms((struct redlock_terms){.retry_delay_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
     refuse_terms((struct redlock_terms){.retry_jitter_ns = -1}, "retry delay and jitter");
     refuse_terms((struct redlock_terms){.retry_jitter_ns = REDLOCK_MS(60000) + 1}, "retry delay and jitter");
+    accept_terms((struct redlock_terms){.retry_delay_ns = REDLOCK_MS(60000), .retry_jitter_ns = REDLOCK_MS(60000)});
     refuse_terms((struct redlock_terms){.wait_ns = -1}, "wait must not be negative");
     refuse_terms((struct redlock_terms){.max_hold_ns = -1}, "maximum hold must not be negative");
     accept_terms((struct redlock_terms){.wait_ns = INT64_MAX, .max_hold_ns = INT64_MAX});

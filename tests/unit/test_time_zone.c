@@ -1,9 +1,13 @@
 /* Time zones: what libc says about the zones of the system we say too, rules of the far future included, and files that
  * are wrong are refused. */
+#include "tests/support/private_directory.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/random.h"
@@ -117,6 +121,23 @@ static void utc_needs_no_file(void **state)
     assert_null(time_zone_open("Europe/Vienna", &error));
     assert_contains(error.text, "/nowhere/Europe/Vienna: there is no such zone");
     unsetenv("TZDIR");
+}
+
+/* Nobody writes into it: who waits for that would wait for ever. */
+static void a_pipe_is_no_zone(void **state)
+{
+    (void)state;
+    struct error error = ERROR_NONE;
+    char directory[PRIVATE_DIRECTORY_MAX], pipe[PRIVATE_DIRECTORY_MAX + 8];
+    private_directory_create(directory);
+    snprintf(pipe, sizeof pipe, "%s/Pipe", directory);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    setenv("TZDIR", directory, 1);
+    assert_null(time_zone_open("Pipe", &error));
+    assert_contains(error.text, "/Pipe: ");
+    unsetenv("TZDIR");
+    unlink(pipe);
+    rmdir(directory);
 }
 
 /* --- rules ------------------------------------------------------------------------------------------------------ */
@@ -343,6 +364,7 @@ int main(void)
         cmocka_unit_test(dates_and_days_are_each_others_inverse),
         cmocka_unit_test(zones_are_what_libc_says),
         cmocka_unit_test(utc_needs_no_file),
+        cmocka_unit_test(a_pipe_is_no_zone),
         cmocka_unit_test(rules_are_read),
         cmocka_unit_test(wrong_rules_are_refused),
         cmocka_unit_test(a_file_without_a_rule_goes_on_as_it_ends),

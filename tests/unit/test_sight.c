@@ -1,0 +1,124 @@
+/* What a node answers to the inspection: what is read of it, and what is no answer. */
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "redlock/sight.h"
+
+enum { MARKER, RUN, EVICTS, POLICY, TIME, PARTS };
+
+#define RUN_ID "0123456789abcdef0123456789abcdef01234567"
+
+static struct redis_reply parts[PARTS], answer;
+
+static struct redis_reply string_of(const char *text)
+{
+    return (struct redis_reply){.kind = REDIS_STRING, .bytes = text, .length = strlen(text)};
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    parts[MARKER] = string_of("a marker");
+    parts[RUN] = string_of(RUN_ID);
+    parts[EVICTS] = string_of("0");
+    parts[POLICY] = string_of("noeviction");
+    parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
+    answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
+    return 0;
+}
+
+static bool is_read(void)
+{
+    struct trust_sight sight = {.asked = {0}};
+    return sight_read(&sight, NULL, &answer);
+}
+
+static void an_answer_is_read(void **state)
+{
+    (void)state;
+    struct trust_sight sight = {.asked = {5}, .answered = {7}};
+    char policy[SIGHT_POLICY_SIZE];
+    assert_true(sight_read(&sight, policy, &answer));
+    assert_true(sight.has_marker);
+    assert_string_equal(sight.marker_text, "a marker");
+    assert_string_equal(sight.run_id, RUN_ID);
+    assert_string_equal(policy, "noeviction");
+    assert_false(sight.evicts);
+    assert_int_equal(sight.node_us, 1795194374000000);
+    assert_int_equal(sight.asked.ns, 5);
+    assert_int_equal(sight.answered.ns, 7);
+    parts[EVICTS] = string_of("1");
+    parts[MARKER] = string_of("");
+    assert_true(sight_read(&sight, NULL, &answer));
+    assert_true(sight.evicts);
+    assert_false(sight.has_marker);
+    assert_string_equal(sight.marker_text, "");
+}
+
+static void what_has_another_shape_is_no_answer(void **state)
+{
+    (void)state;
+    answer.kind = REDIS_STRING;
+    assert_false(is_read());
+    answer.kind = REDIS_ARRAY;
+    answer.count = PARTS - 1;
+    assert_false(is_read());
+    answer.count = PARTS;
+    for (unsigned i = 0; i < PARTS; i++) {
+        enum redis_reply_kind kind = parts[i].kind;
+        parts[i].kind = i == TIME ? REDIS_STRING : REDIS_INTEGER;
+        assert_false(is_read());
+        parts[i].kind = kind;
+    }
+    assert_true(is_read());
+}
+
+static void a_run_and_a_time_must_be_some(void **state)
+{
+    (void)state;
+    parts[TIME].integer = 0;
+    assert_false(is_read());
+    parts[TIME].integer = 1;
+    assert_true(is_read());
+    parts[RUN] = string_of("");
+    assert_false(is_read());
+    parts[RUN] = string_of("7");
+    assert_true(is_read());
+    parts[RUN] = string_of(RUN_ID "8");
+    assert_false(is_read());
+}
+
+static void a_marker_that_would_be_cut_is_none_that_is_known(void **state)
+{
+    (void)state;
+    struct trust_sight sight;
+    char longest[MARKER_TEXT_MAX + 1];
+    memset(longest, 'm', sizeof longest);
+    longest[MARKER_TEXT_MAX - 1] = '\0';
+    parts[MARKER] = string_of(longest);
+    assert_true(sight_read(&sight, NULL, &answer));
+    assert_string_equal(sight.marker_text, longest);
+    longest[MARKER_TEXT_MAX - 1] = 'm';
+    longest[MARKER_TEXT_MAX] = '\0';
+    parts[MARKER] = string_of(longest);
+    assert_true(sight_read(&sight, NULL, &answer));
+    assert_true(sight.has_marker);
+    assert_string_equal(sight.marker_text, "?");
+    parts[MARKER] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "a\0b", .length = 3};
+    assert_true(sight_read(&sight, NULL, &answer));
+    assert_string_equal(sight.marker_text, "?");
+}
+
+#define sight_test(function) cmocka_unit_test_setup(function, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        sight_test(an_answer_is_read),
+        sight_test(what_has_another_shape_is_no_answer),
+        sight_test(a_run_and_a_time_must_be_some),
+        sight_test(a_marker_that_would_be_cut_is_none_that_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
