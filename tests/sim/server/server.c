@@ -104,7 +104,7 @@ void server_restart(struct server *server, enum server_memory memory, int64_t no
     run_begin(server);
 }
 
-/* --- buffers ------------------------------------------------------------------------------------------------------- */
+/* --- buffers ------------------------------------------------------------------------------------------------------ */
 
 /* Most connections are idle, and all servers of the process take turns with these: fewer pages are touched. */
 static struct buffer spare_in, spare_out;
