@@ -227,6 +227,7 @@ static void client_hear(struct twin *twin, struct client *client, size_t count, 
         if (got <= 0)
             differ(twin, about, buffer_text(&client->heard), buffer_text(&client->model.said));
         client->heard.length += (size_t)got;
+        (void)buffer_text(&client->heard); /* a NUL behind it, for whoever reads numbers there */
     }
 }
 

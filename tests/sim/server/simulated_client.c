@@ -6,6 +6,7 @@ static void hear(void *context, const char *bytes, size_t length)
 {
     struct simulated_client *client = context;
     buffer_append(&client->said, bytes, length);
+    (void)buffer_text(&client->said); /* a NUL behind it, for whoever reads numbers there */
 }
 
 static void hung_up(void *context)
