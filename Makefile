@@ -145,7 +145,7 @@ test_webhook_tls_LIBS = $(curl_LIBS) $(ssl_LIBS)
 test_sql_LIBS = $(sqlite3_LIBS)
 test_redis_model_LIBS = $(lua_LIBS)
 test_redis_model_random_LIBS = $(lua_LIBS)
-test_redis_model_scripts_LIBS = $(lua_LIBS)
+test_redis_model_traffic_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
 
 # ---------------------------------------------------------------------------------- test programs

@@ -1,6 +1,6 @@
 /* The simulated Redis server (tests/sim/server) answers as a real one, to the byte: redis_twin.h says how both are
- * asked and what is not compared. Random commands are in test_redis_model_random.c, our scripts in
- * test_redis_model_scripts.c. */
+ * asked and what is not compared. Random commands are in test_redis_model_random.c, what we really say in
+ * test_redis_model_traffic.c. */
 
 #include "tests/support/test.h"
 
@@ -226,7 +226,7 @@ static void test_scripts(void **state)
                    "EVAL return^redis.call('LLEN','s') 0|EVAL return^redis.pcall('LLEN','s') 0|"
                    "EVAL return^type(redis.pcall('LLEN','none')) 0|"
                    "EVAL local^r=redis.pcall('RPOP','none',3)^return^tostring(r) 0|EVAL return^redis.call('GET') 0|"
-                   "EVAL return^redis.pcall('GET').err 0|EVAL redis.call('SET','kept','1')^redis.call('LLEN','s') 0|"
+                   "=EVAL return^redis.pcall('GET').err 0|EVAL redis.call('SET','kept','1')^redis.call('LLEN','s') 0|"
                    "GET kept|EVAL return^redis.call('TYPE','s').ok 0|EVAL return^redis.call('GET',{}) 0|"
                    "EVAL return^redis.call() 0|EVAL return^redis.pcall() 0|EVAL return^1^+^nil 0|"
                    "EVAL ~~return^1^+^nil 0|EVAL local^a^=^nil~return^a.b 0|EVAL error('oh') 0|"
@@ -235,7 +235,7 @@ static void test_scripts(void **state)
                    "EVAL return^redis.call('MULTI') 0|EVAL return^redis.call('EVAL','return^1',0) 0|"
                    "EVAL return^redis.call('SCRIPT','FLUSH') 0|EVAL return^redis.call('CLIENT','ID') 0|EVAL retrun 0|"
                    "EVAL return^1^2 0|EVAL return 0|EVAL x 1|EVAL return^1 x|EVAL return^1 -1|EVAL return^1 1|"
-                   "EVAL return^redis.call('BRPOP','none',0) 0|EVAL return^redis.call('CONFIG','GET','save') 0|"
+                   "=EVAL return^redis.call('BRPOP','none',0) 0|EVAL return^redis.call('CONFIG','GET','save') 0|"
                    "EVAL local^ok,e=pcall(redis.call,'LLEN','s')^return^e.err 0|"
                    "EVAL return^redis.call('HSET','h','f') 0|EVAL return^pcall(error,'x') 0|"
                    "EVAL return^select(2,pcall(error,'x')) 0|EVAL string.rep() 0"},
@@ -260,7 +260,7 @@ static void test_transactions(void **state)
     static const struct scenario scenarios[] = {
         {"transactions",
          "MULTI|SET a 1|LPUSH a 1|GET a|EXEC|EXEC|DISCARD|MULTI|MULTI|SET b 1|DISCARD|GET b|MULTI|NONSENSE|"
-         "SET b 1|EXEC|GET b|MULTI|GET|EXEC|MULTI|WATCH a|EXEC|MULTI|BRPOP none 0|BLMOVE none b LEFT LEFT 0|"
+         "SET b 1|EXEC|GET b|MULTI|GET|EXEC|=MULTI|=WATCH a|=EXEC|MULTI|BRPOP none 0|BLMOVE none b LEFT LEFT 0|"
          "EXEC|MULTI|EVAL return^redis.call('INCR','n') 0|PUBLISH c x|EXEC|MULTI|EXEC|MULTI|1:GET a|PING|EXEC"},
         {"watching", "WATCH a|1:SET a 1|MULTI|GET a|EXEC|WATCH a|MULTI|GET a|EXEC|WATCH a|1:DEL a|MULTI|EXEC|WATCH a b|"
                      "1:SET b 1|UNWATCH|MULTI|EXEC|WATCH b|SET b 2|MULTI|EXEC|WATCH none|1:DEL none|MULTI|EXEC|WATCH b|"
@@ -321,7 +321,7 @@ static void test_subscriptions(void **state)
          "1:SUBSCRIBE a b|PUBLISH a hallo|PUBLISH c x|1:SUBSCRIBE a|2:PSUBSCRIBE a* [bc]|PUBLISH a x|"
          "PUBLISH b y|PUBSUB NUMSUB a b c|PUBSUB CHANNELS|PUBSUB NUMPAT|PUBSUB CHANNELS b*|PUBSUB NUMSUB|"
          "PUBSUB NONSENSE|1:PING|1:PING x|1:GET a|1:UNSUBSCRIBE a c|1:UNSUBSCRIBE|1:UNSUBSCRIBE|1:GET a|"
-         "2:PUNSUBSCRIBE|2:PUNSUBSCRIBE x|1:SUBSCRIBE|EVAL return^redis.call('PUBLISH','a','x') 0|"
+         "=2:PUNSUBSCRIBE|2:PUNSUBSCRIBE x|1:SUBSCRIBE|EVAL return^redis.call('PUBLISH','a','x') 0|"
          "EVAL return^redis.call('PUBSUB','NUMSUB','a') 0|1:SUBSCRIBE a|"
          "EVAL return^redis.call('PUBLISH','a','x')^+^redis.call('PUBLISH','a','y') 0|MULTI|PUBLISH a z|EXEC|"
          "CLIENT KILL TYPE pubsub|PUBSUB NUMSUB a|3:SUBSCRIBE q|3:RESET|3:GET a|3:SUBSCRIBE q|3:QUIT|"
@@ -378,8 +378,8 @@ static void test_a_server_that_is_out_of_memory(void **state)
          "LMOVE l k LEFT LEFT|RENAME l k|EVAL return^redis.call('SET','b',1) 0|"
          "EVAL return^redis.pcall('SET','b',1) 0|EVAL redis.call('LPOP','k')^return^redis.call('SET','b',1) 0|"
          "GET b|EVAL redis.call('GET','k2')^return^redis.call('SET','b',2) 0|"
-         "EVAL redis.call('DEL','none')^return^redis.call('SET','b',2) 0|MULTI|SET b 3|DEL b|EXEC|MULTI|DEL b|"
-         "EXEC|PUBLISH c x|1:SUBSCRIBE c|PUBLISH c x|BLMOVE none k LEFT LEFT 0|BRPOP k 0|SCRIPT LOAD return^1|"
+         "EVAL redis.call('DEL','none')^return^redis.call('SET','b',2) 0|=MULTI|=SET b 3|=DEL b|=EXEC|=MULTI|=DEL b|"
+         "=EXEC|PUBLISH c x|1:SUBSCRIBE c|PUBLISH c x|BLMOVE none k LEFT LEFT 0|BRPOP k 0|SCRIPT LOAD return^1|"
          "MSET a 1|SETNX a 1|PERSIST k|CONFIG SET maxmemory-policy allkeys-lru|SET b 9"},
     };
     PLAY(scenarios);

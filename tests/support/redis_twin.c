@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/memory.h"
 #include "queue/scripts.h"
 #include "redis/request.h"
@@ -28,22 +29,41 @@ enum {
     CLIENTS,
     LINES_KEPT = 512,
     LINES_SHOWN = 40,
-    QUEUED_MAX = 256
+    LINE_MAX_SHOWN = 160
 };
 
 /* What is not to be compared of the reply to a command. */
-enum looseness { EXACT, ANY_ORDER, ANY_ORDER_OF_PAIRS, TRANSACTION, PAGE, PAGE_OF_PAIRS, KIND_ONLY };
+enum looseness {
+    EXACT,
+    ANY_ORDER,
+    ANY_ORDER_OF_PAIRS,
+    TRANSACTION,
+    PAGE,
+    PAGE_OF_PAIRS,
+    ANSWER_OF_SCRIPT, /* arrays inside of it may be in any order: they may come from a hash */
+    KIND_ONLY
+};
+
+/* A command that is not answered yet. */
+struct asked {
+    struct list link;
+    enum looseness looseness;
+    char line[LINE_MAX_SHOWN];
+};
 
 struct clock {
     int64_t offset_ns, stands_at_ns;
 };
 
 struct client {
-    int fd; /* to the server; -1 when it hung up */
+    int fd; /* to the server; -1 = it hung up, or was never there */
     struct buffer heard;
     struct simulated_client model;
     long long id, model_id;
     char address[64], model_address[64];
+    struct buffer unread; /* the beginning of a command */
+    struct list asked;
+    struct list queued; /* of its transaction */
 };
 
 struct twin {
@@ -54,16 +74,14 @@ struct twin {
     int64_t now_us;
     bool is_reference; /* the version whose errors the model has */
     char *password;
-    struct client clients[CLIENTS];
+    struct client clients[CLIENTS + TWIN_CALLERS];
+    size_t client_count; /* up to the last that was ever used */
     const char *about;
+    char run_id[41];         /* of the server */
     char *lines[LINES_KEPT]; /* the last ones */
     size_t line_count;
-    /* What twin_add has not yet compared: bytes of both, and a name for each command. */
-    struct buffer asked, answered;
-    char **names;
-    size_t waiting, names_room;
-    enum looseness queued[QUEUED_MAX]; /* of the transaction whose replies are rendered */
-    size_t queued_count;
+    struct buffer many; /* commands that twin_add has collected */
+    unsigned long long compared;
 };
 
 /* --- failing ------------------------------------------------------------------------------------------------------ */
@@ -83,35 +101,129 @@ static void differ(struct twin *twin, const char *what, const char *server, cons
     fail_msg("%s: %s\nserver: %s\nmodel:  %s", twin->about, what, server, model);
 }
 
-/* --- what replies say --------------------------------------------------------------------------------------------- */
+/* --- what was asked ----------------------------------------------------------------------------------------------- */
 
-static enum looseness looseness_of(const char *command)
+static enum looseness looseness_of(struct text name, struct text second)
 {
     static const struct {
-        const char *command;
+        const char *command, *second;
         enum looseness looseness;
-    } loose[] = {{"hkeys", ANY_ORDER},    {"hvals", ANY_ORDER},       {"hgetall", ANY_ORDER_OF_PAIRS},
-                 {"smembers", ANY_ORDER}, {"keys", ANY_ORDER},        {"scan", PAGE},
-                 {"sscan", PAGE},         {"hscan", PAGE_OF_PAIRS},   {"zscan", PAGE_OF_PAIRS},
-                 {"spop", ANY_ORDER},     {"exec", TRANSACTION},      {"config", ANY_ORDER_OF_PAIRS},
-                 {"info", KIND_ONLY},     {"srandmember", KIND_ONLY}, {"client", KIND_ONLY}};
+    } loose[] = {{"hkeys", NULL, ANY_ORDER},
+                 {"hvals", NULL, ANY_ORDER},
+                 {"hgetall", NULL, ANY_ORDER_OF_PAIRS},
+                 {"smembers", NULL, ANY_ORDER},
+                 {"keys", NULL, ANY_ORDER},
+                 {"spop", NULL, ANY_ORDER},
+                 {"scan", NULL, PAGE},
+                 {"sscan", NULL, PAGE},
+                 {"hscan", NULL, PAGE_OF_PAIRS},
+                 {"zscan", NULL, PAGE_OF_PAIRS},
+                 {"exec", NULL, TRANSACTION},
+                 {"config", "get", ANY_ORDER_OF_PAIRS},
+                 {"pubsub", "channels", ANY_ORDER},
+                 {"info", NULL, KIND_ONLY},
+                 {"srandmember", NULL, KIND_ONLY},
+                 {"client", "id", KIND_ONLY},
+                 {"client", "info", KIND_ONLY},
+                 {"client", "list", KIND_ONLY},
+                 {"dump", NULL, KIND_ONLY},
+                 {"evalsha", NULL, ANSWER_OF_SCRIPT}};
     for (size_t i = 0; i < sizeof loose / sizeof loose[0]; i++)
-        if (strcasecmp(loose[i].command, command) == 0)
+        if (name.length == strlen(loose[i].command) && strncasecmp(loose[i].command, name.bytes, name.length) == 0 &&
+            (loose[i].second == NULL || (second.length == strlen(loose[i].second) &&
+                                         strncasecmp(loose[i].second, second.bytes, second.length) == 0)))
             return loose[i].looseness;
     return EXACT;
 }
 
-/* The line at `at`, without its end; NULL when there is none. */
-static const char *line_end(const char *at, const char *end)
+static void asked_clear(struct list *list)
 {
-    const char *found = memmem(at, (size_t)(end - at), "\r\n", 2);
-    return found;
+    for (struct list *link; (link = list_take_first(list)) != NULL;)
+        free(list_owner(link, struct asked, link));
 }
+
+/* The bulk at `*at`, which ends behind it; false when it is not complete. */
+static bool bulk_take(const char **at, const char *end, struct text *bulk)
+{
+    const char *line = *at < end ? memmem(*at, (size_t)(end - *at), "\r\n", 2) : NULL;
+    if (line == NULL || **at != '$')
+        return false;
+    *bulk = (struct text){line + 2, strtoull(*at + 1, NULL, 10)};
+    *at = bulk->bytes + bulk->length + 2;
+    return *at <= end;
+}
+
+/* What is said about channels is known by what it says. */
+static void asked_note(struct client *client, const struct asked *asked, struct text name, struct text second)
+{
+    if (name.length == 0 || memmem(name.bytes, name.length < 12 ? name.length : 12, "SUBSCRIBE", 9) != NULL)
+        return;
+    struct asked *kept = memory_new(struct asked);
+    *kept = *asked;
+    kept->looseness = looseness_of(name, second);
+    list_init(&kept->link);
+    list_append(&client->asked, &kept->link);
+}
+
+/* Each of these says how many bytes it took from the front: none when there is no whole command. */
+static size_t array_take(struct client *client)
+{
+    const char *at = client->unread.bytes, *end = at + client->unread.length;
+    const char *line = memmem(at, client->unread.length, "\r\n", 2);
+    if (line == NULL)
+        return 0;
+    struct asked asked = {.looseness = EXACT};
+    struct text name = {"", 0}, second = {"", 0}, bulk;
+    size_t count = strtoull(at + 1, NULL, 10), shown = 0;
+    at = line + 2;
+    for (size_t i = 0; i < count; i++) {
+        if (!bulk_take(&at, end, &bulk))
+            return 0;
+        name = i == 0 ? bulk : name;
+        second = i == 1 ? bulk : second;
+        for (size_t byte = 0; byte < bulk.length + 1 && byte < 50 && shown + 2 < sizeof asked.line; byte++)
+            asked.line[shown++] = byte == bulk.length || bulk.bytes[byte] < ' ' ? ' ' : bulk.bytes[byte];
+    }
+    asked_note(client, &asked, name, second);
+    return (size_t)(at - client->unread.bytes);
+}
+
+static size_t line_take(struct client *client)
+{
+    const char *at = client->unread.bytes, *end = memchr(at, '\n', client->unread.length);
+    if (end == NULL)
+        return 0;
+    struct asked asked = {.looseness = EXACT};
+    struct text words[2];
+    for (size_t i = 0; i < 2; i++) {
+        at += strspn(at, " \r");
+        words[i] = (struct text){at, strcspn(at, " \r\n")};
+        at += words[i].length;
+    }
+    snprintf(asked.line, sizeof asked.line, "%.*s", (int)(end - client->unread.bytes), client->unread.bytes);
+    asked_note(client, &asked, words[0], words[1]);
+    return (size_t)(end + 1 - client->unread.bytes);
+}
+
+static void commands_note(struct client *client, const char *bytes, size_t length)
+{
+    size_t taken = 0;
+    buffer_append(&client->unread, bytes, length);
+    do {
+        buffer_drop_front(&client->unread, taken);
+        (void)buffer_text(&client->unread);
+        taken = client->unread.length == 0       ? 0
+                : client->unread.bytes[0] == '*' ? array_take(client)
+                                                 : line_take(client);
+    } while (taken > 0);
+}
+
+/* --- what replies say --------------------------------------------------------------------------------------------- */
 
 /* The end of the reply that begins at `at`; NULL when it is not complete. */
 static const char *reply_end(const char *at, const char *end)
 {
-    const char *line = line_end(at, end);
+    const char *line = memmem(at, (size_t)(end - at), "\r\n", 2);
     if (line == NULL)
         return NULL;
     long long length = strtoll(at + 1, NULL, 10);
@@ -131,12 +243,30 @@ static size_t replies_count(const char *at, const char *end)
     return count;
 }
 
-static void bytes_render(const char *bytes, size_t length, struct buffer *out)
+/* About channels, asked for or not. */
+static bool reply_is_about_channels(const char *at, const char *end)
+{
+    static const char *const words[] = {"message",     "pmessage",   "subscribe",
+                                        "unsubscribe", "psubscribe", "punsubscribe"};
+    const char *bulk = at + 4;
+    struct text word;
+    if (end - at < 8 || at[0] != '*' || (at[1] != '3' && at[1] != '4') || !bulk_take(&bulk, end, &word))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (text_is(word, text_of(words[i])))
+            return true;
+    return false;
+}
+
+/* Fractions by their value; the id of the run, which both have another one of, by its name. */
+static void bytes_render(const struct twin *twin, const char *bytes, size_t length, struct buffer *out)
 {
     char *end = NULL, copy[64];
-    snprintf(copy, sizeof copy, "%.*s", (int)length, bytes);
+    snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : 0), bytes);
     double number = strtod(copy, &end);
-    if (length < sizeof copy && strchr(copy, '.') != NULL && *end == '\0' && length > 0)
+    if (strcmp(copy, twin->run_id) == 0 || strcmp(copy, server_run_id(twin->model)) == 0)
+        buffer_append_text(out, "(run id)");
+    else if (strchr(copy, '.') != NULL && *end == '\0')
         buffer_format(out, "\"%.17g\"", number);
     else
         for (size_t i = 0; i < length + 2; i++) {
@@ -151,22 +281,34 @@ static int texts_compare(const void *left, const void *right)
 }
 
 static const char *reply_render(const struct twin *twin, const char *at, const char *end, enum looseness looseness,
-                                struct buffer *out);
+                                const struct list *queued, struct buffer *out);
+
+/* `*place` is the next of a transaction. */
+static enum looseness looseness_of_item(enum looseness whole, size_t index, const struct list *queued,
+                                        const struct list **place)
+{
+    if (whole == PAGE || whole == PAGE_OF_PAIRS)
+        return index == 0 ? EXACT : whole == PAGE ? ANY_ORDER : ANY_ORDER_OF_PAIRS;
+    if (whole == ANSWER_OF_SCRIPT)
+        return ANY_ORDER;
+    if (whole != TRANSACTION || *place == queued)
+        return EXACT;
+
+    const struct asked *asked = list_owner(*place, struct asked, link);
+    *place = (*place)->next;
+    return asked->looseness;
+}
 
 static const char *items_render(const struct twin *twin, const char *at, const char *end, size_t count,
-                                enum looseness looseness, struct buffer *out)
+                                enum looseness looseness, const struct list *queued, struct buffer *out)
 {
     size_t pair = looseness == ANY_ORDER_OF_PAIRS ? 2 : 1, units = 0;
+    const struct list *place = queued->next;
     char **texts = memory_zeroed(count + 1, sizeof *texts);
     for (size_t i = 0; i < count; i += pair) {
         struct buffer text = {0};
         for (size_t part = 0; part < pair && i + part < count; part++) {
-            enum looseness inner = looseness == PAGE && i == 1                          ? ANY_ORDER
-                                   : looseness == PAGE_OF_PAIRS && i == 1               ? ANY_ORDER_OF_PAIRS
-                                   : looseness == TRANSACTION && i < twin->queued_count ? twin->queued[i]
-                                                                                        : EXACT;
-
-            at = reply_render(twin, at, end, inner, &text);
+            at = reply_render(twin, at, end, looseness_of_item(looseness, i, queued, &place), queued, &text);
             buffer_append_text(&text, " ");
         }
         texts[units++] = memory_text(buffer_text(&text));
@@ -184,16 +326,16 @@ static const char *items_render(const struct twin *twin, const char *at, const c
 
 /* A complete reply. */
 static const char *reply_render(const struct twin *twin, const char *at, const char *end, enum looseness looseness,
-                                struct buffer *out)
+                                const struct list *queued, struct buffer *out)
 {
-    const char *line = line_end(at, end), *next = line + 2;
+    const char *line = memmem(at, (size_t)(end - at), "\r\n", 2), *next = line + 2;
     long long length = strtoll(at + 1, NULL, 10);
     if (looseness == KIND_ONLY && *at != '-') {
         buffer_append(out, at, 1);
         return reply_end(at, end);
     }
     if (*at == '$' && length >= 0) {
-        bytes_render(next, (size_t)length, out);
+        bytes_render(twin, next, (size_t)length, out);
         return next + length + 2;
     }
     if (*at == '-' && !twin->is_reference) {
@@ -203,7 +345,7 @@ static const char *reply_render(const struct twin *twin, const char *at, const c
     buffer_append(out, at, (size_t)(line - at));
     if (*at == '*' && length >= 0) {
         buffer_append_text(out, "[ ");
-        next = items_render(twin, next, end, (size_t)length, looseness, out);
+        next = items_render(twin, next, end, (size_t)length, looseness, queued, out);
         buffer_append_text(out, "]");
     }
     return next;
@@ -213,8 +355,12 @@ static const char *reply_render(const struct twin *twin, const char *at, const c
 
 static void client_send(struct twin *twin, struct client *client, const char *bytes, size_t length)
 {
-    if (client->fd >= 0 && send(client->fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length)
-        differ(twin, "sending", strerror(errno), "");
+    for (size_t sent = 0; client->fd >= 0 && sent < length;) {
+        ssize_t took = send(client->fd, bytes + sent, length - sent, MSG_NOSIGNAL);
+        if (took <= 0)
+            differ(twin, "sending", strerror(errno), "");
+        sent += (size_t)took;
+    }
 }
 
 /* Reads until there are so many replies. */
@@ -242,27 +388,57 @@ static void client_hear_end(struct twin *twin, struct client *client, const char
     client->fd = -1;
 }
 
-static void client_compare(struct twin *twin, struct client *client, const char *about, enum looseness looseness)
+/* The next command that is answered: in `asked`. False when what is said was not asked for, or by a line. */
+static bool asked_take(struct client *client, const char *reply, const char *end, struct asked *asked)
 {
-    struct buffer server = {0}, model = {0};
+    struct list *link = reply_is_about_channels(reply, end) ? NULL : list_take_first(&client->asked);
+    *asked = (struct asked){.looseness = EXACT};
+    if (link == NULL)
+        return false;
+    struct asked *first = list_owner(link, struct asked, link);
+    *asked = *first;
+    if (strncmp(reply, "+QUEUED", 7) == 0)
+        list_append(&client->queued, link);
+    else
+        free(first);
+    return true;
+}
+
+/* One of several pages: only all of them hold the same. */
+static bool is_page(const struct asked *asked, const char *server, const char *model)
+{
+    static const char only[] = "*2[ \"0\" *";
+    bool is_scan = asked->looseness == PAGE || asked->looseness == PAGE_OF_PAIRS;
+    return is_scan && *server == '*' && *model == '*' &&
+           (strncmp(server, only, sizeof only - 1) != 0 || strncmp(model, only, sizeof only - 1) != 0 ||
+            strstr(asked->line, " 0 ") == NULL);
+}
+
+static void client_compare(struct twin *twin, struct client *client, const char *about)
+{
     const char *at = client->model.said.bytes, *end = at + client->model.said.length;
     size_t count = replies_count(at, end);
     client_hear(twin, client, count, about);
     const char *other = client->heard.bytes, *other_end = other + client->heard.length;
     for (size_t i = 0; i < count; i++) {
-        at = reply_render(twin, at, end, looseness, &model);
-        other = reply_render(twin, other, other_end, looseness, &server);
-        buffer_append_text(&model, " ");
-        buffer_append_text(&server, " ");
+        struct buffer server = {0}, model = {0};
+        struct asked asked;
+        twin->compared++;
+        bool is_answer = asked_take(client, at, end, &asked);
+        at = reply_render(twin, at, end, asked.looseness, &client->queued, &model);
+        other = reply_render(twin, other, other_end, asked.looseness, &client->queued, &server);
+        if (asked.looseness == TRANSACTION)
+            asked_clear(&client->queued);
+        if (!is_page(&asked, buffer_text(&server), buffer_text(&model)) &&
+            strcmp(buffer_text(&server), buffer_text(&model)) != 0)
+            differ(twin, is_answer ? asked.line : about, buffer_text(&server), buffer_text(&model));
+        buffer_fini(&server);
+        buffer_fini(&model);
     }
     if (other != other_end)
-        buffer_append_text(&server, "and more");
-    if (strcmp(buffer_text(&server), buffer_text(&model)) != 0)
-        differ(twin, about, buffer_text(&server), buffer_text(&model));
+        differ(twin, about, other, "less");
     buffer_clear(&client->heard);
     buffer_clear(&client->model.said);
-    buffer_fini(&server);
-    buffer_fini(&model);
     if (client->model.connection == NULL && client->fd >= 0)
         client_hear_end(twin, client, about);
 }
@@ -305,11 +481,17 @@ static void client_end(struct client *client)
         close(client->fd);
     client->fd = -1;
     buffer_fini(&client->heard);
+    buffer_fini(&client->unread);
+    asked_clear(&client->asked);
+    asked_clear(&client->queued);
     simulated_client_end(&client->model);
+    client->model.connection = NULL;
 }
 
 static void client_begin(struct twin *twin, struct client *client)
 {
+    size_t place = (size_t)(client - twin->clients);
+    twin->client_count = place + 1 > twin->client_count ? place + 1 : twin->client_count;
     client->fd = server_connect(twin);
     simulated_client_connect(&client->model, twin->model);
     client->model_id = (long long)server_connection_id(client->model.connection);
@@ -322,6 +504,17 @@ static void client_begin(struct twin *twin, struct client *client)
     if (begin == NULL || sscanf(begin, "id=%lld addr=%63s", &client->id, client->address) != 2)
         differ(twin, "CLIENT INFO", info, "");
     free(info);
+}
+
+/* The client that asks both what is not compared. A command may have killed it. */
+static struct client *control(struct twin *twin)
+{
+    struct client *client = &twin->clients[CONTROL];
+    if (client->fd < 0) {
+        client_end(client);
+        client_begin(twin, client);
+    }
+    return client;
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -357,11 +550,20 @@ struct twin *twin_create(const struct redis_server_options *options)
     stepped_clock_enter(twin->clock_path);
     twin->server = redis_server_start(options);
     stepped_clock_leave();
+    /* Its thread waits by this clock, and would never sleep. */
+    free(redis_server_command(twin->server, "CONFIG SET jemalloc-bg-thread no"));
     char *info = redis_server_command(twin->server, "INFO server");
+    const char *run_id = strstr(info, "run_id:");
+    snprintf(twin->run_id, sizeof twin->run_id, "%.40s", run_id != NULL ? run_id + 7 : "");
     twin->is_reference = strstr(info, "redis_version:7.0.") != NULL && strstr(info, "valkey_version") == NULL;
     free(info);
     twin->model =
         server_create(&(struct server_options){.run_seed = "twin", .password = twin->password, .now_us = twin->now_us});
+    for (unsigned i = 0; i < CLIENTS + TWIN_CALLERS; i++) {
+        twin->clients[i].fd = -1;
+        list_init(&twin->clients[i].asked);
+        list_init(&twin->clients[i].queued);
+    }
     for (unsigned i = 0; i < CLIENTS; i++)
         client_begin(twin, &twin->clients[i]);
     return twin;
@@ -371,7 +573,7 @@ void twin_destroy(struct twin *twin)
 {
     if (twin == NULL)
         return;
-    for (unsigned i = 0; i < CLIENTS; i++)
+    for (size_t i = 0; i < twin->client_count; i++)
         client_end(&twin->clients[i]);
     for (unsigned i = 0; i < LINES_KEPT; i++)
         free(twin->lines[i]);
@@ -381,25 +583,29 @@ void twin_destroy(struct twin *twin)
     unlink(twin->clock_path);
     *strrchr(twin->clock_path, '/') = '\0';
     rmdir(twin->clock_path);
-    buffer_fini(&twin->asked);
-    free(twin->names);
+    buffer_fini(&twin->many);
     free(twin->password);
     free(twin);
 }
 
+/* To both, whose answers do not matter. */
+static void both_told(struct twin *twin, const char *line)
+{
+    free(ask_server(twin, control(twin), line));
+    free(ask_model(twin, control(twin), line));
+}
+
 void twin_reset(struct twin *twin, const char *about)
 {
-    static const char *const lines[] = {"FLUSHALL", "SCRIPT FLUSH", "CONFIG SET maxmemory 0"};
     twin->about = about;
     twin->line_count = 0;
-    for (unsigned i = 0; i < CLIENTS; i++) {
+    for (size_t i = 0; i < twin->client_count; i++)
         client_end(&twin->clients[i]);
+    for (unsigned i = 0; i < CLIENTS; i++)
         client_begin(twin, &twin->clients[i]);
-    }
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        free(ask_server(twin, &twin->clients[CONTROL], lines[i]));
-        free(ask_model(twin, &twin->clients[CONTROL], lines[i]));
-    }
+    both_told(twin, "FLUSHALL");
+    both_told(twin, "SCRIPT FLUSH");
+    both_told(twin, "CONFIG SET maxmemory 0");
 }
 
 void twin_pass(struct twin *twin, int64_t us)
@@ -410,14 +616,19 @@ void twin_pass(struct twin *twin, int64_t us)
         return;
     server_tick(twin->model, twin->now_us);
     for (unsigned i = 0; i < 2; i++) /* a server looks at its clock behind what it has read */
-        free(ask_server(twin, &twin->clients[CONTROL], "PING"));
-    for (unsigned i = 0; i < TWIN_CLIENTS; i++)
-        client_compare(twin, &twin->clients[i], "time passes", EXACT);
+        free(ask_server(twin, control(twin), "PING"));
+    for (size_t i = 0; i < twin->client_count; i++)
+        client_compare(twin, &twin->clients[i], "time passes");
 }
 
 int64_t twin_now_us(const struct twin *twin)
 {
     return twin->now_us;
+}
+
+unsigned long long twin_compared(const struct twin *twin)
+{
+    return twin->compared;
 }
 
 struct server *twin_model(struct twin *twin)
@@ -482,42 +693,44 @@ static void line_words_encode(const struct twin *twin, bool for_model, const cha
     }
 }
 
-static long long blocked_of(const char *info)
+static long long number_in(const char *info, const char *field)
 {
-    const char *found = strstr(info, "blocked_clients:");
-    return found != NULL ? strtoll(found + 16, NULL, 10) : -1;
+    const char *found = strstr(info, field);
+    return found != NULL ? strtoll(found + strlen(field), NULL, 10) : -1;
 }
 
-/* Until as many wait at the server as at the model: nothing tells when a server has read what it does not answer. */
-static void blocked_await(struct twin *twin, const char *line)
+/* Until the server has as many clients as the model, and as many of them wait: nothing tells when a server has read
+ * what it does not answer. */
+static void clients_await(struct twin *twin, const char *line)
 {
-    struct client *control = &twin->clients[CONTROL];
-    char *info = ask_model(twin, control, "INFO clients");
-    long long expected = blocked_of(info), found = -1;
+    char *model = ask_model(twin, control(twin), "INFO clients");
     struct instant limit = instant_after(instant_now(), (int64_t)PATIENCE_MS * NS_PER_MS);
-    free(info);
-    while (found != expected) {
-        info = ask_server(twin, control, "INFO clients");
-        found = blocked_of(info);
-        if (found != expected && instant_reached(instant_now(), limit))
-            differ(twin, line, info, "another number of blocked clients");
-        free(info);
+    for (bool is_same = false; !is_same;) {
+        char *server = ask_server(twin, control(twin), "INFO clients");
+        is_same = number_in(server, "blocked_clients:") == number_in(model, "blocked_clients:") &&
+                  number_in(server, "connected_clients:") == number_in(model, "connected_clients:");
+        if (!is_same && instant_reached(instant_now(), limit))
+            differ(twin, line, server, model);
+        free(server);
     }
+    free(model);
 }
 
-static void all_compare(struct twin *twin, const char *line, unsigned speaker, enum looseness looseness)
+static void all_compare(struct twin *twin, const char *line, const struct client *speaker)
 {
-    bool is_answered = twin->clients[speaker].model.said.length > 0;
-    if (!is_answered)
-        blocked_await(twin, line);
-    for (unsigned i = 0; i < TWIN_CLIENTS; i++)
-        client_compare(twin, &twin->clients[i], line, i == speaker ? looseness : EXACT);
+    if (speaker->model.said.length == 0)
+        clients_await(twin, line);
+    for (size_t i = 0; i < twin->client_count; i++)
+        client_compare(twin, &twin->clients[i], line);
 }
 
 void twin_say(struct twin *twin, const char *line)
 {
     struct buffer bytes = {0};
     unsigned speaker = 0;
+    if (line[0] == '=' && !twin->is_reference)
+        return;
+    line += line[0] == '=';
     const char *command = line;
     line_note(twin, line);
     if (line[0] >= '0' && line[0] < '0' + TWIN_CLIENTS && line[1] == ':') {
@@ -534,83 +747,72 @@ void twin_say(struct twin *twin, const char *line)
     client_send(twin, client, bytes.bytes, bytes.length);
     buffer_clear(&bytes);
     line_words_encode(twin, true, command, &bytes);
-    if (client->model.connection != NULL)
-        server_receive(client->model.connection, bytes.bytes, bytes.length, twin->now_us);
-    char *name = memory_text_of(command, strcspn(command, " "));
-    bool is_queued = client->model.said.length >= 7 && memcmp(client->model.said.bytes, "+QUEUED", 7) == 0;
-    bool tells_itself = strncasecmp(command, "CLIENT ID", 9) == 0 || strncasecmp(command, "CLIENT INFO", 11) == 0 ||
-                        strncasecmp(command, "CLIENT LIST", 11) == 0;
-    enum looseness looseness = strcasecmp(name, "client") == 0 && !tells_itself   ? EXACT
-                               : strncasecmp(command, "PUBSUB CHANNELS", 15) == 0 ? ANY_ORDER
-                                                                                  : looseness_of(name);
-    all_compare(twin, line, speaker, is_queued ? EXACT : looseness);
-    free(name);
+    commands_note(client, bytes.bytes, bytes.length);
+    server_receive(client->model.connection, bytes.bytes, bytes.length, twin->now_us);
+    all_compare(twin, line, client);
     buffer_fini(&bytes);
     twin_pass(twin, 1001);
 }
 
-void twin_say_bytes(struct twin *twin, unsigned client, const char *bytes, size_t length)
+static void bytes_said(struct twin *twin, struct client *client, const char *bytes, size_t length)
 {
     clock_set(twin);
-    client_send(twin, &twin->clients[client], bytes, length);
-    server_receive(twin->clients[client].model.connection, bytes, length, twin->now_us);
-    all_compare(twin, "bytes", client, EXACT);
+    client_send(twin, client, bytes, length);
+    commands_note(client, bytes, length);
+    if (client->model.connection != NULL)
+        server_receive(client->model.connection, bytes, length, twin->now_us);
+}
+
+void twin_say_bytes(struct twin *twin, unsigned client, const char *bytes, size_t length)
+{
+    bytes_said(twin, &twin->clients[client], bytes, length);
+    all_compare(twin, "bytes", &twin->clients[client]);
+}
+
+/* --- callers ------------------------------------------------------------------------------------------------------ */
+
+void twin_call(struct twin *twin, unsigned caller, const char *bytes, size_t length, int64_t now_us)
+{
+    struct client *client = &twin->clients[CLIENTS + caller];
+    if (now_us != twin->now_us)
+        twin_pass(twin, now_us - twin->now_us);
+    if (client->model.connection == NULL)
+        client_begin(twin, client);
+    bytes_said(twin, client, bytes, length);
+    all_compare(twin, "a caller", client);
+}
+
+void twin_hang_up(struct twin *twin, unsigned caller)
+{
+    client_end(&twin->clients[CLIENTS + caller]);
+    clients_await(twin, "hanging up");
+}
+
+bool twin_is_up(const struct twin *twin, unsigned caller)
+{
+    return twin->clients[CLIENTS + caller].model.connection != NULL;
+}
+
+void twin_tell(struct twin *twin, const char *line)
+{
+    both_told(twin, line);
 }
 
 /* --- many at once ------------------------------------------------------------------------------------------------- */
 
-static void words_note(struct twin *twin, const struct text *arguments, size_t count)
-{
-    struct buffer line = {0};
-    for (size_t i = 0; i < count; i++) {
-        buffer_append(&line, arguments[i].bytes, arguments[i].length < 60 ? arguments[i].length : 60);
-        buffer_append_text(&line, " ");
-    }
-    line_note(twin, buffer_text(&line));
-    buffer_fini(&line);
-}
-
 void twin_add(struct twin *twin, const struct text *arguments, size_t count)
 {
-    redis_request_begin(&twin->asked, count);
+    redis_request_begin(&twin->many, count);
     for (size_t i = 0; i < count; i++)
-        redis_request_bytes(&twin->asked, arguments[i].bytes, arguments[i].length);
-    if (twin->waiting == twin->names_room) {
-        twin->names_room = twin->names_room * 2 + 64;
-        twin->names = memory_resize(twin->names, twin->names_room, sizeof *twin->names);
-    }
-    twin->names[twin->waiting++] = memory_text_of(arguments[0].bytes, arguments[0].length);
-    words_note(twin, arguments, count);
+        redis_request_bytes(&twin->many, arguments[i].bytes, arguments[i].length);
 }
 
 void twin_flush(struct twin *twin)
 {
-    struct client *client = &twin->clients[MANY];
-    clock_set(twin);
-    client_send(twin, client, twin->asked.bytes, twin->asked.length);
-    server_receive(client->model.connection, twin->asked.bytes, twin->asked.length, twin->now_us);
-    client_hear(twin, client, twin->waiting, "many commands");
-    const char *server = client->heard.bytes, *model = client->model.said.bytes;
-    for (size_t i = 0; i < twin->waiting; i++) {
-        struct buffer left = {0}, right = {0};
-        enum looseness looseness = looseness_of(twin->names[i]);
-        if (strncmp(model, "+QUEUED", 7) == 0 && twin->queued_count < QUEUED_MAX)
-            twin->queued[twin->queued_count++] = looseness;
-        server = reply_render(twin, server, client->heard.bytes + client->heard.length, looseness, &left);
-        model = reply_render(twin, model, client->model.said.bytes + client->model.said.length, looseness, &right);
-        if (strcmp(buffer_text(&left), buffer_text(&right)) != 0)
-            differ(twin, twin->lines[(twin->line_count - twin->waiting + i) % LINES_KEPT], buffer_text(&left),
-                   buffer_text(&right));
-        if (looseness == TRANSACTION)
-            twin->queued_count = 0;
-        free(twin->names[i]);
-        buffer_fini(&left);
-        buffer_fini(&right);
-    }
-    buffer_clear(&client->heard);
-    buffer_clear(&client->model.said);
-    buffer_clear(&twin->asked);
-    twin->waiting = 0;
+    bytes_said(twin, &twin->clients[MANY], twin->many.bytes, twin->many.length);
+    buffer_clear(&twin->many);
+    for (size_t i = 0; i < twin->client_count; i++)
+        client_compare(twin, &twin->clients[i], "many commands");
     twin_pass(twin, 1001);
 }
 
@@ -637,7 +839,7 @@ void twin_compare_keys(struct twin *twin)
             words[count++] = text_of(question[i]);
         twin_add(twin, words, count);
         twin_add(twin, expiry, 2);
-        if (twin->waiting > LINES_KEPT / 2)
+        if (twin->many.length > 65536)
             twin_flush(twin);
     }
     twin_flush(twin);

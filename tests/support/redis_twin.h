@@ -9,7 +9,7 @@
 #include "tests/sim/server/server.h"
 #include "tests/support/redis_server.h"
 
-enum { TWIN_CLIENTS = 4 };
+enum { TWIN_CLIENTS = 4, TWIN_CALLERS = 200 };
 
 struct twin;
 
@@ -19,17 +19,27 @@ void twin_destroy(struct twin *twin);
 void twin_reset(struct twin *twin, const char *about);
 void twin_pass(struct twin *twin, int64_t us);
 int64_t twin_now_us(const struct twin *twin);
+/* Replies so far. */
+unsigned long long twin_compared(const struct twin *twin);
 struct server *twin_model(struct twin *twin);
 struct redis_server *twin_server(struct twin *twin);
 
 /* One command as a line of words with one blank between them. In a word `^` stands for a blank, `~` for a line end; a
  * word %N is the id of client N, @N its address, and !NAME the digest of that script of ours. Lines that begin with a
- * digit and ":" are said by that client, who connects again if it was killed; others by client 0. */
+ * digit and ":" are said by that client, who connects again if it was killed; others by client 0. One that begins with
+ * = is said to Redis 7.0 alone, because the others answer otherwise. */
 void twin_say(struct twin *twin, const char *line);
 void twin_say_bytes(struct twin *twin, unsigned client, const char *bytes, size_t length);
 /* The next command of many that a further client sends at once. */
 void twin_add(struct twin *twin, const struct text *arguments, size_t count);
 void twin_flush(struct twin *twin);
+/* Bytes of a caller, who is connected when it says something for the first time; the clock says `now_us` then. */
+void twin_call(struct twin *twin, unsigned caller, const char *bytes, size_t length, int64_t now_us);
+void twin_hang_up(struct twin *twin, unsigned caller);
+/* False when it never called, or both hung up on it. */
+bool twin_is_up(const struct twin *twin, unsigned caller);
+/* A line to both whose answers are not compared. */
+void twin_tell(struct twin *twin, const char *line);
 /* All keys, with their values and when they expire. */
 void twin_compare_keys(struct twin *twin);
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "queue/digest.h"
 #include "tests/sim/server/server_private.h"
+#include "tests/sim/server/traffic.h"
 
 /* --- its life ----------------------------------------------------------------------------------------------------- */
 
@@ -26,7 +27,11 @@ static void run_begin(struct server *server)
 
 struct server *server_create(const struct server_options *options)
 {
+    static uint32_t servers;
     struct server *server = memory_new(struct server);
+    server->number = ++servers;
+    traffic_note(TRAFFIC_SERVER, server->number, 0, options->now_us, NULL, 0);
+
     server->run_seed = memory_text(options->run_seed != NULL ? options->run_seed : "server");
     server->host = memory_text(options->host != NULL ? options->host : "127.0.0.1");
     server->port = options->port != 0 ? options->port : 6379;
@@ -97,6 +102,8 @@ void server_destroy(struct server *server)
 
 void server_restart(struct server *server, enum server_memory memory, int64_t now_us)
 {
+    const char kind = (char)memory;
+    traffic_note(TRAFFIC_RESTART, server->number, 0, now_us, &kind, 1);
     connections_drop(server);
     server->space.now_us = now_us;
     journal_restart(server, memory);
@@ -104,7 +111,7 @@ void server_restart(struct server *server, enum server_memory memory, int64_t no
     run_begin(server);
 }
 
-/* --- buffers ------------------------------------------------------------------------------------------------------ */
+/* --- buffers ----------------------------------------------------------------------------------------------------- */
 
 /* Most connections are idle, and all servers of the process take turns with these: fewer pages are touched. */
 static struct buffer spare_in, spare_out;
@@ -140,6 +147,7 @@ struct server_connection *server_accept(struct server *server, void *context,
     list_init(&connection->blocked_link);
     list_append(&server->connections, &connection->link);
     server->connection_count++;
+    traffic_note(TRAFFIC_ACCEPT, server->number, connection->id, server->space.now_us, NULL, 0);
     return connection;
 }
 
@@ -172,6 +180,8 @@ void connection_kill(struct server_connection *connection)
 
 void server_hang_up(struct server_connection *connection)
 {
+    traffic_note(TRAFFIC_HANG_UP, connection->server->number, connection->id, connection->server->space.now_us, NULL,
+                 0);
     if (connection->server->caller == connection)
         connection->server->caller = NULL;
     connection_free(connection);
@@ -193,6 +203,8 @@ static struct reply *unknown(struct server *server, const struct text *arguments
 
 static void key_evict(struct server *server, struct value *value)
 {
+    traffic_note(TRAFFIC_EVICT, server->number, 0, server->space.now_us, value->key->name, value->key->length);
+
     const struct text deletion[] = {text_of("DEL"), item_name(value->key)};
     journal_note(server, deletion, 2);
     keyspace_remove(&server->space, value);
@@ -407,6 +419,7 @@ void server_settle(struct server *server)
 void server_receive(struct server_connection *connection, const char *bytes, size_t length, int64_t now_us)
 {
     struct server *server = connection->server;
+    traffic_note(TRAFFIC_BYTES, server->number, connection->id, now_us, bytes, length);
     server->space.now_us = now_us;
     if (connection->in.capacity == 0)
         buffer_take(&connection->in, &spare_in);
@@ -433,6 +446,8 @@ void server_tick(struct server *server, int64_t now_us)
 
 void server_set_out_of_memory(struct server *server, bool is_out)
 {
+    const char full = is_out;
+    traffic_note(TRAFFIC_FULL, server->number, 0, server->space.now_us, &full, 1);
     server->is_out_of_memory = is_out;
 }
 

@@ -9,7 +9,8 @@
  *   server_client.c       CLIENT and the other commands about a connection
  *   server_users.c        ACL, AUTH
  *   server_info.c         INFO, CONFIG, ROLE
- *   server_journal.c      what was changed: for the disk and for replicas */
+ *   server_journal.c      what was changed: for the disk and for replicas
+ *   traffic.c             what it was told, for those who want to tell it to another */
 #ifndef SIM_SERVER_PRIVATE_H
 #define SIM_SERVER_PRIVATE_H
 
@@ -43,6 +44,7 @@ struct follower {
 };
 
 struct server {
+    uint32_t number; /* among those of the process */
     char *run_seed, *host;
     unsigned port;
     uint64_t seed;
