@@ -351,6 +351,11 @@ static void seed_play(uint64_t seed, unsigned commands)
         twin_pass(twin, between(&draw, 0, 30000));
         if (batch % 8 == 7)
             twin_compare_keys(twin);
+        if (batch % 64 == 63) { /* its disk has all by then */
+            twin_pass(twin, INT64_C(1000000));
+            twin_restart_model(twin);
+            twin_compare_keys(twin);
+        }
     }
     buffer_fini(&draw.bytes);
 }

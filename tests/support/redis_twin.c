@@ -557,8 +557,8 @@ struct twin *twin_create(const struct redis_server_options *options)
     snprintf(twin->run_id, sizeof twin->run_id, "%.40s", run_id != NULL ? run_id + 7 : "");
     twin->is_reference = strstr(info, "redis_version:7.0.") != NULL && strstr(info, "valkey_version") == NULL;
     free(info);
-    twin->model =
-        server_create(&(struct server_options){.run_seed = "twin", .password = twin->password, .now_us = twin->now_us});
+    twin->model = server_create(&(struct server_options){
+        .run_seed = "twin", .password = twin->password, .has_disk = true, .now_us = twin->now_us});
     for (unsigned i = 0; i < CLIENTS + TWIN_CALLERS; i++) {
         twin->clients[i].fd = -1;
         list_init(&twin->clients[i].asked);
@@ -595,17 +595,30 @@ static void both_told(struct twin *twin, const char *line)
     free(ask_model(twin, control(twin), line));
 }
 
-void twin_reset(struct twin *twin, const char *about)
+static void clients_anew(struct twin *twin)
 {
-    twin->about = about;
-    twin->line_count = 0;
     for (size_t i = 0; i < twin->client_count; i++)
         client_end(&twin->clients[i]);
     for (unsigned i = 0; i < CLIENTS; i++)
         client_begin(twin, &twin->clients[i]);
+}
+
+void twin_reset(struct twin *twin, const char *about)
+{
+    twin->about = about;
+    twin->line_count = 0;
+    clients_anew(twin);
     both_told(twin, "FLUSHALL");
     both_told(twin, "SCRIPT FLUSH");
     both_told(twin, "CONFIG SET maxmemory 0");
+}
+
+void twin_restart_model(struct twin *twin)
+{
+    for (size_t i = 0; i < twin->client_count; i++)
+        twin->clients[i].model.connection = NULL; /* freed by the restart */
+    server_restart(twin->model, SERVER_LOSES_LAST_SECOND, twin->now_us);
+    clients_anew(twin);
 }
 
 void twin_pass(struct twin *twin, int64_t us)

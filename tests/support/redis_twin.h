@@ -17,6 +17,8 @@ struct twin *twin_create(const struct redis_server_options *options);
 void twin_destroy(struct twin *twin);
 /* Both hold nothing, know no script, have memory and their first settings; the clients are connected anew. */
 void twin_reset(struct twin *twin, const char *about);
+/* The model begins a new run, with what its disk has; the clients are connected anew. */
+void twin_restart_model(struct twin *twin);
 void twin_pass(struct twin *twin, int64_t us);
 int64_t twin_now_us(const struct twin *twin);
 /* Replies so far. */

@@ -201,6 +201,40 @@ static void test_a_full_server_lets_a_script_end_that_has_written(void **state)
     assert_string_equal(say(place, 0, "GET b"), "$-1|");
 }
 
+/* The next cursor; what the page has is noted in `seen`. */
+static unsigned long long page_look(struct place *place, unsigned long long cursor, bool seen[100])
+{
+    char line[64];
+    snprintf(line, sizeof line, "SSCAN set %llu COUNT 7", cursor);
+    const char *page = say(place, 0, line), *next = strchr(page, '|') + 1;
+    next = strchr(next, '|') + 1; /* "*2|$1|0|*3|$2|m1|..." */
+    for (const char *member = strstr(next, "|m"); member != NULL; member = strstr(member + 1, "|m"))
+        seen[strtoul(member + 2, NULL, 10)] = true;
+    return strtoull(next, NULL, 10);
+}
+
+static void test_a_scan_misses_nobody_who_was_there_all_the_time(void **state)
+{
+    struct place *place = *state;
+    char line[64];
+    bool seen[100] = {false};
+    for (unsigned i = 0; i < 60; i++) {
+        snprintf(line, sizeof line, "SADD set m%u", i);
+        say(place, 0, line);
+    }
+    unsigned long long cursor = 0;
+    for (unsigned i = 0; i == 0 || cursor != 0; i++) {
+        cursor = page_look(place, cursor, seen);
+        snprintf(line, sizeof line, "SREM set m%u m%u m%u", 3 * i, 3 * i + 30, 3 * i + 33);
+        say(place, 0, line);
+        snprintf(line, sizeof line, "SADD set m%u", 60 + i);
+        say(place, 0, line);
+    }
+    for (unsigned i = 0; i < 60; i++)
+        if (i % 3 != 0)
+            assert_true(seen[i]);
+}
+
 struct told {
     char text[256];
 };
@@ -250,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_restart_keeps_what_its_disk_has, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_failover_loses_what_the_replica_was_not_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_server_lets_a_script_end_that_has_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_scan_misses_nobody_who_was_there_all_the_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_observer_is_told_of_every_command_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,9 @@ static void value_copy(struct value *to, const struct value *from)
     to->last_ms = from->last_ms;
     to->last_number = from->last_number;
     buffer_append(&to->string, from->string.bytes, from->string.length);
+    if (from->type == VALUE_STRING)
+        (void)buffer_text(&to->string); /* who reads numbers wants a NUL */
+
     if (from->type == VALUE_LIST || from->type == VALUE_STREAM)
         for (size_t i = 0; i < from->row.count; i++)
             value_push(to, value_entry(from, i), false);
