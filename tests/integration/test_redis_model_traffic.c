@@ -233,10 +233,9 @@ static void test_what_tests_say_is_answered_alike(void **state)
     (void)state;
     /* Few, and together they run nearly all scripts. */
     static const char *const tests[] = {
-        "test_waiting_lists", "test_redlock_linger", "test_recovery",      "test_iteration",
-        "test_meeting",       "test_redlock_extend", "test_waiting_wakes", "test_producer",
-        "test_backlog",       "test_control",        "test_queue_leave",   "test_heartbeat_trouble",
-        "test_periodic",      "test_redlock_fence",  "test_follow_ups",    "test_redlock_replant"};
+        "test_waiting_lists",  "test_redlock_linger",    "test_recovery",      "test_iteration", "test_meeting",
+        "test_redlock_extend", "test_waiting_wakes",     "test_producer",      "test_backlog",   "test_control",
+        "test_queue_leave",    "test_heartbeat_trouble", "test_redlock_fence", "test_follow_ups"};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         record_play(traffic_of("virtual_tests", tests[i], "1", "1"), tests[i]);
 }
@@ -328,6 +327,25 @@ static const char *const by_hand[] = {
     "EVALSHA !holder 1 none 100",
     "LPUSH lock:l 1",
     "EVALSHA !holder 1 lock:l 100",
+    "EVALSHA !ticks 1 periodic a b",
+    "EVALSHA !tick 3 periodic queues queue:q a q 1699990000 100 task",
+    "EVALSHA !tick 3 periodic queues queue:q a q 1700000000 100 task",
+    "EVALSHA !tick 3 periodic queues queue:q a q 1700000001 100 task",
+    "EVALSHA !tick 3 periodic queues queue:q a q 1700000001 100 task",
+    "EVALSHA !tick 3 periodic queues queue:q a q 1800000000 100 task",
+    "EVALSHA !tick 3 periodic queues queue:odd b q 1700000005 1000 task",
+    "EVALSHA !ticks 1 periodic a b c",
+    "EVALSHA !mark 1 marker  one",
+    "EVALSHA !mark 1 marker  one",
+    "EVALSHA !mark 1 marker two three",
+    "EVALSHA !mark 1 marker one two",
+    "EVALSHA !replant 2 marker lock:n one v 20 9000 90000 1800000000000000",
+    "EVALSHA !replant 2 marker lock:n two v 20 9000 90000 1600000000000000",
+    "EVALSHA !replant 2 marker lock:n two v 20 9000 90000 1800000000000000",
+    "EVALSHA !replant 2 marker lock:n two w 21 9000 90000 1800000000000000",
+    "EVALSHA !replant 2 marker lock:x two held 16 9000 90000 1800000000000000",
+    "EVALSHA !replant 2 marker lock:x two held 17 9000 90000 1800000000000000",
+    "EVALSHA !mark 1 marker two ",
 };
 /* clang-format on */
 
