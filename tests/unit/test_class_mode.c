@@ -259,8 +259,8 @@ static void a_task_names_its_resources_or_its_class_does(void **state)
     assert_string_equal(resources.names[0], "account:a");
     assert_string_equal(resources.names[1], "account:b");
     assert_int_equal(
-        resolve(CAREFUL("resource = [\"p\", \"o\", \"n\", \"m\", \"l\", \"k\", \"j\", \"i\", \"h\", \"g\", "
-                        "\"f\", \"e\", \"d\", \"c\", \"b\", \"a\"];"),
+        resolve(CAREFUL("resource = [\"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\", \"j\", \"k\", "
+                        "\"l\", \"m\", \"n\", \"o\", \"p\", \"a\"];"),
                 ACCOUNTS("", ""), &resources, &error),
         TASK_RESOURCES_OK);
     assert_int_equal(resources.count, ENVELOPE_RESOURCES_MAX);
