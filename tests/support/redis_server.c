@@ -112,9 +112,7 @@ static void write_file(const struct redis_server *server, const char *path, cons
 static void write_config(const struct redis_server *server, const struct redis_server_options *options)
 {
     struct buffer text = {0};
-    buffer_format(&text, "bind %s\nprotected-mode %s\nport %u\n",
-                  options->address != NULL ? options->address : "127.0.0.1", options->address != NULL ? "no" : "yes",
-                  server->port);
+    buffer_format(&text, "bind 127.0.0.1\nprotected-mode yes\nport %u\n", server->port);
     buffer_format(&text, "unixsocket %s\ndir %s\nlogfile %s/log\n", server->unix_path, server->directory,
                   server->directory);
     buffer_append_text(&text, "daemonize no\nsave \"\"\nappendonly no\nappendfsync everysec\n");

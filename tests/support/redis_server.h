@@ -1,5 +1,5 @@
-/* A private Redis or Valkey for a test: on 127.0.0.1 if not told otherwise, in a directory of its own, gone
- * when the test process is gone, however that ends. What goes wrong here is no finding of the test, so it is printed
+/* A private Redis or Valkey for a test: on 127.0.0.1, in a directory of its own, gone when the test
+ * process is gone, however that ends. What goes wrong here is no finding of the test, so it is printed
  * and aborts.
  *
  * One thread starts, stops and destroys it: the kernel kills the server when that thread ends. */
@@ -15,7 +15,6 @@ struct redis_server_options {
     const char *password; /* requirepass; NULL: none */
     const char *acl;      /* the content of its ACL file; NULL: none */
     const char *config;   /* further lines for redis.conf, each with its line end; NULL: none */
-    const char *address;  /* where it listens, for everybody who reaches it; NULL: 127.0.0.1 */
     unsigned port;        /* 0 = a free one */
     bool is_sentinel;
 };

@@ -118,7 +118,7 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
     static const struct redis_server_options defaults;
     if (options == NULL)
         options = &defaults;
-    invariant(options->address == NULL && !options->is_sentinel);
+    invariant(!options->is_sentinel);
     struct redis_server *server = memory_new(struct redis_server);
     unsigned port = options->port != 0 ? options->port : free_port();
     char name[16];
