@@ -32,60 +32,7 @@ static void several_hosts_run_what_waits_in_the_recorded_order(void **state)
     free(recorded);
 }
 
-/* How often another host went on. */
-static unsigned turns_of_hosts(void)
-{
-    unsigned count, turns = 0;
-    struct run *runs = runs_read(&count);
-    for (unsigned i = 1; i < count; i++)
-        turns += strcmp(runs[i].host, runs[i - 1].host) != 0;
-    free(runs);
-    return turns;
-}
-
-/* How many locks came by hand-over on this host, and in a row at most. */
-static unsigned handed_over(unsigned worker, unsigned *longest)
-{
-    char *log = fleet_log(&fleet, worker), *rest = log, *line;
-    unsigned count = 0, row = 0;
-    while ((line = strsep(&rest, "\n")) != NULL) {
-        if (strstr(line, " task_started ") == NULL)
-            continue;
-        bool came_so = strstr(line, " handed_from=") != NULL;
-        row = came_so ? row + 1 : 0;
-        count += came_so;
-        if (longest != NULL && row > *longest)
-            *longest = row;
-    }
-    free(log);
-    return count;
-}
-
-/* Who has had so many in a row leaves the next one to whoever is idle. */
-static void after_a_chain_of_hand_overs_other_hosts_have_their_turn(void **state)
-{
-    (void)state;
-    unsigned longest = 0;
-    resource_hold("r1");
-    for (unsigned i = 0; i < 2; i++)
-        contended_start(
-            &(struct fleet_setup){.threads = 1, .lock = LOCK("10s", "hand_over_tasks = 4; hand_over_time = \"1m\";")});
-    fleet_push_many(&fleet, "hold", 60, 10, 1);
-    test_await(waiting_count("resource:r1") == 60);
-    resource_free("r1");
-    test_await(fleet_noted_all(&fleet, "end ") == 60);
-    assert_runs_alone();
-    assert_true(turns_of_hosts() >= 4); /* 14 when nobody is late at his queue */
-    assert_true(handed_over(0, &longest) + handed_over(1, &longest) >= 30);
-    assert_int_equal(longest, 3);
-}
-
 /* --- hand-over ---------------------------------------------------------------------------------------------------- */
-
-static void lock_value(char value[256])
-{
-    snprintf(value, 256, "%s", lock_cluster_ask(&fleet.locks, 0, "GET lock:r"));
-}
 
 static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
 {
@@ -109,100 +56,29 @@ static void what_waits_behind_its_own_process_asks_no_lock_node(void **state)
     assert_in_range(lock_node_scripts(), 1, 21 * fleet.locks.count + fleet.locks.count);
 }
 
-static void a_lock_that_is_handed_over_has_a_new_value_and_a_new_token(void **state)
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static void resources_may_be_called_like_keys_but_not_like_ours(void **state)
 {
     (void)state;
-    char before[256], after[256];
-    unsigned worker =
-        contended_start(&(struct fleet_setup){.threads = 2, .lock = LOCK("10s", "hand_over_time = \"1m\";")});
-    contended_push("first", UNTIL_CANCELLED, "r");
-    test_await(fleet_noted_all(&fleet, "begin first") == 1);
-    lock_value(before);
-    contended_push("second", UNTIL_CANCELLED, "r");
-    test_await(waiting_count("resource:r") == 1);
-    operator_runs("cancel", "first");
-    test_await(fleet_noted_all(&fleet, "begin second") == 1);
-    test_await(fleet_logged(&fleet, worker, "task_started jid=second"));
-    lock_value(after);
-    assert_string_not_equal(before, after);
-    assert_contains(before, "first");
-    assert_contains(after, "second");
-    assert_true(run_of("second").token > run_of("first").token);
-    assert_int_equal(handed_over(0, NULL), 1);
-}
-
-/* Two hosts, of which the first serves "jobs" and has the lock, the second "other": the oldest waits there. */
-static void given_a_holder_and_a_waiter_elsewhere(void)
-{
-    contended_start(&(struct fleet_setup){.threads = 2});
-    contended_push("first", UNTIL_CANCELLED, "r");
-    test_await(fleet_noted_all(&fleet, "begin first host0") == 1);
-    contended_start(&(struct fleet_setup){.threads = 1, .queues = "\"other\""});
-    contended_push_to("other", "hold", "elsewhere", "[0]", "r");
-    test_await(waiting_count("resource:r") == 1);
-    contended_push("here", "[0]", "r");
-    test_await(waiting_count("resource:r") == 2);
-}
-
-static void who_waits_in_a_queue_that_is_not_served_here_is_not_passed_by(void **state)
-{
-    (void)state;
-    given_a_holder_and_a_waiter_elsewhere();
-    operator_runs("cancel", "first");
-    test_await(fleet_noted_all(&fleet, "end ") == 3);
-    char *order = runs_order();
-    assert_string_equal(order, "first elsewhere here ");
-    assert_string_equal(run_of("elsewhere").host, "host1");
-    assert_string_equal(run_of("here").host, "host0");
-    assert_runs_alone();
-    assert_int_equal(handed_over(0, NULL) + handed_over(1, NULL), 0);
-    free(order);
-}
-
-/* It keeps its place, and goes first when its queue goes on. */
-static void who_waits_in_a_paused_queue_lets_the_others_pass(void **state)
-{
-    (void)state;
-    resource_hold("r");
-    contended_start(&(struct fleet_setup){.threads = 2, .queues = "\"jobs\", \"other\""});
-    contended_push_to("other", "hold", "paused", "[0]", "r");
-    test_await(waiting_count("resource:r") == 1);
-    operator_runs("pause", "other");
-    contended_push("second", "[0]", "r");
-    test_await(waiting_count("resource:r") == 2);
-    contended_push("third", "[0]", "r");
-    test_await(waiting_count("resource:r") == 3);
-    resource_free("r");
-    test_await(fleet_noted_all(&fleet, "end third") == 1);
-    test_await(waiting_count("resource:r") == 1);
-    operator_runs("resume", "other");
-    contended_push("fourth", "[0]", "r");
-    test_await(fleet_noted_all(&fleet, "end ") == 4);
-    char *order = runs_order();
-    assert_string_equal(order, "second third fourth paused ");
-    assert_runs_alone();
-    free(order);
-}
-
-/* The lock of the one is not the lock of the other, so nothing can be handed over. */
-static void who_locks_more_than_the_holder_takes_its_lock_anew(void **state)
-{
-    (void)state;
-    unsigned worker = contended_start(&(struct fleet_setup){.threads = 2});
-    contended_push("first", UNTIL_CANCELLED, "r");
-    test_await(fleet_noted_all(&fleet, "begin first") == 1);
-    contended_push("both", "[0]", "[\"r\",\"s\"]");
-    test_await(waiting_count("resource:r") == 1);
-    contended_push("second", "[0]", "r");
-    test_await(waiting_count("resource:r") == 2);
-    operator_runs("cancel", "first");
-    test_await(fleet_noted_all(&fleet, "end ") == 3);
-    char *order = runs_order();
-    assert_string_equal(order, "first both second ");
-    assert_runs_alone();
-    assert_int_equal(handed_over(0, NULL), 0);
-    test_await(fleet_logged(&fleet, worker, "task_started jid=both"));
-    free(order);
+    static const char *const names[] = {"schedule", "class:hold", "queue:jobs", "resource:r"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    contended_start(NULL);
+    contended_push("ours", "[0]", "hf:2:processes");
+    test_await(fleet_number(&fleet, "ZCARD dead") == 1);
+    for (unsigned i = 0; i < NAMES; i++) {
+        char list[64];
+        resource_hold(names[i]);
+        contended_push(names[i], "[0]", names[i]);
+        snprintf(list, sizeof list, "resource:%s", names[i]);
+        test_await(waiting_count(list) == 1);
+    }
+    assert_int_equal(fleet_number(&fleet, "ZCARD schedule"), NAMES);
+    for (unsigned i = 0; i < NAMES; i++)
+        resource_free(names[i]);
+    test_await(fleet_left(&fleet) == 1);
+    assert_int_equal(fleet_noted_all(&fleet, "end "), NAMES);
+    assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:processes"), 1);
 }
 
 /* --- who waits costs nothing -------------------------------------------------------------------------------------- */
@@ -340,12 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(several_hosts_run_what_waits_in_the_recorded_order),
-        fleet_test(after_a_chain_of_hand_overs_other_hosts_have_their_turn),
         fleet_test(what_waits_behind_its_own_process_asks_no_lock_node),
-        fleet_test(a_lock_that_is_handed_over_has_a_new_value_and_a_new_token),
-        fleet_test(who_waits_in_a_queue_that_is_not_served_here_is_not_passed_by),
-        fleet_test(who_waits_in_a_paused_queue_lets_the_others_pass),
-        fleet_test(who_locks_more_than_the_holder_takes_its_lock_anew),
+        fleet_test(resources_may_be_called_like_keys_but_not_like_ours),
         fleet_test(who_waits_has_neither_a_runner_nor_a_retry),
         fleet_test(behind_a_hot_resource_others_start_when_each_was_parked_once),
         fleet_test(a_class_has_no_more_than_its_share_of_the_runners),

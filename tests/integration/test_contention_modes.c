@@ -50,29 +50,6 @@ static void a_task_that_is_done_elsewhere_is_skipped_and_counted(void **state)
     assert_int_equal(counted("note|key:|parked"), 0);
 }
 
-/* It may have been the one that holds the lock, by a process that died with it. */
-static void a_task_that_was_claimed_before_is_parked_instead(void **state)
-{
-    (void)state;
-    struct fleet_setup setup = {.plugin = "witness",
-                                .worker = "lease = \"1s\";",
-                                .classes = "{ class = \"careful\"; mode = \"efficiency\"; resource = \"key:{1}\"; "
-                                           "on_conflict = \"skip\"; }"};
-    unsigned first = contended_start(&setup);
-    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000,\"k\"],\"jid\":\"once\"}");
-    test_await(fleet_noted(&fleet, "begin once") == 1);
-    fleet_signal(&fleet, first, SIGKILL);
-    fleet_wait(&fleet, first);
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "DEL lock:key:k");
-    resource_hold("key:k"); /* for longer than a dead one has it */
-    unsigned second = contended_start(&setup);
-    test_await(waiting_count("resource:key:k") == 1);
-    assert_false(fleet_logged(&fleet, second, "ending=skipped"));
-    resource_free("key:k");
-    test_await(fleet_noted(&fleet, "begin once") == 2);
-}
-
 static void a_delayed_task_comes_again_and_waits_in_no_line(void **state)
 {
     (void)state;
@@ -176,24 +153,6 @@ static void a_lock_stays_from_its_beginning_on(void **state)
     }
 }
 
-/* Nobody is woken when the task ends; the oldest comes when the lock is over. */
-static void who_waits_for_a_lock_that_stays_comes_when_it_is_over(void **state)
-{
-    (void)state;
-    unsigned worker = start(NOTE("hold_at_least = \"1s\";"));
-    struct instant began = instant_now();
-    for (unsigned i = 0; i < 3; i++) {
-        char jid[16];
-        snprintf(jid, sizeof jid, "t%u", i);
-        push_note(jid);
-    }
-    test_await(fleet_noted_all(&fleet, "end t") == 3);
-    assert_true(instant_since(began, instant_now()) >= 2 * NS_PER_S);
-    assert_int_equal(fleet_noted_all(&fleet, "clash"), 0);
-    stop(worker);
-    assert_int_equal(counted("note|key:|acquired"), 3);
-}
-
 /* --- lock nodes --------------------------------------------------------------------------------------------------- */
 
 static void without_a_majority_what_is_open_runs_and_what_is_closed_waits(void **state)
@@ -292,13 +251,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_task_that_is_done_elsewhere_is_skipped_and_counted),
-        fleet_test(a_task_that_was_claimed_before_is_parked_instead),
         fleet_test(a_delayed_task_comes_again_and_waits_in_no_line),
         fleet_test(a_delayed_task_comes_again_when_its_class_says),
         fleet_test(a_conflict_that_is_a_failure_uses_a_retry),
         fleet_test(a_lock_stays_behind_what_went_well_and_not_behind_a_failure),
         fleet_test(a_lock_stays_from_its_beginning_on),
-        fleet_test(who_waits_for_a_lock_that_stays_comes_when_it_is_over),
         fleet_test(without_a_majority_what_is_open_runs_and_what_is_closed_waits),
         fleet_test(one_lock_node_is_enough_for_efficiency),
         fleet_test(what_needs_no_lock_runs_side_by_side),

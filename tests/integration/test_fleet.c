@@ -28,6 +28,7 @@ static void two_processes_do_each_of_2000_locked_tasks_once(void **state)
     assert_int_equal(fleet_wait(&fleet, second), 0);
     assert_int_equal(fleet_noted_all(&fleet, "end "), 2000);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 2000);
+    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
     for (unsigned i = 1; i <= 2000; i += 333) {
         char line[32];
         snprintf(line, sizeof line, "end t%u", i);
@@ -35,41 +36,6 @@ static void two_processes_do_each_of_2000_locked_tasks_once(void **state)
     }
     assert_int_equal(fleet_left(&fleet), 0);
     assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
-}
-
-static void tasks_of_one_resource_never_overlap(void **state)
-{
-    (void)state;
-    struct fleet_setup setup = {.threads = 8, .arguments = "--drain"};
-    fleet_push_many(&fleet, "guarded", 40, 5, 3);
-    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
-    assert_int_equal(fleet_wait(&fleet, first), 0);
-    assert_int_equal(fleet_wait(&fleet, second), 0);
-    assert_int_equal(fleet_noted_all(&fleet, "end "), 40);
-    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
-}
-
-/* The counter-proof: the witness would have seen it. */
-static void without_the_lock_they_do(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "guarded", 40, 5, 3);
-    work_until_drained(&(struct fleet_setup){.threads = 8, .classes = "{ class = \"guarded\"; lock = \"none\"; }"});
-    assert_int_equal(fleet_noted_all(&fleet, "end "), 40);
-    assert_true(fleet_noted_all(&fleet, "clash ") > 0);
-}
-
-static void tasks_of_two_resources_exclude_both(void **state)
-{
-    (void)state;
-    for (unsigned i = 0; i < 30; i++)
-        fleet_push(
-            &fleet,
-            "{\"class\":\"guarded\",\"args\":[3,\"r%u\",\"r%u\"],\"jid\":\"p%u\",\"resource\":[\"r%u\",\"r%u\"]}",
-            i % 3, (i + 1) % 3, i, (i + 1) % 3, i % 3);
-    work_until_drained(&(struct fleet_setup){.threads = 8});
-    assert_int_equal(fleet_noted_all(&fleet, "end "), 30);
-    assert_int_equal(fleet_noted_all(&fleet, "clash "), 0);
 }
 
 static void tasks_start_in_the_order_of_pushing(void **state)
@@ -310,60 +276,6 @@ static void hold_on_all_nodes(const char *resource, unsigned ttl_ms)
         lock_cluster_ask(&fleet.locks, i, "SET lock:%s somebody PX %u", resource, ttl_ms);
 }
 
-/* The push names no queue, as a bare LPUSH may: the task must come back to where it was all the same. */
-static void a_refused_task_is_parked_and_runs_when_the_lock_is_free(void **state)
-{
-    (void)state;
-    hold_on_all_nodes("busy", 60000);
-    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
-    unsigned worker = fleet_work(&fleet, NULL);
-    test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
-    char *entry = fleet_ask(&fleet, "ZRANGE schedule 0 -1");
-    assert_lacks(entry, "retry_count");
-    free(entry);
-    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
-    resource_free("busy");
-    test_await(fleet_noted(&fleet, "end w1") == 1);
-    fleet_signal(&fleet, worker, SIGTERM);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_int_equal(fleet_left(&fleet), 0);
-}
-
-/* Without ids of their own they would be one entry of the sorted set. */
-static void two_parked_tasks_of_the_same_text_are_two(void **state)
-{
-    (void)state;
-    hold_on_all_nodes("busy", 60000);
-    for (int i = 0; i < 2; i++)
-        fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"queue\":\"jobs\",\"resource\":\"busy\"}");
-    fleet_work(&fleet,
-               &(struct fleet_setup){.lock = "ttl = \"2s\"; tries = 1; park_delay = \"60s\"; prefix = \"lock:\";"});
-    test_await(fleet_number(&fleet, "ZCARD schedule") == 2);
-}
-
-static void a_refused_task_holds_up_no_other(void **state)
-{
-    (void)state;
-    hold_on_all_nodes("busy", 60000);
-    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w1\",\"resource\":\"busy\"}");
-    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"w2\",\"resource\":\"free\"}");
-    fleet_work(&fleet, &(struct fleet_setup){.threads = 1});
-    test_await(fleet_noted(&fleet, "end w2") == 1);
-    assert_int_equal(fleet_noted_all(&fleet, "begin w1"), 0);
-    resource_free("busy");
-    test_await(fleet_noted(&fleet, "end w1") == 1);
-}
-
-static void a_drain_waits_for_what_is_parked(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "guarded", 3, 50, 1);
-    work_until_drained(&(struct fleet_setup){
-        .lock = "ttl = \"2s\"; tries = 1; park_delay = \"100ms\"; prefix = \"lock:\";", .threads = 3});
-    assert_int_equal(fleet_noted_all(&fleet, "end "), 3);
-    assert_int_equal(fleet_left(&fleet), 0);
-}
-
 static void a_drain_waits_for_a_lock_that_lasts_longer_than_its_own(void **state)
 {
     (void)state;
@@ -441,9 +353,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(two_processes_do_each_of_2000_locked_tasks_once),
-        fleet_test(tasks_of_one_resource_never_overlap),
-        fleet_test(without_the_lock_they_do),
-        fleet_test(tasks_of_two_resources_exclude_both),
         fleet_test(tasks_start_in_the_order_of_pushing),
         fleet_test(an_idle_worker_takes_a_task_that_is_pushed),
         fleet_test(a_busy_worker_leaves_tasks_to_others),
@@ -459,10 +368,6 @@ int main(void)
         fleet_test(a_task_that_must_be_locked_and_names_nothing_is_buried),
         fleet_test(a_failure_is_retried_with_the_fields_of_the_job_format),
         fleet_test(the_last_failure_goes_to_dead),
-        fleet_test(a_refused_task_is_parked_and_runs_when_the_lock_is_free),
-        fleet_test(two_parked_tasks_of_the_same_text_are_two),
-        fleet_test(a_refused_task_holds_up_no_other),
-        fleet_test(a_drain_waits_for_what_is_parked),
         fleet_test(a_drain_waits_for_a_lock_that_lasts_longer_than_its_own),
         fleet_test(a_drain_waits_for_what_a_dead_worker_had),
         fleet_test(what_was_only_parked_is_none_of_max_tasks),

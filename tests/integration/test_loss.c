@@ -74,18 +74,6 @@ static uint64_t token_of(const char *begin)
     return token;
 }
 
-static void lock_nodes_pause(void)
-{
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        redis_server_pause(fleet.locks.servers[i]);
-}
-
-static void lock_nodes_resume(void)
-{
-    for (unsigned i = 0; i < fleet.locks.count; i++)
-        redis_server_resume(fleet.locks.servers[i]);
-}
-
 /* As somebody might who takes it for a leftover. Some get it after the majority that decided. Once a majority has it no
  * more, the worker may release the rest before they are asked. */
 static void lock_delete(const char *key, unsigned nodes)
@@ -138,52 +126,6 @@ static void a_stuck_loop_keeps_no_lock_alive(void **state)
     free(entry);
 }
 
-/* The lock has been somebody else's for long when it goes on: the first thing it learns is the loss. */
-static void a_process_that_stood_still_learns_the_loss_first(void **state)
-{
-    (void)state;
-    unsigned first = start(NULL);
-    push("hold", LISTENING, "first", "r");
-    test_await(is_noted("begin first host0"));
-    fleet_signal(&fleet, first, SIGSTOP);
-    start_other();
-    push_other(LISTENING, "second", "r");
-    test_await(is_noted("begin second host1"));
-    fleet_signal(&fleet, first, SIGCONT);
-    test_await(is_noted("lost first host0 1 0"));
-    assert_order("readable first host0", "lost first host0 1 0");
-    assert_record("retry", "first", LATE_REASON);
-    test_await(fleet_logged(&fleet, first, "task_ended ending=lock_lost jid=first"));
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 3); /* and it let the other's lock alone */
-    assert_int_equal(fleet_noted_all(&fleet, "lost second"), 0);
-}
-
-static void without_lock_nodes_danger_comes_before_the_loss(void **state)
-{
-    (void)state;
-    unsigned worker = start(NULL);
-    push("hold", LISTENING, "first", "r");
-    test_await(is_noted("begin first host0"));
-    lock_nodes_pause();
-    test_await(is_noted("lost first host0 1 0"));
-    lock_nodes_resume();
-    assert_order("danger first host0", "readable first host0");
-    assert_order("readable first host0", "lost first host0 1 0");
-    assert_record("retry", "first", LATE_REASON);
-    test_await(fleet_logged(&fleet, worker, "lock_in_danger"));
-}
-
-static void a_lock_that_somebody_deleted_is_lost_and_says_so(void **state)
-{
-    (void)state;
-    start(&(struct fleet_setup){.lock = "prefix = \"lock:\"; ttl = \"3s\";"});
-    push("hold", LISTENING, "first", "r");
-    test_await(is_noted("begin first host0"));
-    lock_delete("lock:r", 2);
-    test_await(is_noted("lost first host0 1 0"));
-    assert_record("retry", "first", "a majority of the lock nodes had it no more");
-}
-
 /* --- the longest hold --------------------------------------------------------------------------------------------- */
 
 #define HOLD_2S "{ class = \"hold\"; max_hold = \"2s\"; }"
@@ -217,17 +159,6 @@ static void a_task_that_holds_too_long_too_often_is_buried(void **state)
 
 /* --- verify ------------------------------------------------------------------------------------------------------- */
 
-static void verify_tells_that_no_majority_answers_before_the_lock_is_lost(void **state)
-{
-    (void)state;
-    start(NULL);
-    push("verify", LISTENING, "first", "r");
-    test_await(is_noted("verified first host0 1"));
-    lock_nodes_pause();
-    test_await(is_noted("lost first host0 1 0"));
-    assert_order("verified first host0 0", "lost first host0 1 0");
-}
-
 static void verify_finds_out_that_the_lock_is_gone(void **state)
 {
     (void)state;
@@ -254,35 +185,6 @@ static void a_handler_that_asks_for_ever_is_abandoned_like_any_other(void **stat
 }
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
-
-static void tokens_rise_from_hold_to_hold_across_workers(void **state)
-{
-    (void)state;
-    char jid[16];
-    start(NULL);
-    start_other();
-    for (int i = 0; i < 20; i++) {
-        snprintf(jid, sizeof jid, "t%d", i);
-        push("hold", "[5,1,0]", jid, "r");
-        push_other("[5,1,0]", jid, "r");
-    }
-    test_await(fleet_noted_all(&fleet, "end t") == 40);
-    char *journal = fleet_journal(&fleet), *rest = journal, *line;
-    uint64_t last = 0;
-    unsigned runs = 0;
-    while ((line = strsep(&rest, "\n")) != NULL) {
-        uint64_t token = 0;
-        if (sscanf(line, "begin t%*u host%*u %" SCNu64, &token) != 1)
-            continue;
-        if (token <= last)
-            fail_msg("%" PRIu64 " came after %" PRIu64 ": %s", token, last, journal);
-        last = token;
-        runs++;
-    }
-    assert_int_equal(runs, 40);
-    assert_true(last < UINT64_C(1) << 53);
-    free(journal);
-}
 
 static void all_resources_of_a_task_have_its_token(void **state)
 {
@@ -380,24 +282,6 @@ static void first_may_go_on(void)
     fclose(file);
 }
 
-/* The lock is not extended any more, so others have it a ttl later; the clock has told the holder before that. */
-static void another_process_has_the_lock_while_the_old_handler_still_runs(void **state)
-{
-    (void)state;
-    start(&(struct fleet_setup){.classes = "{ class = \"hold\"; max_hold = \"1s\"; }"});
-    push("hold", "[600000,1,600000]", "first", "r");
-    test_await(is_noted("begin first host0"));
-    start_other();
-    push_other("[0,1,0]", "second", "r");
-    test_await(is_noted("end second host1"));
-    assert_order("lost first host0 5 0", "begin second host1");
-    assert_int_equal(fleet_noted_all(&fleet, "end first"), 0);
-    assert_true(token_of("begin second host1") > token_of("begin first host0"));
-    first_may_go_on();
-    test_await(is_noted("end first host0"));
-    assert_record("retry", "first", "max_hold");
-}
-
 /* In its own process it is occupied until the old handler has returned, although no lock node has it any more. */
 static void the_resource_stays_occupied_until_the_handler_has_returned(void **state)
 {
@@ -459,21 +343,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fleet_test(a_stuck_loop_keeps_no_lock_alive),
-        fleet_test(a_process_that_stood_still_learns_the_loss_first),
-        fleet_test(without_lock_nodes_danger_comes_before_the_loss),
-        fleet_test(a_lock_that_somebody_deleted_is_lost_and_says_so),
         fleet_test(a_lock_is_held_for_as_long_as_its_class_may),
         fleet_test(a_task_that_holds_too_long_too_often_is_buried),
-        fleet_test(verify_tells_that_no_majority_answers_before_the_lock_is_lost),
         fleet_test(verify_finds_out_that_the_lock_is_gone),
         fleet_test(a_handler_that_asks_for_ever_is_abandoned_like_any_other),
-        fleet_test(tokens_rise_from_hold_to_hold_across_workers),
         fleet_test(all_resources_of_a_task_have_its_token),
         fleet_test(a_class_may_do_without_tokens),
         fleet_test(the_token_of_a_running_task_is_told),
         fleet_test(a_class_may_have_its_tasks_back_in_their_queue),
         fleet_test(a_class_may_have_its_tasks_looked_at),
-        fleet_test(another_process_has_the_lock_while_the_old_handler_still_runs),
         fleet_test(the_resource_stays_occupied_until_the_handler_has_returned),
         fleet_test(lock_nodes_that_are_no_group_are_refused),
         fleet_test(a_ttl_above_that_of_the_group_is_refused),

@@ -1,4 +1,5 @@
-/* Nodes that die, hang, come back, refuse; locks that vanish; tasks whose texts try to forge the log. */
+/* What a worker says of nodes that die, refuse or hold foreign values, and of texts of tasks that try to forge the
+ * log. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -24,65 +25,6 @@ static void assert_all_done_once(unsigned tasks)
 
 /* --- lock nodes ------------------------------------------------------------------------------------------------- */
 
-static void tasks_do_not_notice_that_a_lock_node_is_killed(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "guarded", 300, 4, 40);
-    unsigned worker =
-        fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain", .worker = "log_tasks = \"failures\";"});
-    test_await(fleet_noted_all(&fleet, "end ") >= 50);
-    redis_server_kill(fleet.locks.servers[1]);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_all_done_once(300);
-    test_await(fleet_logged(&fleet, worker, "node_down node=lock2"));
-    assert_false(fleet_logged(&fleet, worker, "lock_quorum_missing"));
-    assert_false(fleet_logged(&fleet, worker, "task_ended"));
-}
-
-static void tasks_do_not_notice_that_a_lock_node_hangs(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "guarded", 300, 4, 40);
-    unsigned worker =
-        fleet_work(&fleet, &(struct fleet_setup){.arguments = "--drain", .worker = "log_tasks = \"failures\";"});
-    test_await(fleet_noted_all(&fleet, "end ") >= 50);
-    redis_server_pause(fleet.locks.servers[0]);
-    assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_all_done_once(300);
-    assert_false(fleet_logged(&fleet, worker, "task_ended"));
-}
-
-static void a_lock_node_may_be_down_at_start_and_come_later(void **state)
-{
-    (void)state;
-    redis_server_kill(fleet.locks.servers[2]);
-    unsigned worker = fleet_work(&fleet, NULL);
-    fleet_push_many(&fleet, "guarded", 20, 1, 5);
-    test_await(fleet_noted_all(&fleet, "end ") == 20);
-    test_await(fleet_logged(&fleet, worker, "node_down node=lock3"));
-    redis_server_restart(fleet.locks.servers[2]);
-    test_await(fleet_logged(&fleet, worker, "node_up node=lock3"));
-    stop(worker);
-    assert_all_done_once(20);
-}
-
-static void without_a_majority_nothing_is_claimed_until_it_is_back(void **state)
-{
-    (void)state;
-    redis_server_kill(fleet.locks.servers[0]);
-    redis_server_kill(fleet.locks.servers[1]);
-    fleet_push_many(&fleet, "guarded", 5, 1, 5);
-    unsigned worker = fleet_work(&fleet, NULL);
-    test_await(fleet_logged(&fleet, worker, "node_down node=lock2"));
-    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 5);
-    assert_int_equal(fleet_noted_all(&fleet, "begin "), 0);
-    redis_server_restart(fleet.locks.servers[0]);
-    lock_cluster_mark(&fleet.locks, 0);
-    test_await(fleet_noted_all(&fleet, "end ") == 5);
-    stop(worker);
-    assert_all_done_once(5);
-}
-
 static void losing_the_majority_is_said_and_survived(void **state)
 {
     (void)state;
@@ -93,11 +35,9 @@ static void losing_the_majority_is_said_and_survived(void **state)
     redis_server_kill(fleet.locks.servers[1]);
     test_await(fleet_logged(&fleet, worker, "lock_quorum_missing nodes=3 nodes_up=1 voters=1"));
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[],\"jid\":\"later\",\"resource\":\"r\"}");
-    poll(NULL, 0, 300); /* time enough to claim it and to park it */
-    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     redis_server_restart(fleet.locks.servers[1]);
     test_await(fleet_logged(&fleet, worker, "lock_node_trust node=lock2 state=excluded reason=unrecorded"));
-    assert_int_equal(fleet_noted(&fleet, "end later"), 0);
+    assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
     lock_cluster_mark(&fleet.locks, 1);
     test_await(fleet_noted(&fleet, "end later") == 1);
     stop(worker);
@@ -170,107 +110,6 @@ static void that_dead_is_full_is_said(void **state)
     assert_false(fleet_logged(&fleet, worker_that_looked(), "dead_full"));
     dead_fill(9999);
     assert_true(fleet_logged(&fleet, worker_that_looked(), "dead_full entries=9999 "));
-}
-
-/* --- a lock that vanishes under a running task ------------------------------------------------------------------ */
-
-#define ONE_SECOND "ttl = \"1s\"; prefix = \"lock:\";"
-
-/* Some get it after the majority that decided. */
-static void vanish(const char *key)
-{
-    for (unsigned i = 0; i < 2; i++)
-        test_await(strcmp(lock_cluster_ask(&fleet.locks, i, "DEL %s", key), "1") == 0);
-}
-
-static void assert_lock_lost(const char *jid)
-{
-    test_await(fleet_number(&fleet, "ZCARD retry") == 1);
-    char *entry = fleet_ask(&fleet, "ZRANGE retry 0 -1");
-    assert_contains(entry, jid);
-    assert_contains(entry, "\"error_class\":\"HF::LockLost\"");
-    assert_null(strstr(entry, "retry_count")); /* it was the lock that failed, not the task */
-    free(entry);
-    assert_int_equal(fleet_left(&fleet), 1);
-}
-
-static void a_handler_is_told_that_its_lock_is_lost(void **state)
-{
-    (void)state;
-    fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"told\",\"resource\":\"r\"}");
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
-    test_await(fleet_noted(&fleet, "begin told") == 1);
-    vanish("lock:r");
-    assert_lock_lost("told");
-    assert_int_equal(fleet_noted(&fleet, "stopped told"), 1);
-    test_await(fleet_logged(&fleet, worker, "task_ended ending=lock_lost jid=told"));
-}
-
-static void the_result_of_a_task_whose_lock_was_lost_is_refused(void **state)
-{
-    (void)state;
-    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[2500],\"jid\":\"deaf\",\"resource\":\"r\"}");
-    fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
-    test_await(fleet_noted(&fleet, "begin deaf") == 1);
-    vanish("lock:r");
-    assert_lock_lost("deaf");
-    assert_int_equal(fleet_noted(&fleet, "end deaf"), 1); /* it said HF_OK */
-}
-
-static void a_task_longer_than_the_ttl_keeps_its_lock(void **state)
-{
-    (void)state;
-    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[2500],\"jid\":\"long\",\"resource\":\"r\"}");
-    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.lock = ONE_SECOND});
-    test_await(fleet_noted(&fleet, "end long") == 1);
-    stop(worker);
-    assert_all_done_once(1);
-    assert_int_equal(lock_cluster_keys(&fleet.locks), 0);
-}
-
-/* --- the queue node --------------------------------------------------------------------------------------------- */
-
-static void a_restart_of_the_queue_node_loses_and_doubles_nothing(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "guarded", 400, 4, 40);
-    unsigned first = fleet_work(&fleet, NULL), second = fleet_work(&fleet, NULL);
-    for (unsigned done = 60; done <= 180; done += 60) {
-        test_await(fleet_noted_all(&fleet, "end ") >= done);
-        redis_server_restart(fleet.queue);
-    }
-    test_await(fleet_noted_all(&fleet, "end ") >= 400 && fleet_left(&fleet) == 0);
-    stop(first);
-    stop(second);
-    assert_all_done_once(400);
-}
-
-static void a_queue_node_that_hangs_for_a_while_loses_and_doubles_nothing(void **state)
-{
-    (void)state;
-    struct fleet_setup setup = {.queue_node = "call_timeout = \"100ms\";"};
-    fleet_push_many(&fleet, "guarded", 200, 4, 40);
-    unsigned first = fleet_work(&fleet, &setup), second = fleet_work(&fleet, &setup);
-    test_await(fleet_noted_all(&fleet, "end ") >= 50);
-    redis_server_pause(fleet.queue);
-    poll(NULL, 0, 700); /* how long it hangs: several times the call timeout */
-    redis_server_resume(fleet.queue);
-    test_await(fleet_noted_all(&fleet, "end ") >= 200 && fleet_left(&fleet) == 0);
-    stop(first);
-    stop(second);
-    assert_all_done_once(200);
-}
-
-static void a_queue_node_that_comes_late_is_waited_for(void **state)
-{
-    (void)state;
-    fleet_push_many(&fleet, "note", 5, 0, 0);
-    redis_server_kill(fleet.queue);
-    unsigned worker = fleet_work(&fleet, NULL);
-    test_await(fleet_logged(&fleet, worker, "node_down node=queue"));
-    redis_server_restart(fleet.queue);
-    test_await(fleet_noted_all(&fleet, "end ") == 5);
-    stop(worker);
 }
 
 /* --- secrets and the log ---------------------------------------------------------------------------------------- */
@@ -350,20 +189,10 @@ static void texts_of_tasks_cannot_forge_log_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        fleet_test(tasks_do_not_notice_that_a_lock_node_is_killed),
-        fleet_test(tasks_do_not_notice_that_a_lock_node_hangs),
-        fleet_test(a_lock_node_may_be_down_at_start_and_come_later),
-        fleet_test(without_a_majority_nothing_is_claimed_until_it_is_back),
         fleet_test(losing_the_majority_is_said_and_survived),
         fleet_test(lock_nodes_that_answer_with_errors_are_told_with_their_words),
         fleet_test(foreign_values_are_told_with_their_keys),
         fleet_test(that_dead_is_full_is_said),
-        fleet_test(a_handler_is_told_that_its_lock_is_lost),
-        fleet_test(the_result_of_a_task_whose_lock_was_lost_is_refused),
-        fleet_test(a_task_longer_than_the_ttl_keeps_its_lock),
-        fleet_test(a_restart_of_the_queue_node_loses_and_doubles_nothing),
-        fleet_test(a_queue_node_that_hangs_for_a_while_loses_and_doubles_nothing),
-        fleet_test(a_queue_node_that_comes_late_is_waited_for),
         fleet_test(a_wrong_password_is_said_without_saying_it),
         fleet_test(texts_of_tasks_cannot_forge_log_lines),
     };
